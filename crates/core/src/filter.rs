@@ -1,0 +1,188 @@
+//! Which partitions a command means. Exact values only; slips are refused before anything is read.
+
+use crate::failure::ErrorClass;
+use crate::key::{CustomerId, KeyError, LogicalDate, PartitionKey, QueryName, Source};
+use crate::partition::{PartitionState, Status};
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub source: Option<Source>,
+    pub customer_id: Option<CustomerId>,
+    pub query_name: Option<QueryName>,
+    pub since: Option<LogicalDate>,
+    pub until: Option<LogicalDate>,
+    pub status: Option<Status>,
+    pub error_class: Option<ErrorClass>,
+}
+
+/// Why a filter is not acted on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error("{field} {value:?} looks like a wildcard; filters match exact values only, so name each value")]
+    Wildcard { field: &'static str, value: String },
+    #[error("the range is upside down: --since {since} is after --until {until}")]
+    Inverted { since: LogicalDate, until: LogicalDate },
+    #[error("{flag} {date} is before {earliest}, the earliest date allowed; check it, or set safety.earliest_date")]
+    TooEarly { flag: &'static str, date: LogicalDate, earliest: LogicalDate },
+    #[error("{flag} {date} is after {latest}; there is no data yet for days to come")]
+    TooLate { flag: &'static str, date: LogicalDate, latest: LogicalDate },
+    #[error("the filter is empty and would mean every partition; name a source, customer, query, date or status")]
+    Empty,
+}
+
+/// The dates a command may speak of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DateBounds {
+    pub earliest: LogicalDate,
+    pub latest: LogicalDate,
+}
+
+/// Refuses a value that was meant as a pattern. `%` counts unless it starts a percent-encoded byte.
+pub fn refuse_wildcard(field: &'static str, value: &str) -> Result<(), FilterError> {
+    let bytes = value.as_bytes();
+    let encoded = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+    let pattern = bytes.iter().enumerate().any(|(at, &byte)| match byte {
+        b'*' | b'?' => true,
+        b'%' => !encoded(at),
+        _ => false,
+    });
+    if pattern { Err(FilterError::Wildcard { field, value: value.to_owned() }) } else { Ok(()) }
+}
+
+impl Filter {
+    /// Reads exact values, as the command line and the API give them.
+    pub fn exact(
+        source: Option<&str>,
+        customer_id: Option<&str>,
+        query_name: Option<&str>,
+    ) -> Result<Self, FilterError> {
+        for (field, value) in [("--source", source), ("--customer-id", customer_id), ("--query-name", query_name)] {
+            value.map_or(Ok(()), |value| refuse_wildcard(field, value))?;
+        }
+        Ok(Self {
+            source: source.map(Source::new).transpose()?,
+            customer_id: customer_id.map(CustomerId::new).transpose()?,
+            query_name: query_name.map(QueryName::new).transpose()?,
+            ..Self::default()
+        })
+    }
+
+    /// The filter that means one partition.
+    pub fn key(key: &PartitionKey) -> Self {
+        Self {
+            source: Some(key.source.clone()),
+            customer_id: Some(key.customer_id.clone()),
+            query_name: Some(key.query_name.clone()),
+            since: Some(key.logical_date),
+            until: Some(key.logical_date),
+            ..Self::default()
+        }
+    }
+
+    /// The one partition it means, where it names all four values.
+    pub fn as_key(&self) -> Option<PartitionKey> {
+        let date = self.since.filter(|since| self.until == Some(*since))?;
+        Some(PartitionKey {
+            source: self.source.clone()?,
+            customer_id: self.customer_id.clone()?,
+            query_name: self.query_name.clone()?,
+            logical_date: date,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Refuses a range that cannot be meant.
+    pub fn check_dates(&self, bounds: DateBounds) -> Result<(), FilterError> {
+        for (flag, date) in [("--since", self.since), ("--until", self.until)] {
+            let Some(date) = date else { continue };
+            if date < bounds.earliest {
+                return Err(FilterError::TooEarly { flag, date, earliest: bounds.earliest });
+            }
+            if date > bounds.latest {
+                return Err(FilterError::TooLate { flag, date, latest: bounds.latest });
+            }
+        }
+        match (self.since, self.until) {
+            (Some(since), Some(until)) if since > until => Err(FilterError::Inverted { since, until }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a changing command asks of its filter.
+    pub fn check_for_change(&self, bounds: DateBounds) -> Result<(), FilterError> {
+        if self.is_empty() {
+            return Err(FilterError::Empty);
+        }
+        self.check_dates(bounds)
+    }
+
+    /// Whether a partition is meant. The store's selection agrees with this; a test compares them.
+    pub fn matches(&self, state: &PartitionState) -> bool {
+        let key = &state.key;
+        self.source.as_ref().is_none_or(|source| *source == key.source)
+            && self.customer_id.as_ref().is_none_or(|customer| *customer == key.customer_id)
+            && self.query_name.as_ref().is_none_or(|query| *query == key.query_name)
+            && self.since.is_none_or(|since| since <= key.logical_date)
+            && self.until.is_none_or(|until| key.logical_date <= until)
+            && self.status.is_none_or(|status| status == state.status)
+            && self.error_class.is_none_or(|class| Some(class) == state.error_class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn date(text: &str) -> LogicalDate {
+        text.parse().unwrap()
+    }
+
+    fn bounds() -> DateBounds {
+        DateBounds { earliest: date("2015-01-01"), latest: date("2026-11-15") }
+    }
+
+    #[test]
+    fn wildcards_are_refused_and_percent_encoding_is_not_one() {
+        for pattern in ["*", "acme*", "a?c", "%", "acme%", "%%"] {
+            assert!(matches!(Filter::exact(None, Some(pattern), None), Err(FilterError::Wildcard { .. })), "{pattern}");
+        }
+        for exact in ["%2e", "campaign_daily", "111-111-1111", "a.b", "[x]"] {
+            assert!(Filter::exact(Some(exact), None, None).is_ok(), "{exact}");
+        }
+    }
+
+    #[test]
+    fn a_slip_in_the_dates_is_refused() {
+        let range = |since: &str, until: &str| Filter {
+            since: Some(date(since)),
+            until: Some(date(until)),
+            ..Filter::default()
+        };
+        assert!(range("2026-01-01", "2026-01-31").check_for_change(bounds()).is_ok());
+        assert!(matches!(
+            range("1900-01-01", "2026-01-01").check_for_change(bounds()),
+            Err(FilterError::TooEarly { flag: "--since", .. })
+        ));
+        assert!(matches!(
+            range("2026-02-01", "2026-01-01").check_for_change(bounds()),
+            Err(FilterError::Inverted { .. })
+        ));
+        assert!(matches!(
+            range("2026-02-01", "2027-01-01").check_for_change(bounds()),
+            Err(FilterError::TooLate { flag: "--until", .. })
+        ));
+        assert_eq!(Filter::default().check_for_change(bounds()), Err(FilterError::Empty));
+    }
+
+    #[test]
+    fn a_filter_of_four_exact_values_is_a_key() {
+        let key = PartitionKey::new("ads", "1", "q", "2026-01-01").unwrap();
+        assert_eq!(Filter::key(&key).as_key(), Some(key.clone()));
+        assert_eq!(Filter { until: None, ..Filter::key(&key) }.as_key(), None);
+    }
+}

@@ -1,0 +1,18 @@
+//! The rules of Redrive, pure: no I/O, no async, no clock.
+//!
+//! [`partition::apply`] and [`run::apply`] are the only functions that move anything; [`retry::next`] is the only one
+//! that decides when. Everything else here is what they speak of.
+
+pub mod failure;
+pub mod filter;
+pub mod id;
+pub mod key;
+pub mod lane;
+pub mod partition;
+pub mod refusal;
+pub mod retry;
+pub mod run;
+pub mod time;
+mod word;
+
+pub use word::UnknownWord;

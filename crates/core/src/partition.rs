@@ -1,0 +1,439 @@
+//! A partition's life: its state, what the control plane keeps beside it, and the only function that moves them.
+//!
+//! Control-plane events can make a partition wanted or withheld; they never touch `current_run_id`, `record_count` or
+//! `attempt_count`. Data-plane events claim, release and judge; none of them leads from failed to pending.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{ErrorClass, clean_message, with_terminal_mark, without_terminal_mark};
+use crate::id::{RunId, TaskId};
+use crate::key::PartitionKey;
+use crate::lane::Lane;
+use crate::refusal::{Reason, Refused};
+use crate::retry::{RetryPolicy, Stop};
+use crate::time::Timestamp;
+use crate::word::words;
+
+words!(
+    /// What is known about a partition's data.
+    Status, "status" {
+        Pending = "pending",
+        Success = "success",
+        Failed = "failed",
+    }
+);
+
+/// PartitionState: outcomes only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionState {
+    pub key: PartitionKey,
+    pub status: Status,
+    pub current_run_id: Option<RunId>,
+    pub record_count: Option<u64>,
+    pub attempt_count: u32,
+    pub error_class: Option<ErrorClass>,
+    pub error_message: Option<String>,
+    pub created_at: Timestamp,
+    /// When the status was last decided or asked for. Backoff counts from here; marks and pauses do not move it.
+    pub updated_at: Timestamp,
+    /// Rises with every change to the state or its control, so that one guard serves both.
+    pub version: u64,
+}
+
+/// Who withheld a partition, when, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    pub by: String,
+    pub at: Timestamp,
+    pub why: Option<String>,
+}
+
+/// A place in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    pub lane: Lane,
+    pub queued_at: Timestamp,
+}
+
+/// The attempt that is under way, and the fence it must show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InFlight {
+    pub run_id: RunId,
+    pub task_id: TaskId,
+}
+
+/// What the control plane keeps outside PartitionState.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Control {
+    pub wanted: Option<Wanted>,
+    /// A success that is wanted again stays a success until a new run is accepted.
+    pub reprocess: bool,
+    /// The source's own hint: not before then.
+    pub not_before: Option<Timestamp>,
+    pub terminal: Option<Mark>,
+    pub paused: Option<Mark>,
+    pub active: Option<InFlight>,
+}
+
+impl Control {
+    /// Whether there is nothing to remember, so that no row needs to exist.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether automation must pass this partition over.
+    pub fn is_held(&self) -> bool {
+        self.terminal.is_some() || self.paused.is_some()
+    }
+}
+
+/// A partition as the store reads it: both halves, of one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    pub state: PartitionState,
+    pub control: Control,
+}
+
+impl Partition {
+    /// A partition that is wanted for the first time.
+    pub fn new(key: PartitionKey, lane: Lane, now: Timestamp) -> Self {
+        let state = PartitionState {
+            key,
+            status: Status::Pending,
+            current_run_id: None,
+            record_count: None,
+            attempt_count: 0,
+            error_class: None,
+            error_message: None,
+            created_at: now,
+            updated_at: now,
+            version: 1,
+        };
+        Self { state, control: Control { wanted: Some(Wanted { lane, queued_at: now }), ..Control::default() } }
+    }
+
+    /// What an operation may change, as the audit keeps it before and after, and as undo puts it back.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            status: self.state.status,
+            updated_at: self.state.updated_at,
+            version: self.state.version,
+            wanted: self.control.wanted,
+            reprocess: self.control.reprocess,
+            not_before: self.control.not_before,
+            terminal: self.control.terminal.clone(),
+            paused: self.control.paused.clone(),
+        }
+    }
+}
+
+/// The part of a partition that the control plane can change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    pub status: Status,
+    pub version: u64,
+    pub updated_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Wanted>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reprocess: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<Mark>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Mark>,
+}
+
+/// Why a failed partition is not retried any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Terminal<'a> {
+    Marked(&'a Mark),
+    /// Computed from the policy; nothing is written.
+    ByPolicy(Stop),
+}
+
+/// Whether a partition is terminal: by its mark, or because the policy allows no further attempt.
+pub fn terminal<'a>(partition: &'a Partition, policy: &RetryPolicy, now: Timestamp) -> Option<Terminal<'a>> {
+    match partition.state.status {
+        Status::Pending | Status::Success => return None,
+        Status::Failed => {}
+    }
+    if let Some(mark) = &partition.control.terminal {
+        return Some(Terminal::Marked(mark));
+    }
+    if policy.attempt_limit().is_some_and(|limit| partition.state.attempt_count >= limit) {
+        return Some(Terminal::ByPolicy(Stop::AttemptsExhausted));
+    }
+    if policy.max_age.is_some_and(|limit| now.since(partition.state.created_at) >= limit) {
+        return Some(Terminal::ByPolicy(Stop::TooOld));
+    }
+    None
+}
+
+/// What the control plane may ask for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ControlEvent<'a> {
+    /// Requeue a failed partition; with `stale`, also one that has been pending for too long.
+    Retry {
+        policy: &'a RetryPolicy,
+        clear_terminal: bool,
+        stale: bool,
+    },
+    /// Ask for a new run of a success, which stays until the new one is accepted.
+    Reprocess,
+    /// A backfill met a partition that is there already.
+    Backfill {
+        policy: &'a RetryPolicy,
+        force_pending: bool,
+    },
+    MarkTerminal {
+        by: &'a str,
+        why: Option<&'a str>,
+        threshold: u32,
+    },
+    ClearTerminal,
+    Pause {
+        by: &'a str,
+        why: Option<&'a str>,
+    },
+    Resume,
+    /// Undo: put back what an operation changed, if nothing has happened since.
+    Revert {
+        to: &'a Standing,
+        from_version: u64,
+    },
+}
+
+/// The validator's judgement of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement {
+    Accepted { records: u64 },
+    Rejected { class: ErrorClass, message: String, not_before: Option<Timestamp> },
+}
+
+/// What the data plane may report.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DataEvent {
+    Claimed(InFlight),
+    /// The worker gave it back untried, in an orderly shutdown.
+    Released(InFlight),
+    Judged(InFlight, Judgement),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event<'a> {
+    Control(ControlEvent<'a>),
+    Data(DataEvent),
+}
+
+/// What must still be true, and what becomes true.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub expect_version: u64,
+    pub after: Partition,
+}
+
+/// The only function that moves a partition.
+pub fn apply(partition: &Partition, event: Event<'_>, now: Timestamp) -> Result<Change, Refused> {
+    let mut after = partition.clone();
+    match event {
+        Event::Control(event) => control(partition, event, now, &mut after)?,
+        Event::Data(event) => data(partition, event, now, &mut after)?,
+    }
+    after.state.version = partition.state.version.saturating_add(1);
+    Ok(Change { expect_version: partition.state.version, after })
+}
+
+fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &mut Partition) -> Result<(), Refused> {
+    match event {
+        ControlEvent::Retry { policy, clear_terminal, stale } => {
+            match before.state.status {
+                Status::Success => return Err(Refused::NoOp(Reason::NotFailed)),
+                Status::Pending if !stale => return Err(Refused::NoOp(Reason::AlreadyPending)),
+                Status::Pending | Status::Failed => {}
+            }
+            refuse_in_flight(before)?;
+            refuse_paused(before)?;
+            if terminal(before, policy, now).is_some() && !clear_terminal {
+                return Err(Refused::Rule(Reason::Terminal));
+            }
+            take_mark_off(after);
+            want(after, Lane::Retry, now);
+            after.state.status = Status::Pending;
+            after.state.updated_at = now;
+        }
+        ControlEvent::Reprocess => {
+            match before.state.status {
+                Status::Pending => return Err(Refused::NoOp(Reason::AlreadyPending)),
+                Status::Failed => return Err(Refused::NoOp(Reason::NotSuccess)),
+                Status::Success => {}
+            }
+            if before.control.reprocess {
+                return Err(Refused::NoOp(Reason::AlreadyPending));
+            }
+            refuse_in_flight(before)?;
+            refuse_paused(before)?;
+            want(after, Lane::Retry, now);
+            after.control.reprocess = true;
+        }
+        ControlEvent::Backfill { policy, force_pending } => {
+            if !force_pending {
+                return Err(Refused::NoOp(Reason::Exists));
+            }
+            match before.state.status {
+                Status::Pending => return Err(Refused::NoOp(Reason::AlreadyPending)),
+                Status::Success | Status::Failed => {}
+            }
+            refuse_in_flight(before)?;
+            refuse_paused(before)?;
+            if terminal(before, policy, now).is_some() {
+                return Err(Refused::Rule(Reason::Terminal));
+            }
+            want(after, Lane::Backfill, now);
+            after.state.status = Status::Pending;
+            after.state.updated_at = now;
+            after.control.reprocess = false;
+        }
+        ControlEvent::MarkTerminal { by, why, threshold } => {
+            match before.state.status {
+                Status::Pending | Status::Success => return Err(Refused::NoOp(Reason::NotFailed)),
+                Status::Failed => {}
+            }
+            if before.control.terminal.is_some() {
+                return Err(Refused::NoOp(Reason::Terminal));
+            }
+            if before.state.attempt_count < threshold {
+                return Err(Refused::Rule(Reason::BelowThreshold));
+            }
+            after.control.terminal = Some(mark(by, why, now));
+            after.state.error_message = Some(with_terminal_mark(before.state.error_message.as_deref()));
+        }
+        ControlEvent::ClearTerminal => {
+            // Only a mark can be cleared: a policy is computed, and `retry --clear-terminal` grants one attempt past it.
+            if before.control.terminal.is_none() {
+                return Err(Refused::NoOp(Reason::NotTerminal));
+            }
+            take_mark_off(after);
+        }
+        ControlEvent::Pause { by, why } => {
+            if before.control.paused.is_some() {
+                return Err(Refused::NoOp(Reason::Paused));
+            }
+            after.control.paused = Some(mark(by, why, now));
+        }
+        ControlEvent::Resume => {
+            if before.control.paused.is_none() {
+                return Err(Refused::NoOp(Reason::NotPaused));
+            }
+            after.control.paused = None;
+        }
+        ControlEvent::Revert { to, from_version } => {
+            if before.state.version != from_version {
+                refuse_in_flight(before)?;
+                return Err(Refused::Rule(Reason::ChangedSincePlan));
+            }
+            // A pause may come and go while an attempt runs; its place in the queue may not.
+            let now = before.standing();
+            if (now.status, now.wanted, now.reprocess) != (to.status, to.wanted, to.reprocess) {
+                refuse_in_flight(before)?;
+            }
+            after.state.status = to.status;
+            after.state.updated_at = to.updated_at;
+            after.control.wanted = to.wanted;
+            after.control.reprocess = to.reprocess;
+            after.control.not_before = to.not_before;
+            after.control.paused = to.paused.clone();
+            take_mark_off(after);
+            if let Some(mark) = &to.terminal {
+                after.control.terminal = Some(mark.clone());
+                after.state.error_message = Some(with_terminal_mark(after.state.error_message.as_deref()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn data(before: &Partition, event: DataEvent, now: Timestamp, after: &mut Partition) -> Result<(), Refused> {
+    match event {
+        DataEvent::Claimed(attempt) => {
+            refuse_in_flight(before)?;
+            refuse_paused(before)?;
+            let open = match before.state.status {
+                Status::Pending => true,
+                Status::Success => before.control.reprocess,
+                Status::Failed => false,
+            };
+            if !open || before.control.wanted.is_none() {
+                return Err(Refused::NoOp(Reason::NotQueued));
+            }
+            after.control.active = Some(attempt);
+        }
+        DataEvent::Released(attempt) => {
+            refuse_stale(before, attempt)?;
+            after.control.active = None;
+        }
+        DataEvent::Judged(attempt, judgement) => {
+            refuse_stale(before, attempt)?;
+            after.state.attempt_count = before.state.attempt_count.saturating_add(1);
+            after.state.updated_at = now;
+            after.control.active = None;
+            after.control.wanted = None;
+            after.control.reprocess = false;
+            after.control.not_before = None;
+            match judgement {
+                Judgement::Accepted { records } => {
+                    after.state.status = Status::Success;
+                    after.state.current_run_id = Some(attempt.run_id);
+                    after.state.record_count = Some(records);
+                    after.state.error_class = None;
+                    after.state.error_message = None;
+                }
+                Judgement::Rejected { class, message, not_before } => match before.state.status {
+                    // The earlier success stays whole; the run's own history says what went wrong.
+                    Status::Success => {}
+                    Status::Pending | Status::Failed => {
+                        after.state.status = Status::Failed;
+                        after.state.error_class = Some(class);
+                        after.state.error_message = Some(clean_message(&message));
+                        after.control.not_before = not_before;
+                    }
+                },
+            }
+        }
+    }
+    Ok(())
+}
+
+fn mark(by: &str, why: Option<&str>, at: Timestamp) -> Mark {
+    Mark { by: clean_message(by), at, why: why.map(clean_message) }
+}
+
+fn want(partition: &mut Partition, lane: Lane, now: Timestamp) {
+    partition.control.wanted = Some(Wanted { lane, queued_at: now });
+    partition.control.not_before = None;
+}
+
+fn take_mark_off(partition: &mut Partition) {
+    if partition.control.terminal.take().is_some() {
+        partition.state.error_message = partition.state.error_message.as_deref().and_then(without_terminal_mark);
+    }
+}
+
+fn refuse_in_flight(partition: &Partition) -> Result<(), Refused> {
+    match partition.control.active {
+        Some(_) => Err(Refused::Rule(Reason::InFlight)),
+        None => Ok(()),
+    }
+}
+
+fn refuse_paused(partition: &Partition) -> Result<(), Refused> {
+    match partition.control.paused {
+        Some(_) => Err(Refused::NoOp(Reason::Paused)),
+        None => Ok(()),
+    }
+}
+
+fn refuse_stale(partition: &Partition, attempt: InFlight) -> Result<(), Refused> {
+    if partition.control.active == Some(attempt) { Ok(()) } else { Err(Refused::Rule(Reason::StaleFence)) }
+}

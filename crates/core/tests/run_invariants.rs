@@ -1,0 +1,526 @@
+//! What holds for a run whatever happens to it: random lives of every workload, with right and wrong fences, any policy
+//! and a clock that jumps.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod specimen;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
+use redrive_core::failure::ErrorClass;
+use redrive_core::refusal::{Reason, Refused};
+use redrive_core::retry::{Backoff, HintRule, RetryPolicy, Stop};
+use redrive_core::run::{Change, Event, Fault, Run, State, Verdict, Workload, apply};
+use redrive_core::time::Timestamp;
+use specimen::{HOUR, at, dead, done, queued, running, task_id, waiting};
+
+const CASES: u32 = 1_000;
+const LONGEST_LIFE: usize = 40;
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: CASES,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Ask {
+    Stored,
+    /// At once, or when its time has come.
+    Due {
+        awaited: bool,
+    },
+    Claim {
+        lease: i64,
+    },
+    Beat {
+        right: bool,
+        lease: i64,
+    },
+    Release {
+        right: bool,
+    },
+    Complete {
+        right: bool,
+        verdict: Verdict,
+    },
+    Fail {
+        right: bool,
+        class: ErrorClass,
+        retry_after: Option<u64>,
+    },
+    LeaseExpired,
+    Retry,
+    Cancel,
+}
+
+#[derive(Debug, Clone)]
+struct Step {
+    ask: Ask,
+    /// Seconds by which the clock moves first, also backwards.
+    moved: i64,
+}
+
+fn leases() -> impl Strategy<Value = i64> {
+    prop_oneof![6 => 120i64..600, 1 => -10i64..10]
+}
+
+fn asks() -> impl Strategy<Value = Ask> {
+    let right = || prop::bool::weighted(0.85);
+    let class = prop_oneof![
+        1 => Just(ErrorClass::Final),
+        6 => Just(ErrorClass::Retryable),
+        4 => Just(ErrorClass::RateLimited),
+    ];
+    let verdict = prop::sample::select(Verdict::ALL);
+    prop_oneof![
+        1 => Just(Ask::Stored),
+        8 => prop::bool::weighted(0.8).prop_map(|awaited| Ask::Due { awaited }),
+        12 => leases().prop_map(|lease| Ask::Claim { lease }),
+        2 => (right(), leases()).prop_map(|(right, lease)| Ask::Beat { right, lease }),
+        2 => right().prop_map(|right| Ask::Release { right }),
+        1 => (right(), verdict).prop_map(|(right, verdict)| Ask::Complete { right, verdict }),
+        9 => (right(), class, option::of(0u64..1_000))
+            .prop_map(|(right, class, retry_after)| Ask::Fail { right, class, retry_after }),
+        4 => Just(Ask::LeaseExpired),
+        3 => Just(Ask::Retry),
+        1 => Just(Ask::Cancel),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let moved = prop_oneof![16 => 0i64..40, 3 => 0i64..7_200, 1 => -3_600i64..0, 1 => -9_000_000i64..9_000_000];
+    vec((asks(), moved).prop_map(|(ask, moved)| Step { ask, moved }), 0..=LONGEST_LIFE)
+}
+
+fn policies() -> impl Strategy<Value = RetryPolicy> {
+    let backoff = prop_oneof![
+        (0u64..100).prop_map(|base| Backoff::Exponential {
+            base: Duration::from_secs(base),
+            multiplier: 2.0,
+            cap: HOUR
+        }),
+        vec((0u64..700).prop_map(Duration::from_secs), 0..4).prop_map(Backoff::Fixed),
+    ];
+    let hint = prop::sample::select(vec![HintRule::ExactAndFree, HintRule::ExactAndFree, HintRule::AtLeast]);
+    let any = (backoff, 0u64..30, option::of(0u32..10), option::weighted(0.3, 0u32..9), hint).prop_map(
+        |(backoff, jitter, max_attempts, max_age, hint)| RetryPolicy {
+            backoff,
+            jitter: Duration::from_secs(jitter),
+            max_attempts,
+            max_age: max_age.map(|hours| hours * HOUR),
+            hint,
+        },
+    );
+    prop_oneof![1 => Just(RetryPolicy::ingest()), 1 => Just(RetryPolicy::process()), 2 => any]
+}
+
+fn starts() -> impl Strategy<Value = Run> {
+    let workload = prop_oneof![
+        2 => Just(Workload::Ingest),
+        2 => Just(Workload::Process),
+        1 => Just(Workload::Extract),
+    ];
+    (workload, 0u32..6, 0u32..12).prop_map(|(workload, form, retry_count)| match (workload, form) {
+        (Workload::Ingest, 0) => Run { state: State::Waiting, ..queued(workload) },
+        (Workload::Extract, 0 | 1) | (_, 2) => running(workload),
+        (Workload::Ingest | Workload::Process, 3) => Run { retry_count, ..waiting(workload) },
+        (_, 4) => done(workload),
+        (_, 5) => Run { retry_count, ..dead(workload) },
+        (_, _) => queued(workload),
+    })
+}
+
+struct Seen<'a> {
+    before: &'a Run,
+    event: Event,
+    policy: &'a RetryPolicy,
+    now: Timestamp,
+    outcome: Result<Change, Refused>,
+}
+
+impl Seen<'_> {
+    fn change(&self) -> Option<&Change> {
+        self.outcome.as_ref().ok()
+    }
+
+    /// The fence that the event shows, where it must show one.
+    fn fence(&self) -> Option<redrive_core::id::TaskId> {
+        match &self.event {
+            Event::Beat { task_id, .. }
+            | Event::Released { task_id }
+            | Event::Completed { task_id, .. }
+            | Event::Failed { task_id, .. } => Some(*task_id),
+            Event::Stored
+            | Event::Due
+            | Event::Claimed { .. }
+            | Event::LeaseExpired
+            | Event::RetryRequested
+            | Event::Cancelled { .. } => None,
+        }
+    }
+
+    /// The error of a try that failed.
+    fn fault(&self) -> Option<Fault> {
+        match &self.event {
+            Event::Failed { fault, .. } => Some(fault.clone()),
+            Event::LeaseExpired => Some(Fault::lease_expired()),
+            Event::Stored
+            | Event::Due
+            | Event::Claimed { .. }
+            | Event::Beat { .. }
+            | Event::Released { .. }
+            | Event::Completed { .. }
+            | Event::RetryRequested
+            | Event::Cancelled { .. } => None,
+        }
+    }
+}
+
+type Checked = Result<(), TestCaseError>;
+
+fn live(start: Run, policy: &RetryPolicy, steps: &[Step], mut check: impl FnMut(&Seen<'_>) -> Checked) -> Checked {
+    let (mut run, mut now) = (start, at(100));
+    for (nth, Step { ask, moved }) in steps.iter().enumerate() {
+        now = Timestamp::from_micros(now.micros().saturating_add(moved * 1_000_000));
+        if let (Ask::Due { awaited: true }, Some(when)) = (ask, run.next_retry_at) {
+            now = now.max(when);
+        }
+        let fresh = task_id(1_000 + u64::try_from(nth).unwrap());
+        let shown = |right: bool| if right { run.task_id.unwrap_or(fresh) } else { task_id(3) };
+        let until = |seconds: i64| Timestamp::from_micros(now.micros().saturating_add(seconds * 1_000_000));
+        let event = match *ask {
+            Ask::Stored => Event::Stored,
+            Ask::Due { .. } => Event::Due,
+            Ask::Claim { lease } => {
+                Event::Claimed { task_id: fresh, worker: "w".to_owned(), lease_until: until(lease) }
+            }
+            Ask::Beat { right, lease } => Event::Beat { task_id: shown(right), lease_until: until(lease) },
+            Ask::Release { right } => Event::Released { task_id: shown(right) },
+            Ask::Complete { right, verdict } => Event::Completed { task_id: shown(right), verdict, metrics: None },
+            Ask::Fail { right, class, retry_after } => {
+                let retry_after = retry_after.map(Duration::from_secs);
+                let fault = Fault { class, message: "boom".to_owned(), trace: None, retry_after };
+                Event::Failed { task_id: shown(right), fault, metrics: None }
+            }
+            Ask::LeaseExpired => Event::LeaseExpired,
+            Ask::Retry => Event::RetryRequested,
+            Ask::Cancel => Event::Cancelled { by: "ada".to_owned() },
+        };
+        let outcome = apply(&run, event.clone(), now, policy);
+        let seen = Seen { before: &run, event, policy, now, outcome };
+        check(&seen)?;
+        if let Ok(change) = seen.outcome {
+            run = change.after;
+        }
+    }
+    Ok(())
+}
+
+fn assert_sound(run: &Run) -> Checked {
+    prop_assert_eq!(run.lease_until.is_some(), run.state == State::Running, "a lease is for running");
+    prop_assert_eq!(run.completed_at.is_some(), matches!(run.state, State::Done | State::Dead));
+    match run.state {
+        State::Queued => {}
+        State::Running => {
+            prop_assert!(run.task_id.is_some() && run.worker.is_some() && run.started_at.is_some());
+            prop_assert!(run.next_retry_at.is_none() && run.attempt > 0);
+        }
+        State::Waiting => {
+            let upload = run.workload == Workload::Ingest && run.attempt == 0;
+            prop_assert!(run.next_retry_at.is_some() || upload, "anyone can see what it waits for");
+            prop_assert_ne!(run.workload, Workload::Extract);
+        }
+        State::Done => {
+            prop_assert!(run.verdict.is_some() && run.next_retry_at.is_none());
+        }
+        State::Dead => prop_assert!(run.next_retry_at.is_none(), "the dead wait for nothing"),
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_event_leaves_a_sound_run(start in starts(), policy in policies(), steps in steps()) {
+        assert_sound(&start)?;
+        live(start, &policy, &steps, |seen| seen.change().map_or(Ok(()), |change| assert_sound(&change.after)))?;
+    }
+
+    #[test]
+    fn no_event_changes_what_a_run_is(start in starts(), policy in policies(), steps in steps()) {
+        live(start, &policy, &steps, |seen| {
+            let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
+            let what = |run: &Run| {
+                (run.run_id, run.workload, run.category.clone(), run.subject.clone(), run.submitted_at)
+            };
+            prop_assert_eq!(what(after), what(seen.before));
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_change_expects_the_state_and_the_fence_it_saw(start in starts(), policy in policies(), steps in steps()) {
+        live(start, &policy, &steps, |seen| {
+            prop_assert_eq!(&apply(seen.before, seen.event.clone(), seen.now, seen.policy), &seen.outcome);
+            if let Some(change) = seen.change() {
+                prop_assert_eq!((change.expect_state, change.expect_task), (seen.before.state, seen.before.task_id));
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_stale_fence_or_an_expired_lease_changes_nothing(start in starts(), policy in policies(), steps in steps()) {
+        live(start, &policy, &steps, |seen| {
+            let Some(fence) = seen.fence() else { return Ok(()) };
+            let current = seen.before.state == State::Running && seen.before.task_id == Some(fence);
+            let leased = seen.before.lease_until.is_some_and(|until| until > seen.now);
+            match (current, leased) {
+                (true, true) => prop_assert!(seen.outcome.is_ok()),
+                (true, false) => prop_assert_eq!(&seen.outcome, &Err(Refused::Rule(Reason::LeaseExpired))),
+                (false, _) => prop_assert_eq!(&seen.outcome, &Err(Refused::Rule(Reason::StaleFence))),
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn at_every_moment_a_claim_belongs_either_to_its_worker_or_to_the_lease_keeper(
+        start in starts(), policy in policies(), steps in steps()
+    ) {
+        live(start, &policy, &steps, |seen| {
+            if seen.before.state != State::Running {
+                return Ok(());
+            }
+            let task_id = seen.before.task_id.unwrap();
+            let workers = apply(seen.before, Event::Released { task_id }, seen.now, seen.policy).is_ok();
+            let keepers = apply(seen.before, Event::LeaseExpired, seen.now, seen.policy).is_ok();
+            prop_assert_ne!(workers, keepers);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_claim_is_one_more_attempt_and_only_a_release_gives_it_back(
+        start in starts(), policy in policies(), steps in steps()
+    ) {
+        live(start, &policy, &steps, |seen| {
+            let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
+            let before = seen.before.attempt;
+            let expected = match (&seen.event, seen.before.workload) {
+                (Event::Claimed { .. }, _) => before + 1,
+                (Event::Released { .. }, Workload::Ingest | Workload::Process) => before - 1,
+                (_, _) => before,
+            };
+            prop_assert_eq!(after.attempt, expected);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn retry_count_rises_with_counted_retries_and_falls_only_with_success(
+        start in starts(), policy in policies(), steps in steps()
+    ) {
+        live(start, &policy, &steps, |seen| {
+            let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
+            let before = seen.before.retry_count;
+            let expected = match (&seen.event, seen.fault()) {
+                (Event::Completed { .. }, _) => 0,
+                (_, Some(fault)) if after.state == State::Waiting => {
+                    let hinted = fault.class == ErrorClass::RateLimited && fault.retry_after.is_some();
+                    before + u32::from(!(hinted && seen.policy.hint == HintRule::ExactAndFree))
+                }
+                (_, _) => before,
+            };
+            prop_assert_eq!(after.retry_count, expected);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_failed_try_waits_or_dies_as_the_policy_says(start in starts(), policy in policies(), steps in steps()) {
+        live(start, &policy, &steps, |seen| {
+            let (Some(Change { after, failure, .. }), Some(fault)) = (seen.change(), seen.fault()) else {
+                return Ok(());
+            };
+            let record = failure.as_ref().unwrap();
+            let hint = fault.retry_after.filter(|_| fault.class == ErrorClass::RateLimited);
+            let free = hint.is_some() && seen.policy.hint == HintRule::ExactAndFree;
+            let tries = seen.before.retry_count + 1;
+            let stop = if fault.class == ErrorClass::Final {
+                Some(Stop::FinalError)
+            } else if seen.policy.max_age.is_some_and(|limit| seen.now.since(seen.before.submitted_at) >= limit) {
+                Some(Stop::TooOld)
+            } else if !free && seen.policy.attempt_limit().is_some_and(|limit| tries >= limit) {
+                Some(Stop::AttemptsExhausted)
+            } else {
+                None
+            };
+            if seen.before.workload == Workload::Extract {
+                prop_assert_eq!((after.state, record.delay, record.stop), (State::Dead, None, None));
+                prop_assert_eq!(after.verdict, Some(Verdict::Failed));
+            } else if stop.is_some() {
+                prop_assert_eq!((after.state, record.delay, record.stop), (State::Dead, None, stop));
+            } else {
+                prop_assert_eq!((after.state, record.stop), (State::Waiting, None));
+                let delay = record.delay.unwrap();
+                prop_assert_eq!(after.next_retry_at, Some(seen.now.saturating_add(delay)));
+                let backoff = seen.policy.delay(tries);
+                match (free, hint) {
+                    (true, Some(hint)) => prop_assert_eq!(delay, hint),
+                    (_, hint) => {
+                        prop_assert!(delay >= backoff.saturating_sub(seen.policy.jitter));
+                        prop_assert!(delay <= (backoff + seen.policy.jitter).max(hint.unwrap_or_default()));
+                        prop_assert!(delay >= hint.unwrap_or_default());
+                    }
+                }
+            }
+            prop_assert_eq!(after.error_class, Some(fault.class));
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn the_history_has_one_record_for_every_failed_try_and_no_other(
+        start in starts(), policy in policies(), steps in steps()
+    ) {
+        live(start, &policy, &steps, |seen| {
+            let Some(Change { after, failure, .. }) = seen.change() else { return Ok(()) };
+            prop_assert_eq!(failure.is_some(), seen.fault().is_some());
+            if let Some(record) = failure {
+                prop_assert_eq!((record.at, Some(record.class)), (seen.now, after.error_class));
+                prop_assert_eq!(Some(&record.message), after.error_message.as_ref());
+                prop_assert_eq!(&record.worker, &seen.before.worker);
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn done_is_for_ever(start in starts(), policy in policies(), steps in steps()) {
+        live(start, &policy, &steps, |seen| {
+            prop_assert!(seen.before.state != State::Done || seen.outcome.is_err());
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn dead_is_left_only_when_a_person_asks(start in starts(), policy in policies(), steps in steps()) {
+        live(start, &policy, &steps, |seen| {
+            if seen.before.state == State::Dead && seen.outcome.is_ok() {
+                prop_assert_eq!(&seen.event, &Event::RetryRequested);
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn an_extraction_never_waits_and_is_never_queued_again(start in starts(), policy in policies(), steps in steps()) {
+        live(start, &policy, &steps, |seen| {
+            let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
+            if seen.before.workload == Workload::Extract {
+                prop_assert!(!matches!(after.state, State::Waiting | State::Queued));
+                prop_assert_eq!(after.retry_count, seen.before.retry_count);
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn only_a_queued_run_is_claimed(start in starts(), policy in policies(), steps in steps()) {
+        live(start, &policy, &steps, |seen| {
+            if let Event::Claimed { task_id, .. } = seen.event {
+                prop_assert_eq!(seen.outcome.is_ok(), seen.before.state == State::Queued);
+                if let Some(Change { after, .. }) = seen.change() {
+                    prop_assert_eq!((after.task_id, after.next_retry_at), (Some(task_id), None));
+                    prop_assert_eq!(after.retry_count, seen.before.retry_count);
+                }
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn success_leaves_no_trace_of_a_retry(start in starts(), policy in policies(), steps in steps()) {
+        live(start, &policy, &steps, |seen| {
+            let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
+            if after.state == State::Done {
+                prop_assert_eq!((after.retry_count, after.next_retry_at, after.error_class), (0, None, None));
+                prop_assert_eq!((&after.error_message, &after.error_traceback), (&None, &None));
+            }
+            Ok(())
+        })?;
+    }
+}
+
+/// Properties over lives in which nothing happens would hold for nothing.
+#[test]
+fn the_random_lives_reach_every_kind_of_change() {
+    let mut runner = TestRunner::deterministic();
+    let mut reached: BTreeMap<String, u32> = BTreeMap::new();
+    for _ in 0..600 {
+        let start = starts().new_tree(&mut runner).unwrap().current();
+        let policy = policies().new_tree(&mut runner).unwrap().current();
+        let steps = steps().new_tree(&mut runner).unwrap().current();
+        live(start, &policy, &steps, |seen| {
+            let what = match &seen.event {
+                Event::Stored => "stored",
+                Event::Due => "due",
+                Event::Claimed { .. } => "claimed",
+                Event::Beat { .. } => "beat",
+                Event::Released { .. } => "released",
+                Event::Completed { .. } => "completed",
+                Event::Failed { fault, .. } => fault.class.as_str(),
+                Event::LeaseExpired => "lease expired",
+                Event::RetryRequested => "retry",
+                Event::Cancelled { .. } => "cancelled",
+            };
+            let end = seen.change().map_or_else(
+                || seen.outcome.as_ref().unwrap_err().reason().as_str(),
+                |change| match change.failure.as_ref().and_then(|record| record.stop) {
+                    Some(stop) => stop.as_str(),
+                    None => change.after.state.as_str(),
+                },
+            );
+            *reached.entry(format!("{what}: {end}")).or_default() += 1;
+            Ok(())
+        })
+        .unwrap();
+    }
+    for wanted in [
+        "stored: queued",
+        "due: queued",
+        "due: not_due",
+        "claimed: running",
+        "claimed: in_flight",
+        "beat: running",
+        "beat: lease_expired",
+        "released: queued",
+        "released: dead",
+        "completed: done",
+        "completed: stale_fence",
+        "final: final_error",
+        "retryable: waiting",
+        "retryable: attempts_exhausted",
+        "rate_limited: waiting",
+        "retryable: too_old",
+        "lease expired: too_old",
+        "lease expired: waiting",
+        "lease expired: attempts_exhausted",
+        "lease expired: dead",
+        "retry: queued",
+        "cancelled: dead",
+    ] {
+        assert!(reached.get(wanted).is_some_and(|&times| times >= 3), "{wanted} is too rare in {reached:#?}");
+    }
+}

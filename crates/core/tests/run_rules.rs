@@ -1,0 +1,389 @@
+//! The obligations on runs, one by one. The tests' names stand in the traceability table.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod specimen;
+
+use std::time::Duration;
+
+use redrive_core::failure::ErrorClass;
+use redrive_core::refusal::{Reason, Refused};
+use redrive_core::retry::{RetryPolicy, Stop};
+use redrive_core::run::{Change, Event, Fault, Run, State, Verdict, Workload, apply, label};
+use redrive_core::time::Timestamp;
+use specimen::{HOUR, at, dead, done, queued, running, task_id, waiting};
+
+const OWN_POLICY: [Workload; 2] = [Workload::Ingest, Workload::Process];
+
+fn policy(workload: Workload) -> RetryPolicy {
+    match workload {
+        Workload::Extract => RetryPolicy::partitions(),
+        Workload::Ingest => RetryPolicy::ingest(),
+        Workload::Process => RetryPolicy::process(),
+    }
+}
+
+fn happen(run: &Run, event: Event, now: Timestamp) -> Result<Change, Refused> {
+    apply(run, event, now, &policy(run.workload))
+}
+
+fn fault(class: ErrorClass, retry_after: Option<u64>) -> Fault {
+    Fault {
+        class,
+        message: "boom".to_owned(),
+        trace: Some("at line 3".to_owned()),
+        retry_after: retry_after.map(Duration::from_secs),
+    }
+}
+
+fn failed(class: ErrorClass, retry_after: Option<u64>) -> Event {
+    Event::Failed { task_id: task_id(1), fault: fault(class, retry_after), metrics: None }
+}
+
+fn claimed(n: u64, now: Timestamp) -> Event {
+    let lease_until = now.saturating_add(Duration::from_secs(120));
+    Event::Claimed { task_id: task_id(n), worker: format!("w{n}"), lease_until }
+}
+
+fn completed(n: u64) -> Event {
+    Event::Completed { task_id: task_id(n), verdict: Verdict::Passed, metrics: Some("{}".to_owned()) }
+}
+
+/// Fails every try with `class` until the run waits no longer, and tells the delays.
+fn delays_until_dead(workload: Workload, class: ErrorClass) -> (Vec<u64>, Change) {
+    let (mut run, mut now, mut delays) = (queued(workload), at(0), Vec::new());
+    for n in 1..100 {
+        run = happen(&run, claimed(n, now), now).unwrap().after;
+        let event = Event::Failed { task_id: task_id(n), fault: fault(class, None), metrics: None };
+        let change = happen(&run, event, now).unwrap();
+        match change.after.state {
+            State::Waiting => {
+                let when = change.after.next_retry_at.unwrap();
+                delays.push(when.since(now).as_secs());
+                now = when;
+                run = happen(&change.after, Event::Due, now).unwrap().after;
+            }
+            State::Dead => return (delays, change),
+            State::Queued | State::Running | State::Done => panic!("{change:?}"),
+        }
+    }
+    panic!("{workload} is retried for ever");
+}
+
+#[test]
+fn retryable_jobs_back_off_from_a_minute_to_an_hour_and_die_at_the_eighth_attempt() {
+    let (delays, last) = delays_until_dead(Workload::Process, ErrorClass::Retryable);
+    assert_eq!(delays, [60, 120, 240, 480, 960, 1920, 3600]);
+    assert_eq!((last.after.attempt, last.after.retry_count), (8, 7));
+    assert_eq!(last.after.next_retry_at, None);
+    assert_eq!(last.failure.unwrap().stop, Some(Stop::AttemptsExhausted));
+}
+
+#[test]
+fn transient_errors_of_an_archive_are_retried_after_60_180_and_600_seconds() {
+    let (delays, last) = delays_until_dead(Workload::Ingest, ErrorClass::Retryable);
+    assert_eq!(delays, [60, 180, 600]);
+    assert_eq!((last.after.attempt, last.after.retry_count), (4, 3));
+    assert_eq!(label(&last.after), "FAILED");
+}
+
+#[test]
+fn a_rate_limit_without_a_hint_backs_off_like_any_error() {
+    let (limited, _) = delays_until_dead(Workload::Process, ErrorClass::RateLimited);
+    let (retryable, _) = delays_until_dead(Workload::Process, ErrorClass::Retryable);
+    assert_eq!(limited, retryable);
+}
+
+#[test]
+fn a_final_error_kills_a_run_at_once() {
+    for workload in OWN_POLICY {
+        let change = happen(&running(workload), failed(ErrorClass::Final, Some(5)), at(20)).unwrap();
+        let after = change.after;
+        assert_eq!((after.state, after.next_retry_at, after.retry_count), (State::Dead, None, 0));
+        assert_eq!(after.completed_at, Some(at(20)));
+        assert_eq!(after.error_class, Some(ErrorClass::Final));
+        assert_eq!(
+            (after.error_message.as_deref(), after.error_traceback.as_deref()),
+            (Some("boom"), Some("at line 3"))
+        );
+        assert_eq!(change.failure.unwrap().stop, Some(Stop::FinalError));
+        for n in 2..5 {
+            assert!(happen(&dead(workload), claimed(n, at(99)), at(99)).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_hint_of_the_source_is_kept_exactly_and_costs_no_retry() {
+    for workload in OWN_POLICY {
+        for retry_count in [0, 3, 7, 99] {
+            let before = Run { retry_count, ..running(workload) };
+            let change = happen(&before, failed(ErrorClass::RateLimited, Some(7)), at(20)).unwrap();
+            assert_eq!(change.after.state, State::Waiting);
+            assert_eq!(change.after.next_retry_at, Some(at(27)));
+            assert_eq!(change.after.retry_count, retry_count);
+            assert_eq!(change.failure.unwrap().delay, Some(Duration::from_secs(7)));
+        }
+        let change = happen(&running(workload), failed(ErrorClass::Retryable, Some(7)), at(20)).unwrap();
+        assert_eq!((change.after.next_retry_at, change.after.retry_count), (Some(at(80)), 1), "no rate limit, no hint");
+    }
+}
+
+#[test]
+fn work_past_its_age_is_not_retried() {
+    let aged = RetryPolicy { max_age: Some(HOUR), ..RetryPolicy::process() };
+    let before = Run { lease_until: Some(at(9_999)), ..running(Workload::Process) };
+    for (now, state) in [(at(3_599), State::Waiting), (at(3_600), State::Dead)] {
+        for hint in [None, Some(7)] {
+            let change = apply(&before, failed(ErrorClass::RateLimited, hint), now, &aged).unwrap();
+            assert_eq!(change.after.state, state);
+        }
+    }
+}
+
+#[test]
+fn a_failed_try_is_recorded_as_it_was() {
+    let change = happen(&running(Workload::Process), failed(ErrorClass::Retryable, None), at(20)).unwrap();
+    let record = change.failure.unwrap();
+    assert_eq!((record.at, record.class, record.message.as_str()), (at(20), ErrorClass::Retryable, "boom"));
+    assert_eq!((record.trace.as_deref(), record.worker.as_deref()), (Some("at line 3"), Some("w1")));
+    assert_eq!((record.delay, record.stop), (Some(Duration::from_secs(60)), None));
+}
+
+#[test]
+fn what_a_failure_says_is_cleaned_before_it_is_kept() {
+    let fault = Fault {
+        message: "[terminal]\0".to_owned() + &"x".repeat(10_000),
+        trace: Some("\0".repeat(100_000)),
+        ..fault(ErrorClass::Retryable, None)
+    };
+    let event = Event::Failed { task_id: task_id(1), fault, metrics: None };
+    let change = happen(&running(Workload::Process), event, at(20)).unwrap();
+    let (message, trace) = (change.after.error_message.unwrap(), change.after.error_traceback.unwrap());
+    assert!(message.starts_with("(terminal)\u{fffd}x") && message.len() <= 4_096);
+    assert!(!trace.contains('\0') && trace.len() <= 65_536);
+    let record = change.failure.unwrap();
+    assert_eq!((record.message, record.trace), (message, Some(trace)));
+}
+
+#[test]
+fn a_lost_worker_counts_as_a_retryable_failure() {
+    for workload in OWN_POLICY {
+        let change = happen(&running(workload), Event::LeaseExpired, at(130)).unwrap();
+        assert_eq!((change.after.state, change.after.retry_count), (State::Waiting, 1));
+        assert_eq!(change.after.next_retry_at, Some(at(190)));
+        assert_eq!(change.after.error_class, Some(ErrorClass::Retryable));
+        let record = change.failure.unwrap();
+        assert_eq!((record.message.as_str(), record.worker.as_deref()), ("lease expired", Some("w1")));
+    }
+}
+
+#[test]
+fn a_run_that_kills_its_workers_runs_out_of_attempts() {
+    let (mut run, mut now) = (queued(Workload::Process), at(0));
+    for n in 1..=8 {
+        run = happen(&run, claimed(n, now), now).unwrap().after;
+        now = run.lease_until.unwrap();
+        run = happen(&run, Event::LeaseExpired, now).unwrap().after;
+        if let Some(when) = run.next_retry_at {
+            now = when;
+            run = happen(&run, Event::Due, now).unwrap().after;
+        }
+    }
+    assert_eq!((run.state, run.attempt), (State::Dead, 8));
+}
+
+#[test]
+fn a_lease_is_over_at_its_last_moment_for_the_worker_and_its_keeper_alike() {
+    let beat = || Event::Beat { task_id: task_id(1), lease_until: at(250) };
+    for workload in Workload::ALL.iter().copied() {
+        let run = running(workload);
+        assert!(happen(&run, beat(), at(129)).is_ok());
+        assert_eq!(happen(&run, Event::LeaseExpired, at(129)), Err(Refused::Rule(Reason::InFlight)));
+        assert!(happen(&run, Event::LeaseExpired, at(130)).is_ok());
+        for late in [beat(), completed(1), failed(ErrorClass::Final, None), Event::Released { task_id: task_id(1) }] {
+            assert_eq!(happen(&run, late, at(130)), Err(Refused::Rule(Reason::LeaseExpired)));
+        }
+    }
+}
+
+#[test]
+fn a_beat_moves_only_the_heartbeat_and_the_lease() {
+    let before = running(Workload::Ingest);
+    let change = happen(&before, Event::Beat { task_id: task_id(1), lease_until: at(160) }, at(40)).unwrap();
+    assert_eq!(change.after, Run { last_heartbeat: Some(at(40)), lease_until: Some(at(160)), ..before });
+}
+
+#[test]
+fn starting_sets_the_task_and_clears_next_retry_at_and_keeps_retry_count() {
+    for workload in OWN_POLICY {
+        let due = happen(&waiting(workload), Event::Due, at(80)).unwrap().after;
+        let after = happen(&due, claimed(2, at(90)), at(90)).unwrap().after;
+        assert_eq!((after.state, after.attempt), (State::Running, 2));
+        assert_eq!((after.next_retry_at, after.retry_count), (None, 1));
+        assert_eq!((after.task_id, after.worker.as_deref()), (Some(task_id(2)), Some("w2")));
+        assert_eq!((after.started_at, after.last_heartbeat), (Some(at(90)), Some(at(90))));
+        assert_eq!(after.lease_until, Some(at(210)));
+    }
+}
+
+#[test]
+fn success_clears_the_retry_fields() {
+    let retried = Run { state: State::Running, lease_until: Some(at(130)), ..waiting(Workload::Process) };
+    let before = Run { next_retry_at: None, error_traceback: Some("at line 3".to_owned()), ..retried };
+    for verdict in Verdict::ALL.iter().copied() {
+        let event = Event::Completed { task_id: task_id(1), verdict, metrics: Some("{\"a\":1}".to_owned()) };
+        let change = happen(&before, event, at(100)).unwrap();
+        let expected = Run {
+            state: State::Done,
+            retry_count: 0,
+            error_class: None,
+            error_message: None,
+            error_traceback: None,
+            lease_until: None,
+            completed_at: Some(at(100)),
+            verdict: Some(verdict),
+            metrics: Some("{\"a\":1}".to_owned()),
+            ..before.clone()
+        };
+        assert_eq!((change.after, change.failure), (expected, None));
+    }
+}
+
+#[test]
+fn a_retry_is_picked_up_when_it_is_due_and_no_sooner() {
+    let run = waiting(Workload::Process);
+    assert_eq!(happen(&run, Event::Due, at(79)), Err(Refused::NoOp(Reason::NotDue)));
+    assert_eq!(happen(&run, claimed(2, at(79)), at(79)), Err(Refused::NoOp(Reason::NotDue)));
+    let due = happen(&run, Event::Due, at(80)).unwrap().after;
+    assert_eq!(due, Run { state: State::Queued, ..run }, "it competes by the age of its submission");
+}
+
+#[test]
+fn an_upload_is_worked_on_only_once_it_is_stored() {
+    let upload = Run { state: State::Waiting, ..queued(Workload::Ingest) };
+    assert_eq!(label(&upload), "PENDING");
+    assert_eq!(happen(&upload, Event::Due, at(9_999)), Err(Refused::NoOp(Reason::NotDue)));
+    assert!(happen(&upload, claimed(1, at(10)), at(10)).is_err());
+    let stored = happen(&upload, Event::Stored, at(10)).unwrap().after;
+    assert_eq!((stored.state, label(&stored)), (State::Queued, "STORED"));
+    let not_an_upload = waiting(Workload::Ingest);
+    assert_eq!(happen(&not_an_upload, Event::Stored, at(10)), Err(Refused::NoOp(Reason::AlreadyPending)));
+}
+
+#[test]
+fn a_completed_run_is_never_worked_on_again() {
+    for workload in Workload::ALL.iter().copied() {
+        let run = done(workload);
+        assert_eq!(happen(&run, claimed(2, at(99)), at(99)), Err(Refused::NoOp(Reason::AlreadyCompleted)));
+        assert_eq!(happen(&run, Event::RetryRequested, at(99)), Err(Refused::NoOp(Reason::AlreadyCompleted)));
+        let cancelled = Event::Cancelled { by: "ada".to_owned() };
+        assert_eq!(happen(&run, cancelled, at(99)), Err(Refused::NoOp(Reason::AlreadyCompleted)));
+        assert_eq!(happen(&run, completed(1), at(99)), Err(Refused::Rule(Reason::StaleFence)));
+    }
+}
+
+#[test]
+fn a_run_in_flight_is_not_claimed_again() {
+    for workload in Workload::ALL.iter().copied() {
+        for now in [at(20), at(9_999)] {
+            assert_eq!(happen(&running(workload), claimed(2, now), now), Err(Refused::Rule(Reason::InFlight)));
+        }
+    }
+}
+
+#[test]
+fn an_orderly_shutdown_burns_no_attempt() {
+    for workload in OWN_POLICY {
+        let before = Run { attempt: 3, retry_count: 2, ..running(workload) };
+        let change = happen(&before, Event::Released { task_id: task_id(1) }, at(20)).unwrap();
+        assert_eq!((change.after.state, change.after.attempt), (State::Queued, 2));
+        assert_eq!((change.after.retry_count, change.after.started_at), (2, None));
+        assert_eq!(change.failure, None);
+        let again = happen(&change.after, claimed(2, at(21)), at(21)).unwrap().after;
+        assert_eq!(again.attempt, 3);
+    }
+}
+
+#[test]
+fn an_extraction_never_retries_itself() {
+    for event in [failed(ErrorClass::Retryable, None), failed(ErrorClass::RateLimited, Some(7))] {
+        let change = happen(&running(Workload::Extract), event, at(20)).unwrap();
+        assert_eq!((change.after.state, change.after.next_retry_at), (State::Dead, None));
+        assert_eq!((change.after.verdict, change.after.retry_count), (Some(Verdict::Failed), 0));
+        assert_eq!(change.failure.unwrap().delay, None);
+    }
+    let expired = happen(&running(Workload::Extract), Event::LeaseExpired, at(130)).unwrap();
+    assert_eq!((expired.after.state, expired.after.verdict), (State::Dead, Some(Verdict::Failed)));
+    let released = happen(&running(Workload::Extract), Event::Released { task_id: task_id(1) }, at(20)).unwrap();
+    assert_eq!((released.after.state, released.after.verdict), (State::Dead, None), "released, not judged");
+    assert_eq!(released.failure, None);
+    let asked = happen(&dead(Workload::Extract), Event::RetryRequested, at(99));
+    assert_eq!(asked, Err(Refused::Rule(Reason::NotQueued)));
+    let cancelled = Event::Cancelled { by: "ada".to_owned() };
+    assert_eq!(happen(&running(Workload::Extract), cancelled, at(20)), Err(Refused::Rule(Reason::InFlight)));
+}
+
+#[test]
+fn a_person_gets_one_more_attempt_of_an_exhausted_run() {
+    let (_, last) = delays_until_dead(Workload::Process, ErrorClass::Retryable);
+    let asked = happen(&last.after, Event::RetryRequested, at(99_000)).unwrap().after;
+    assert_eq!((asked.state, asked.completed_at, asked.retry_count), (State::Queued, None, 7));
+    let again = happen(&asked, claimed(9, at(99_010)), at(99_010)).unwrap().after;
+    let event = Event::Failed { task_id: task_id(9), fault: fault(ErrorClass::Retryable, None), metrics: None };
+    assert_eq!(happen(&again, event, at(99_020)).unwrap().after.state, State::Dead);
+}
+
+#[test]
+fn a_cancelled_run_refuses_its_old_worker() {
+    for workload in OWN_POLICY {
+        let cancel = || Event::Cancelled { by: "ada".to_owned() };
+        let after = happen(&running(workload), cancel(), at(20)).unwrap().after;
+        assert_eq!((after.state, after.task_id, after.completed_at), (State::Dead, None, Some(at(20))));
+        assert_eq!(after.error_message.as_deref(), Some("cancelled by ada"));
+        assert_eq!(happen(&after, cancel(), at(21)), Err(Refused::NoOp(Reason::AlreadyCompleted)));
+
+        let asked = happen(&after, Event::RetryRequested, at(22)).unwrap().after;
+        let anew = happen(&asked, claimed(2, at(23)), at(23)).unwrap().after;
+        for run in [after, asked, anew] {
+            let beat = Event::Beat { task_id: task_id(1), lease_until: at(500) };
+            let released = Event::Released { task_id: task_id(1) };
+            for late in [beat, completed(1), failed(ErrorClass::Retryable, None), released] {
+                assert_eq!(happen(&run, late, at(24)), Err(Refused::Rule(Reason::StaleFence)));
+            }
+        }
+        for idle in [queued(workload), waiting(workload)] {
+            assert_eq!(happen(&idle, cancel(), at(20)).unwrap().after.state, State::Dead);
+        }
+    }
+}
+
+#[test]
+fn every_state_has_the_word_its_users_know() {
+    use Workload::{Extract, Ingest, Process};
+    let upload = Run { state: State::Waiting, ..queued(Ingest) };
+    let due = |workload| Run { state: State::Queued, ..waiting(workload) };
+    let found = |verdict| Run { verdict: Some(verdict), ..done(Process) };
+    for (run, word) in [
+        (upload, "PENDING"),
+        (queued(Ingest), "STORED"),
+        (due(Ingest), "STORED"),
+        (running(Ingest), "PARSING"),
+        (waiting(Ingest), "STORED"),
+        (done(Ingest), "COMPLETE"),
+        (dead(Ingest), "FAILED"),
+        (queued(Process), "discovered"),
+        (due(Process), "error"),
+        (running(Process), "processing"),
+        (waiting(Process), "error"),
+        (found(Verdict::Passed), "passed"),
+        (found(Verdict::NeedsReview), "needs_review"),
+        (found(Verdict::Failed), "failed"),
+        (dead(Process), "error"),
+        (running(Extract), "extracting"),
+        (done(Extract), "success"),
+        (dead(Extract), "failed"),
+    ] {
+        assert_eq!(label(&run), word, "{} {}", run.workload, run.state);
+    }
+}

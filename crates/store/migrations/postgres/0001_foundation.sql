@@ -1,0 +1,191 @@
+-- Times are UTC microseconds. Keys are compared byte by byte, as on SQLite and in Rust. The views at the end show times as text.
+
+CREATE TABLE partitions (
+    source TEXT COLLATE "C" NOT NULL,
+    customer_id TEXT COLLATE "C" NOT NULL,
+    query_name TEXT COLLATE "C" NOT NULL,
+    logical_date TEXT COLLATE "C" NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'success', 'failed')),
+    current_run_id UUID,
+    record_count BIGINT,
+    attempt_count BIGINT NOT NULL DEFAULT 0,
+    error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    error_message TEXT,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    version BIGINT NOT NULL DEFAULT 1,
+    -- 1 while the control row holds a terminal mark or a pause; here so that partitions_due can leave it out.
+    held SMALLINT NOT NULL DEFAULT 0,
+    CHECK (status <> 'success' OR current_run_id IS NOT NULL),
+    PRIMARY KEY (source, customer_id, query_name, logical_date)
+);
+
+-- What automation might retry, in the order in which backoff lets it go.
+CREATE INDEX partitions_due ON partitions (source, attempt_count, updated_at, created_at)
+    WHERE status = 'failed' AND held = 0 AND error_class <> 'final';
+CREATE INDEX partitions_open ON partitions (source, customer_id, query_name, logical_date) WHERE status <> 'success';
+
+CREATE TABLE partition_control (
+    source TEXT COLLATE "C" NOT NULL,
+    customer_id TEXT COLLATE "C" NOT NULL,
+    query_name TEXT COLLATE "C" NOT NULL,
+    logical_date TEXT COLLATE "C" NOT NULL,
+    lane TEXT CHECK (lane IN ('fresh', 'retry', 'backfill')),
+    queued_at BIGINT,
+    reprocess BIGINT NOT NULL DEFAULT 0,
+    not_before BIGINT,
+    terminal_by TEXT,
+    terminal_at BIGINT,
+    terminal_why TEXT,
+    paused_by TEXT,
+    paused_at BIGINT,
+    paused_why TEXT,
+    active_run_id UUID,
+    active_task_id UUID,
+    -- Source and customer in one, so that a step down the index finds the next customer. No key holds the separator.
+    scope TEXT NOT NULL GENERATED ALWAYS AS (source || chr(31) || customer_id) STORED,
+    PRIMARY KEY (source, customer_id, query_name, logical_date)
+);
+
+CREATE INDEX partition_control_claimable
+    ON partition_control (lane, scope, queued_at, query_name, logical_date)
+    WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL;
+CREATE INDEX partition_control_active ON partition_control (source) WHERE active_run_id IS NOT NULL;
+
+CREATE TABLE runs (
+    run_id UUID NOT NULL PRIMARY KEY,
+    workload TEXT NOT NULL CHECK (workload IN ('extract', 'ingest', 'process')),
+    category TEXT COLLATE "C" NOT NULL,
+    subject TEXT COLLATE "C",
+    external_id TEXT,
+    payload TEXT,
+    state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'waiting', 'done', 'dead')),
+    attempt BIGINT NOT NULL DEFAULT 0,
+    retry_count BIGINT NOT NULL DEFAULT 0,
+    submitted_at BIGINT NOT NULL,
+    next_retry_at BIGINT,
+    error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    error_message TEXT,
+    error_traceback TEXT,
+    task_id UUID,
+    worker TEXT,
+    started_at BIGINT,
+    last_heartbeat BIGINT,
+    lease_until BIGINT,
+    completed_at BIGINT,
+    verdict TEXT CHECK (verdict IN ('passed', 'needs_review', 'failed')),
+    metrics TEXT
+);
+
+CREATE INDEX runs_queued ON runs (workload, category, submitted_at, run_id) WHERE state = 'queued';
+CREATE INDEX runs_waiting ON runs (workload, next_retry_at) WHERE state = 'waiting';
+CREATE INDEX runs_running ON runs (lease_until) WHERE state = 'running';
+CREATE INDEX runs_dead ON runs (completed_at) WHERE state = 'dead';
+CREATE UNIQUE INDEX runs_external ON runs (workload, category, external_id) WHERE external_id IS NOT NULL;
+CREATE INDEX runs_of_partition ON runs (subject, run_id) WHERE workload = 'extract';
+-- Never two attempts of one partition in flight at once.
+CREATE UNIQUE INDEX runs_one_active ON runs (subject) WHERE workload = 'extract' AND state = 'running';
+
+CREATE TABLE run_failures (
+    run_id UUID NOT NULL,
+    attempt BIGINT NOT NULL,
+    failed_at BIGINT NOT NULL,
+    error_class TEXT NOT NULL,
+    error_message TEXT NOT NULL,
+    error_traceback TEXT,
+    worker TEXT,
+    delay BIGINT,
+    stop TEXT,
+    PRIMARY KEY (run_id, failed_at, attempt)
+);
+CREATE INDEX run_failures_recent ON run_failures (failed_at);
+
+CREATE TABLE files (
+    file_id UUID NOT NULL PRIMARY KEY,
+    run_id UUID NOT NULL,
+    path TEXT NOT NULL,
+    bytes BIGINT NOT NULL,
+    sha256 TEXT NOT NULL
+);
+CREATE UNIQUE INDEX files_of_run ON files (run_id, path);
+
+CREATE TABLE stanzas (
+    stanza_id UUID NOT NULL PRIMARY KEY,
+    run_id UUID NOT NULL,
+    file_id UUID NOT NULL,
+    -- Null for the keys before a file's first header.
+    name TEXT,
+    source_path TEXT NOT NULL,
+    line BIGINT NOT NULL,
+    layer TEXT
+);
+CREATE UNIQUE INDEX stanzas_once ON stanzas (run_id, file_id, coalesce('=' || name, ''), source_path);
+
+CREATE TABLE settings (
+    stanza_id UUID NOT NULL,
+    position BIGINT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (stanza_id, position)
+);
+
+-- An empty customer_id holds back the whole source.
+CREATE TABLE cooldowns (
+    source TEXT COLLATE "C" NOT NULL,
+    customer_id TEXT COLLATE "C" NOT NULL,
+    until BIGINT NOT NULL,
+    why TEXT,
+    PRIMARY KEY (source, customer_id)
+);
+
+CREATE TABLE operations (
+    seq BIGINT NOT NULL PRIMARY KEY,
+    op_id UUID NOT NULL UNIQUE,
+    at BIGINT NOT NULL,
+    actor TEXT NOT NULL,
+    command TEXT NOT NULL,
+    filters TEXT NOT NULL,
+    flags TEXT NOT NULL,
+    reason TEXT,
+    hash BYTEA NOT NULL
+);
+
+CREATE TABLE operation_changes (
+    seq BIGINT NOT NULL PRIMARY KEY,
+    op_id UUID NOT NULL,
+    source TEXT COLLATE "C" NOT NULL,
+    customer_id TEXT COLLATE "C" NOT NULL,
+    query_name TEXT COLLATE "C" NOT NULL,
+    logical_date TEXT COLLATE "C" NOT NULL,
+    before TEXT,
+    after TEXT NOT NULL,
+    hash BYTEA NOT NULL
+);
+CREATE INDEX operation_changes_of ON operation_changes (op_id, seq);
+
+CREATE TABLE audit_head (
+    one SMALLINT NOT NULL PRIMARY KEY CHECK (one = 1),
+    seq BIGINT NOT NULL,
+    hash BYTEA NOT NULL
+);
+INSERT INTO audit_head VALUES (1, 0, decode(repeat('00', 32), 'hex'));
+
+CREATE VIEW partition_state AS
+SELECT p.source, p.customer_id, p.query_name, p.logical_date, p.status, p.current_run_id,
+    p.record_count, p.attempt_count, p.error_class, p.error_message,
+    to_char(to_timestamp(p.created_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS created_at,
+    to_char(to_timestamp(p.updated_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS updated_at,
+    c.lane, to_char(to_timestamp(c.queued_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS queued_at,
+    c.terminal_by, c.paused_by, c.active_run_id
+FROM partitions p LEFT JOIN partition_control c USING (source, customer_id, query_name, logical_date);
+
+CREATE VIEW run_status AS
+SELECT run_id, workload, category, subject, state, attempt, retry_count,
+    to_char(to_timestamp(submitted_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS submitted_at,
+    to_char(to_timestamp(next_retry_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS next_retry_at,
+    error_class, error_message, worker,
+    to_char(to_timestamp(started_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS started_at,
+    to_char(to_timestamp(last_heartbeat / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS last_heartbeat,
+    to_char(to_timestamp(completed_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS completed_at,
+    verdict, metrics
+FROM runs;

@@ -1,0 +1,191 @@
+-- Times are UTC microseconds; ids are UUIDs of 16 bytes. The views at the end show both as text.
+
+CREATE TABLE partitions (
+    source TEXT NOT NULL,
+    customer_id TEXT NOT NULL,
+    query_name TEXT NOT NULL,
+    logical_date TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'success', 'failed')),
+    current_run_id BLOB,
+    record_count INTEGER,
+    attempt_count INTEGER NOT NULL DEFAULT 0,
+    error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    error_message TEXT,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    version INTEGER NOT NULL DEFAULT 1,
+    -- 1 while the control row holds a terminal mark or a pause; here so that partitions_due can leave it out.
+    held INTEGER NOT NULL DEFAULT 0,
+    CHECK (status <> 'success' OR current_run_id IS NOT NULL),
+    PRIMARY KEY (source, customer_id, query_name, logical_date)
+) STRICT, WITHOUT ROWID;
+
+-- What automation might retry, in the order in which backoff lets it go.
+CREATE INDEX partitions_due ON partitions (source, attempt_count, updated_at, created_at)
+    WHERE status = 'failed' AND held = 0 AND error_class <> 'final';
+CREATE INDEX partitions_open ON partitions (source, customer_id, query_name, logical_date) WHERE status <> 'success';
+
+CREATE TABLE partition_control (
+    source TEXT NOT NULL,
+    customer_id TEXT NOT NULL,
+    query_name TEXT NOT NULL,
+    logical_date TEXT NOT NULL,
+    lane TEXT CHECK (lane IN ('fresh', 'retry', 'backfill')),
+    queued_at INTEGER,
+    reprocess INTEGER NOT NULL DEFAULT 0,
+    not_before INTEGER,
+    terminal_by TEXT,
+    terminal_at INTEGER,
+    terminal_why TEXT,
+    paused_by TEXT,
+    paused_at INTEGER,
+    paused_why TEXT,
+    active_run_id BLOB,
+    active_task_id BLOB,
+    -- Source and customer in one, so that a step down the index finds the next customer. No key holds the separator.
+    scope TEXT NOT NULL GENERATED ALWAYS AS (source || char(31) || customer_id) STORED,
+    PRIMARY KEY (source, customer_id, query_name, logical_date)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX partition_control_claimable
+    ON partition_control (lane, scope, queued_at, query_name, logical_date)
+    WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL;
+CREATE INDEX partition_control_active ON partition_control (source) WHERE active_run_id IS NOT NULL;
+
+CREATE TABLE runs (
+    run_id BLOB NOT NULL PRIMARY KEY,
+    workload TEXT NOT NULL CHECK (workload IN ('extract', 'ingest', 'process')),
+    category TEXT NOT NULL,
+    subject TEXT,
+    external_id TEXT,
+    payload TEXT,
+    state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'waiting', 'done', 'dead')),
+    attempt INTEGER NOT NULL DEFAULT 0,
+    retry_count INTEGER NOT NULL DEFAULT 0,
+    submitted_at INTEGER NOT NULL,
+    next_retry_at INTEGER,
+    error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    error_message TEXT,
+    error_traceback TEXT,
+    task_id BLOB,
+    worker TEXT,
+    started_at INTEGER,
+    last_heartbeat INTEGER,
+    lease_until INTEGER,
+    completed_at INTEGER,
+    verdict TEXT CHECK (verdict IN ('passed', 'needs_review', 'failed')),
+    metrics TEXT
+) STRICT;
+
+CREATE INDEX runs_queued ON runs (workload, category, submitted_at, run_id) WHERE state = 'queued';
+CREATE INDEX runs_waiting ON runs (workload, next_retry_at) WHERE state = 'waiting';
+CREATE INDEX runs_running ON runs (lease_until) WHERE state = 'running';
+CREATE INDEX runs_dead ON runs (completed_at) WHERE state = 'dead';
+CREATE UNIQUE INDEX runs_external ON runs (workload, category, external_id) WHERE external_id IS NOT NULL;
+CREATE INDEX runs_of_partition ON runs (subject, run_id) WHERE workload = 'extract';
+-- Never two attempts of one partition in flight at once.
+CREATE UNIQUE INDEX runs_one_active ON runs (subject) WHERE workload = 'extract' AND state = 'running';
+
+CREATE TABLE run_failures (
+    run_id BLOB NOT NULL,
+    attempt INTEGER NOT NULL,
+    failed_at INTEGER NOT NULL,
+    error_class TEXT NOT NULL,
+    error_message TEXT NOT NULL,
+    error_traceback TEXT,
+    worker TEXT,
+    delay INTEGER,
+    stop TEXT,
+    PRIMARY KEY (run_id, failed_at, attempt)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_failures_recent ON run_failures (failed_at);
+
+CREATE TABLE files (
+    file_id BLOB NOT NULL PRIMARY KEY,
+    run_id BLOB NOT NULL,
+    path TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    sha256 TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX files_of_run ON files (run_id, path);
+
+CREATE TABLE stanzas (
+    stanza_id BLOB NOT NULL PRIMARY KEY,
+    run_id BLOB NOT NULL,
+    file_id BLOB NOT NULL,
+    -- Null for the keys before a file's first header.
+    name TEXT,
+    source_path TEXT NOT NULL,
+    line INTEGER NOT NULL,
+    layer TEXT
+) STRICT;
+CREATE UNIQUE INDEX stanzas_once ON stanzas (run_id, file_id, coalesce('=' || name, ''), source_path);
+
+CREATE TABLE settings (
+    stanza_id BLOB NOT NULL,
+    position INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (stanza_id, position)
+) STRICT, WITHOUT ROWID;
+
+-- An empty customer_id holds back the whole source.
+CREATE TABLE cooldowns (
+    source TEXT NOT NULL,
+    customer_id TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    why TEXT,
+    PRIMARY KEY (source, customer_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE operations (
+    seq INTEGER NOT NULL PRIMARY KEY,
+    op_id BLOB NOT NULL UNIQUE,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    command TEXT NOT NULL,
+    filters TEXT NOT NULL,
+    flags TEXT NOT NULL,
+    reason TEXT,
+    hash BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE operation_changes (
+    seq INTEGER NOT NULL PRIMARY KEY,
+    op_id BLOB NOT NULL,
+    source TEXT NOT NULL,
+    customer_id TEXT NOT NULL,
+    query_name TEXT NOT NULL,
+    logical_date TEXT NOT NULL,
+    before TEXT,
+    after TEXT NOT NULL,
+    hash BLOB NOT NULL
+) STRICT;
+CREATE INDEX operation_changes_of ON operation_changes (op_id, seq);
+
+CREATE TABLE audit_head (
+    one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    seq INTEGER NOT NULL,
+    hash BLOB NOT NULL
+) STRICT;
+INSERT INTO audit_head VALUES (1, 0, zeroblob(32));
+
+CREATE VIEW partition_state AS
+SELECT p.source, p.customer_id, p.query_name, p.logical_date, p.status, lower(hex(p.current_run_id)) AS current_run_id,
+    p.record_count, p.attempt_count, p.error_class, p.error_message,
+    strftime('%Y-%m-%dT%H:%M:%fZ', p.created_at / 1000000.0, 'unixepoch') AS created_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', p.updated_at / 1000000.0, 'unixepoch') AS updated_at,
+    c.lane, strftime('%Y-%m-%dT%H:%M:%fZ', c.queued_at / 1000000.0, 'unixepoch') AS queued_at,
+    c.terminal_by, c.paused_by, lower(hex(c.active_run_id)) AS active_run_id
+FROM partitions p LEFT JOIN partition_control c USING (source, customer_id, query_name, logical_date);
+
+CREATE VIEW run_status AS
+SELECT lower(hex(run_id)) AS run_id, workload, category, subject, state, attempt, retry_count,
+    strftime('%Y-%m-%dT%H:%M:%fZ', submitted_at / 1000000.0, 'unixepoch') AS submitted_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', next_retry_at / 1000000.0, 'unixepoch') AS next_retry_at,
+    error_class, error_message, worker,
+    strftime('%Y-%m-%dT%H:%M:%fZ', started_at / 1000000.0, 'unixepoch') AS started_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', last_heartbeat / 1000000.0, 'unixepoch') AS last_heartbeat,
+    strftime('%Y-%m-%dT%H:%M:%fZ', completed_at / 1000000.0, 'unixepoch') AS completed_at,
+    verdict, metrics
+FROM runs;

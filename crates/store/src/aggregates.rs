@@ -1,0 +1,89 @@
+//! Counts and averages over everything, for the metrics pages.
+
+use std::time::Duration;
+
+use redrive_core::lane::Lane;
+use redrive_core::partition::Status;
+use redrive_core::run::{State, Workload};
+
+use crate::db::{Sql, Tx};
+use crate::error::Result;
+use crate::failures::{self, PastFailure};
+
+/// How a workload is doing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunMetrics {
+    pub by_state: Vec<(State, u64)>,
+    pub retried_runs: u64,
+    pub total_retries: u64,
+    pub max_retries: u64,
+    pub average_duration: Option<Duration>,
+    pub recent_failures: Vec<PastFailure>,
+}
+
+static BY_STATE: Sql = Sql::new(
+    "/* aggregates::by_state */ SELECT state, count(*) FROM runs WHERE workload = ?1 GROUP BY state ORDER BY state",
+);
+static RETRIES: Sql = Sql::new(
+    "/* aggregates::retries */ SELECT count(*), CAST(coalesce(sum(attempt - 1), 0) AS BIGINT), \
+     coalesce(max(attempt - 1), 0) FROM runs WHERE workload = ?1 AND attempt > 1",
+);
+static DURATION: Sql = Sql::new(
+    "/* aggregates::duration */ SELECT CAST(avg(completed_at - started_at) AS BIGINT) FROM runs \
+     WHERE workload = ?1 AND state = 'done' AND started_at IS NOT NULL",
+);
+
+fn count(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+pub(crate) async fn runs(tx: &mut Tx<'_>, workload: Workload, failures: u32) -> Result<RunMetrics> {
+    let params = [workload.as_str().into()];
+    let by_state = tx.rows(&BY_STATE, &params, |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
+    let retries =
+        tx.row(&RETRIES, &params, |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?))).await?.unwrap_or((0, 0, 0));
+    let average = tx.row(&DURATION, &params, |row| row.opt_int(0)).await?.flatten();
+    Ok(RunMetrics {
+        by_state,
+        retried_runs: count(retries.0),
+        total_retries: count(retries.1),
+        max_retries: count(retries.2),
+        average_duration: average.map(|micros| Duration::from_micros(count(micros))),
+        recent_failures: failures::recent(tx, failures).await?,
+    })
+}
+
+/// How the partitions stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionMetrics {
+    pub by_status: Vec<(Status, u64)>,
+    /// What can be claimed now, lane by lane.
+    pub queued: Vec<(Lane, u64)>,
+    pub in_flight: u64,
+    pub terminal: u64,
+    pub paused: u64,
+}
+
+static BY_STATUS: Sql =
+    Sql::new("/* aggregates::by_status */ SELECT status, count(*) FROM partitions GROUP BY status ORDER BY status");
+static QUEUED: Sql = Sql::new(
+    "/* aggregates::queued */ SELECT lane, count(*) FROM partition_control WHERE lane IS NOT NULL \
+     AND active_run_id IS NULL AND paused_at IS NULL GROUP BY lane ORDER BY lane",
+);
+static WITHHELD: Sql = Sql::new(
+    "/* aggregates::withheld */ SELECT count(active_run_id), count(terminal_at), count(paused_at) FROM partition_control",
+);
+
+pub(crate) async fn partitions(tx: &mut Tx<'_>) -> Result<PartitionMetrics> {
+    let by_status = tx.rows(&BY_STATUS, &[], |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
+    let queued = tx.rows(&QUEUED, &[], |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
+    let withheld =
+        tx.row(&WITHHELD, &[], |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?))).await?.unwrap_or((0, 0, 0));
+    Ok(PartitionMetrics {
+        by_status,
+        queued,
+        in_flight: count(withheld.0),
+        terminal: count(withheld.1),
+        paused: count(withheld.2),
+    })
+}

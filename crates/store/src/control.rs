@@ -1,0 +1,250 @@
+//! The control plane's handle: it can want, withhold and requeue. It has no way to write a run_id, a verdict or raw data.
+
+use std::sync::Arc;
+
+use redrive_core::id::{OpId, RunId};
+use redrive_core::partition::{self, ControlEvent, Event, Partition};
+use redrive_core::refusal::Refused;
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{self, Run};
+use redrive_core::time::Timestamp;
+
+use crate::audit::{self, AuditedChange, Operation};
+use crate::error::{Error, Result};
+use crate::runs::{self, NewRun, Submitted};
+use crate::store::Inner;
+use crate::view::View;
+use crate::{partition_row, partitions};
+
+/// The control plane's handle.
+///
+/// It can requeue a partition:
+///
+/// ```
+/// async fn requeue(
+///     control: redrive_store::ControlStore, operation: &redrive_store::Operation,
+///     items: Vec<(redrive_core::partition::Partition, redrive_core::partition::ControlEvent<'_>)>,
+/// ) -> redrive_store::Result<()> {
+///     control.commit(operation, items).await.map(drop)
+/// }
+/// ```
+///
+/// It cannot judge one:
+///
+/// ```compile_fail
+/// async fn judge(
+///     control: redrive_store::ControlStore, run: &redrive_core::run::Run,
+///     judgement: redrive_core::partition::Judgement,
+/// ) -> redrive_store::Result<()> {
+///     control.judge(run, judgement, None).await.map(drop)
+/// }
+/// ```
+///
+/// Nor can it be given an event of the data plane:
+///
+/// ```compile_fail
+/// async fn claim(
+///     control: redrive_store::ControlStore, operation: &redrive_store::Operation,
+///     items: Vec<(redrive_core::partition::Partition, redrive_core::partition::DataEvent)>,
+/// ) -> redrive_store::Result<()> {
+///     control.commit(operation, items).await.map(drop)
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct ControlStore {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What became of one partition of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Changed {
+        before: Partition,
+        after: Partition,
+    },
+    Refused(Refused),
+    /// Somebody else changed it first; this is how it is now.
+    Overtaken(Box<Partition>),
+}
+
+impl ControlStore {
+    pub fn view(&self) -> View {
+        View { inner: Arc::clone(&self.inner) }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    pub fn new_operation_id(&self) -> OpId {
+        self.inner.ids.operation(self.inner.now())
+    }
+
+    /// Makes partitions wanted that are not there yet; says of each whether it was new. With an operation, the new ones
+    /// are audited. A key given twice counts once.
+    pub async fn enqueue(&self, operation: Option<&Operation>, partitions: Vec<Partition>) -> Result<Vec<bool>> {
+        let mut first = std::collections::HashMap::with_capacity(partitions.len());
+        for (nth, partition) in partitions.iter().enumerate() {
+            first.entry(partition.state.key.clone()).or_insert(nth);
+        }
+        let once: Vec<bool> =
+            partitions.iter().enumerate().map(|(nth, partition)| first[&partition.state.key] == nth).collect();
+        let unique: Vec<Partition> =
+            partitions.into_iter().zip(&once).filter_map(|(partition, once)| once.then_some(partition)).collect();
+        let work = Arc::new((operation.cloned(), unique));
+        let new = self
+            .inner
+            .db
+            .write("enqueue partitions", move |tx| {
+                let work = Arc::clone(&work);
+                Box::pin(async move {
+                    let (operation, partitions) = &*work;
+                    let new = partition_row::insert(tx, partitions).await?;
+                    if let Some(operation) = operation {
+                        let made: Vec<AuditedChange> = partitions
+                            .iter()
+                            .zip(&new)
+                            .filter(|(_, new)| **new)
+                            .map(|(partition, _)| AuditedChange {
+                                key: partition.state.key.clone(),
+                                before: None,
+                                after: partition.standing(),
+                            })
+                            .collect();
+                        audit::record(tx, operation, &made).await?;
+                    }
+                    tx.notify().await?;
+                    Ok(new)
+                })
+            })
+            .await?;
+        self.inner.db.announce();
+        let mut new = new.into_iter();
+        Ok(once.into_iter().map(|once| once && new.next().unwrap_or(false)).collect())
+    }
+
+    /// Puts an operation's events to partitions as they were read, in one transaction with its audit rows. Each is
+    /// decided and written for itself: one that is refused or was overtaken stops no other.
+    pub async fn commit(
+        &self,
+        operation: &Operation,
+        items: Vec<(Partition, ControlEvent<'_>)>,
+    ) -> Result<Vec<Outcome>> {
+        let now = self.inner.now();
+        let mut outcomes = Vec::with_capacity(items.len());
+        let mut changes = Vec::with_capacity(items.len());
+        for (before, event) in items {
+            match partition::apply(&before, Event::Control(event), now) {
+                Ok(change) => {
+                    outcomes.push(Outcome::Overtaken(Box::new(before)));
+                    changes.push(change);
+                }
+                Err(refused) => outcomes.push(Outcome::Refused(refused)),
+            }
+        }
+        if changes.is_empty() {
+            return Ok(outcomes);
+        }
+        let befores: Vec<_> = outcomes
+            .iter()
+            .filter_map(|outcome| match outcome {
+                Outcome::Overtaken(before) => Some(before.standing()),
+                Outcome::Changed { .. } | Outcome::Refused(_) => None,
+            })
+            .collect();
+        let work = Arc::new((operation.clone(), befores, changes));
+        let inside = Arc::clone(&work);
+        let written = self
+            .inner
+            .db
+            .write("commit changes", move |tx| {
+                let work = Arc::clone(&inside);
+                Box::pin(async move {
+                    let (operation, befores, changes) = &*work;
+                    let took = partition_row::write(tx, changes).await?;
+                    let (mut made, mut lost) = (Vec::with_capacity(changes.len()), Vec::new());
+                    for ((change, before), took) in changes.iter().zip(befores).zip(&took) {
+                        let key = &change.after.state.key;
+                        if *took {
+                            let (before, after) = (Some(before.clone()), change.after.standing());
+                            made.push(AuditedChange { key: key.clone(), before, after });
+                            lost.push(None);
+                        } else {
+                            lost.push(partitions::get(tx, key).await?);
+                        }
+                    }
+                    audit::record(tx, operation, &made).await?;
+                    tx.notify().await?;
+                    Ok(took.into_iter().zip(lost).collect::<Vec<_>>())
+                })
+            })
+            .await?;
+        self.inner.db.announce();
+        let changes = Arc::into_inner(work).map_or_else(Vec::new, |(_, _, changes)| changes);
+        let mut results = changes.into_iter().zip(written);
+        Ok(outcomes.into_iter().map(|outcome| settle(outcome, &mut results)).collect())
+    }
+
+    /// Submits runs in one transaction.
+    pub async fn submit(&self, runs: Vec<NewRun>) -> Result<Vec<Submitted>> {
+        let now = self.inner.now();
+        let runs: Vec<_> = runs.into_iter().map(|run| (self.inner.ids.run(now), run)).collect();
+        let runs = Arc::new(runs);
+        let submitted = self
+            .inner
+            .db
+            .write("submit runs", move |tx| {
+                let runs = Arc::clone(&runs);
+                Box::pin(async move { runs::insert(tx, &runs).await })
+            })
+            .await?;
+        self.inner.db.announce();
+        Ok(submitted)
+    }
+
+    /// Grants a dead run one more attempt.
+    pub async fn retry_run(&self, id: RunId) -> Result<Run> {
+        self.move_run("retry run", id, run::Event::RetryRequested).await
+    }
+
+    /// Ends a run that is not finished; its worker's result will be refused.
+    pub async fn cancel_run(&self, id: RunId, by: &str) -> Result<Run> {
+        self.move_run("cancel run", id, run::Event::Cancelled { by: by.to_owned() }).await
+    }
+
+    async fn move_run(&self, name: &'static str, id: RunId, event: run::Event) -> Result<Run> {
+        let now = self.inner.now();
+        let run = self
+            .inner
+            .db
+            .write(name, move |tx| {
+                let event = event.clone();
+                Box::pin(async move {
+                    let absent = || Error::Absent { what: "run", id: id.to_string() };
+                    let run = runs::get_locked(tx, id).await?.ok_or_else(absent)?;
+                    // Neither event asks the policy anything.
+                    let change = run::apply(&run, event, now, &RetryPolicy::process())?;
+                    runs::write(tx, std::slice::from_ref(&change)).await?;
+                    Ok(change.after)
+                })
+            })
+            .await?;
+        self.inner.db.announce();
+        Ok(run)
+    }
+}
+
+/// Turns a guess into what was written.
+fn settle(
+    guess: Outcome,
+    written: &mut impl Iterator<Item = (partition::Change, (bool, Option<Partition>))>,
+) -> Outcome {
+    match guess {
+        Outcome::Overtaken(before) => match written.next() {
+            Some((change, (true, _))) => Outcome::Changed { before: *before, after: change.after },
+            Some((_, (false, now))) => Outcome::Overtaken(now.map_or(before, Box::new)),
+            None => Outcome::Overtaken(before),
+        },
+        other @ (Outcome::Changed { .. } | Outcome::Refused(_)) => other,
+    }
+}

@@ -1,0 +1,148 @@
+//! The database: one type over SQLite and PostgreSQL.
+//!
+//! What the store does is written once, as functions over [`Tx`]. A transaction has a name, sees one snapshot, and is
+//! run again by this module, nowhere else, when the database asks for it.
+
+mod postgres;
+mod row;
+mod sql;
+mod sqlite;
+mod tx;
+mod value;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::clock::{Clock, FollowingClock};
+use crate::error::Result;
+use crate::url::StoreUrl;
+
+pub(crate) use row::Row;
+pub(crate) use sql::{Batch, Dialect, Effect, Kind, Sql};
+pub(crate) use tx::Tx;
+pub(crate) use value::{Column, Param};
+
+/// How to open a database.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub clock: Arc<dyn Clock>,
+    /// Correct the clock by PostgreSQL's; off when a test holds the clock.
+    pub follow_server_clock: bool,
+    /// Connections to PostgreSQL, or readers of a SQLite file.
+    pub connections: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { clock: Arc::new(crate::clock::SystemClock), follow_server_clock: true, connections: 8 }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Db {
+    backend: Backend,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) place: String,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Sqlite(sqlite::Sqlite),
+    Postgres(postgres::Postgres),
+}
+
+impl Db {
+    pub(crate) async fn open(url: &StoreUrl, options: Options) -> Result<Self> {
+        let place = url.place();
+        match url {
+            StoreUrl::Sqlite(path) => {
+                let backend = Backend::Sqlite(sqlite::Sqlite::open(path, options.connections).await?);
+                Ok(Self { backend, clock: options.clock, place })
+            }
+            StoreUrl::Postgres(url) => {
+                let clock = Arc::new(FollowingClock::new(options.clock));
+                let follow = options.follow_server_clock.then(|| Arc::clone(&clock));
+                let backend = postgres::Postgres::open(url, &place, options.connections, follow).await?;
+                Ok(Self { backend: Backend::Postgres(backend), clock, place })
+            }
+        }
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        match self.backend {
+            Backend::Sqlite(_) => Dialect::Sqlite,
+            Backend::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    /// Runs `work` in a transaction that may write. It is called again when the database asks for another try, and its
+    /// effects are durable when this returns.
+    pub(crate) async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
+    {
+        match &self.backend {
+            Backend::Sqlite(db) => db.write(name, work).await,
+            Backend::Postgres(db) => db.write(name, work).await,
+        }
+    }
+
+    /// Runs `work` on one snapshot; it cannot write.
+    pub(crate) async fn read<T, F>(&self, name: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
+    {
+        match &self.backend {
+            Backend::Sqlite(db) => db.read(name, work).await,
+            Backend::Postgres(db) => db.read(name, work).await,
+        }
+    }
+
+    /// Brings the schema up to date; gives the version it had and the one it has.
+    pub(crate) async fn migrate(&self) -> Result<(i64, i64)> {
+        match &self.backend {
+            Backend::Sqlite(db) => db.migrate().await,
+            Backend::Postgres(db) => db.migrate().await,
+        }
+    }
+
+    pub(crate) async fn schema(&self) -> Result<Schema> {
+        match &self.backend {
+            Backend::Sqlite(db) => db.schema().await,
+            Backend::Postgres(db) => db.schema().await,
+        }
+    }
+
+    /// Counts up whenever there may be new work: after a commit of this process, or on PostgreSQL of any.
+    pub(crate) fn wakeups(&self) -> watch::Receiver<u64> {
+        match &self.backend {
+            Backend::Sqlite(db) => db.wakeups(),
+            Backend::Postgres(db) => db.wakeups(),
+        }
+    }
+
+    /// Says that there is new work. On PostgreSQL the transaction has said it to everybody.
+    pub(crate) fn announce(&self) {
+        match &self.backend {
+            Backend::Sqlite(db) => db.announce(),
+            Backend::Postgres(_) => {}
+        }
+    }
+}
+
+/// What a database holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schema {
+    Empty,
+    /// Tables, and none of them Redrive's.
+    Foreign,
+    /// Redrive's tables beside somebody else's; the version is Redrive's.
+    Redrive {
+        version: i64,
+        beside_others: bool,
+    },
+}

@@ -1,0 +1,308 @@
+//! SQLite: one writer thread with group commit, and a few readers.
+//!
+//! The writer takes whatever is waiting into one transaction and commits it with one sync, so that full durability is
+//! affordable with many callers. Each piece of work has its own savepoint: one that fails takes nothing else with it.
+//! Other processes wait their turn in the busy handler.
+
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{Semaphore, oneshot, watch};
+
+use crate::error::{Error, Result};
+use crate::migrate;
+
+use super::Schema;
+use super::tx::{Tx, sqlite_fault};
+
+/// How long a process waits for another's write lock before it says so.
+pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(60);
+/// The most that is taken into one commit.
+const GROUP: usize = 256;
+const STATEMENTS: usize = 256;
+
+/// What became of a piece of work, to be told once the commit is durable, or why it is not.
+type Told = Box<dyn FnOnce(Option<Error>) + Send>;
+/// A piece of work, given the connection inside a transaction, or why there is none.
+type Job = Box<dyn FnOnce(Result<&mut Connection>) -> Told + Send>;
+
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    path: PathBuf,
+    jobs: mpsc::Sender<Job>,
+    readers: Arc<Readers>,
+    wake: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Sqlite {
+    pub(super) async fn open(path: &Path, readers: usize) -> Result<Self> {
+        let owned = path.to_owned();
+        let connection = blocking(move || open_writer(&owned)).await?;
+        let (jobs, inbox) = mpsc::channel();
+        std::thread::Builder::new()
+            .name("redrive-sqlite".to_owned())
+            .spawn(move || write_loop(connection, &inbox))
+            .map_err(|error| unavailable(path, &error))?;
+        let readers = Readers {
+            path: path.to_owned(),
+            idle: Mutex::new(Vec::new()),
+            permits: Arc::new(Semaphore::new(readers.max(1))),
+        };
+        Ok(Self { path: path.to_owned(), jobs, readers: Arc::new(readers), wake: watch::channel(0).0 })
+    }
+
+    pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
+        self.wake.subscribe()
+    }
+
+    pub(super) fn announce(&self) {
+        self.wake.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    pub(super) async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
+    {
+        self.submit(name, move |connection| {
+            connection.execute_batch("SAVEPOINT work").map_err(|error| sqlite_fault(name, error))?;
+            let result = ready(work(&mut Tx::Sqlite { connection: &mut *connection, name }));
+            let end = if result.is_ok() { "RELEASE work" } else { "ROLLBACK TO work; RELEASE work" };
+            let ended = connection.execute_batch(end).map_err(|error| sqlite_fault(name, error));
+            result.and_then(|value| ended.map(|()| value))
+        })
+        .await
+    }
+
+    /// Hands work to the writer thread; what it gives comes back after the commit.
+    async fn submit<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        work: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            let result = connection.and_then(work);
+            Box::new(move |fault| {
+                // Nobody waits any more when the caller was cancelled; the work stands all the same.
+                let _ = reply.send(match fault {
+                    Some(fault) => result.and(Err(fault)),
+                    None => result,
+                });
+            })
+        });
+        let gone = |name| Error::Lost { place: String::new(), name, why: "the writer thread has ended".to_owned() };
+        let result = match self.jobs.send(job) {
+            Ok(()) => answer.await.unwrap_or_else(|_| Err(gone(name))),
+            Err(_) => Err(gone(name)),
+        };
+        result.map_err(|error| named(error, &self.path))
+    }
+
+    pub(super) async fn read<T, F>(&self, name: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
+    {
+        let readers = Arc::clone(&self.readers);
+        let permit = Arc::clone(&readers.permits).acquire_owned().await;
+        blocking(move || {
+            let _permit = permit;
+            let mut connection = readers.take()?;
+            let fault = |error| sqlite_fault(name, error);
+            connection.execute_batch("BEGIN").map_err(fault)?;
+            let result = ready(work(&mut Tx::Sqlite { connection: &mut connection, name }));
+            connection.execute_batch("COMMIT").map_err(fault)?;
+            readers.give_back(connection);
+            result
+        })
+        .await
+        .map_err(|error| named(error, &self.path))
+    }
+
+    pub(super) async fn migrate(&self) -> Result<(i64, i64)> {
+        let place = self.path.display().to_string();
+        self.submit("migrate", move |connection| {
+            let found = user_version(connection)?;
+            migrate::check_known(&place, found)?;
+            if schema_of(connection)? == Schema::Foreign {
+                return Err(Error::Foreign { place });
+            }
+            let mut version = found;
+            for step in migrate::steps_after(found) {
+                let fault = |error| sqlite_fault("migrate", error);
+                connection.execute_batch(step.sqlite).map_err(fault)?;
+                connection.pragma_update(None, "user_version", step.version).map_err(fault)?;
+                connection.pragma_update(None, "application_id", migrate::APPLICATION_ID).map_err(fault)?;
+                version = step.version;
+            }
+            Ok((found, version))
+        })
+        .await
+    }
+
+    pub(super) async fn schema(&self) -> Result<Schema> {
+        let readers = Arc::clone(&self.readers);
+        blocking(move || {
+            let connection = readers.take()?;
+            let schema = schema_of(&connection)?;
+            readers.give_back(connection);
+            Ok(schema)
+        })
+        .await
+    }
+}
+
+impl Readers {
+    fn take(&self) -> Result<Connection> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(|| open_reader(&self.path), Ok)
+    }
+
+    /// Only a connection that is outside a transaction comes back; any other is closed by its drop.
+    fn give_back(&self, connection: Connection) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+}
+
+fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
+    while let Ok(first) = inbox.recv() {
+        if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
+            first(Err(sqlite_fault("begin", error)))(None);
+            continue;
+        }
+        let mut told = vec![first(Ok(&mut connection))];
+        // A full disk or a failing one makes SQLite roll everything back at once; nothing may follow it unguarded.
+        while told.len() < GROUP && !connection.is_autocommit() {
+            match inbox.try_recv() {
+                Ok(job) => told.push(job(Ok(&mut connection))),
+                Err(_) => break,
+            }
+        }
+        let committed = connection.execute_batch("COMMIT");
+        if committed.is_err() && !connection.is_autocommit() {
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+        for tell in told {
+            tell(committed.as_ref().err().map(|error| sqlite_fault("commit", copy_of(error))));
+        }
+    }
+}
+
+fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {
+    match error {
+        rusqlite::Error::SqliteFailure(code, text) => rusqlite::Error::SqliteFailure(*code, text.clone()),
+        other => rusqlite::Error::ToSqlConversionFailure(other.to_string().into()),
+    }
+}
+
+/// Puts the file's name into an error that knows only "the database".
+fn named(error: Error, path: &Path) -> Error {
+    let here = path.display().to_string();
+    match error {
+        Error::Full { .. } => Error::Full { place: here },
+        Error::ReadOnly { why, .. } => Error::ReadOnly { place: here, why },
+        Error::Busy { seconds, .. } => Error::Busy { place: here, seconds },
+        Error::Lost { name, why, .. } => Error::Lost { place: here, name, why },
+        other => other,
+    }
+}
+
+fn open_writer(path: &Path) -> Result<Connection> {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
+        return Err(unavailable(path, &format!("the directory {} does not exist", parent.display())));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let fault = |error: rusqlite::Error| unavailable(path, &error);
+    let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+    connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    let found = user_version(&connection)?;
+    migrate::check_known(&path.display().to_string(), found)?;
+    // A database that may not be written is refused here and not in the middle of something.
+    connection.pragma_update(None, "journal_mode", "wal").map_err(fault)?;
+    connection.pragma_update(None, "synchronous", "full").map_err(fault)?;
+    connection.pragma_update(None, "cache_size", -64 * 1024).map_err(fault)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4000).map_err(fault)?;
+    connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(fault)?;
+    Ok(connection)
+}
+
+fn open_reader(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let fault = |error: rusqlite::Error| unavailable(path, &error);
+    let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+    connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "cache_size", -16 * 1024).map_err(fault)?;
+    Ok(connection)
+}
+
+/// Waits a little longer each time, with a spread so that processes do not wait in step.
+fn wait_for_lock(tries: i32) -> bool {
+    thread_local!(static SINCE: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) });
+    let now = Instant::now();
+    let since = if tries == 0 { now } else { SINCE.get().unwrap_or(now) };
+    SINCE.set(Some(since));
+    let tries = u64::try_from(tries).unwrap_or(0);
+    let spread = u64::from(std::process::id()).wrapping_add(tries.wrapping_mul(7)) % 5;
+    std::thread::sleep(Duration::from_micros(100 * (tries.min(40) + 1) + 100 * spread));
+    now.duration_since(since) < BUSY_PATIENCE
+}
+
+fn user_version(connection: &Connection) -> Result<i64> {
+    connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(|error| Error::Unavailable { place: "the database file".to_owned(), why: error.to_string() })
+}
+
+fn schema_of(connection: &Connection) -> Result<Schema> {
+    let fault = |error| sqlite_fault("schema", error);
+    let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(fault)?;
+    let mut tables: Vec<String> = Vec::new();
+    let mut statement = connection
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        .map_err(fault)?;
+    for name in statement.query_map((), |row| row.get(0)).map_err(fault)? {
+        tables.push(name.map_err(fault)?);
+    }
+    if tables.is_empty() {
+        return Ok(Schema::Empty);
+    }
+    if application != migrate::APPLICATION_ID {
+        return Ok(Schema::Foreign);
+    }
+    let beside_others = tables.iter().any(|table| !migrate::TABLES.contains(&table.as_str()));
+    Ok(Schema::Redrive { version: user_version(connection)?, beside_others })
+}
+
+/// The result of work on SQLite, where nothing ever has to be waited for.
+fn ready<T>(future: BoxFuture<'_, T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("work on SQLite waited for something else"),
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::Statement { name: "blocking", why: error.to_string() }),
+    }
+}
+
+fn unavailable(path: &Path, why: &dyn std::fmt::Display) -> Error {
+    Error::Unavailable { place: path.display().to_string(), why: why.to_string() }
+}

@@ -1,0 +1,183 @@
+//! A transaction on either database. On SQLite every call is done when it returns, so a future over it is ready at
+//! its first poll; the writer thread relies on that.
+
+use crate::error::{Error, Result};
+
+use super::postgres::PgTx;
+use super::row::Row;
+use super::sql::{Batch, Dialect, Effect, Sql, render};
+use super::value::{Column, Param};
+
+pub(crate) enum Tx<'a> {
+    Sqlite { connection: &'a mut rusqlite::Connection, name: &'static str },
+    Postgres(PgTx<'a>),
+}
+
+impl Tx<'_> {
+    fn dialect(&self) -> Dialect {
+        match self {
+            Self::Sqlite { .. } => Dialect::Sqlite,
+            Self::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    /// The rows of an answer, each made into a `T`.
+    pub(crate) async fn rows<T>(
+        &mut self,
+        sql: &Sql,
+        params: &[Param<'_>],
+        make: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let text = sql.render(self.dialect());
+        self.rendered_rows(text, params, make).await
+    }
+
+    /// The same for a statement put together for this call.
+    pub(crate) async fn built_rows<T>(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        make: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let text = render(sql, self.dialect());
+        self.rendered_rows(&text, params, make).await
+    }
+
+    async fn rendered_rows<T>(
+        &mut self,
+        text: &str,
+        params: &[Param<'_>],
+        mut make: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        match self {
+            Self::Sqlite { connection, name } => sqlite_rows(connection, name, text, params, make),
+            Self::Postgres(tx) => {
+                let rows = tx.query(text, params).await?;
+                rows.iter().map(|row| make(&Row::Postgres(row))).collect()
+            }
+        }
+    }
+
+    pub(crate) async fn row<T>(
+        &mut self,
+        sql: &Sql,
+        params: &[Param<'_>],
+        make: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        Ok(self.rows(sql, params, make).await?.into_iter().next())
+    }
+
+    /// Runs a statement; gives how many rows it changed.
+    pub(crate) async fn execute(&mut self, sql: &Sql, params: &[Param<'_>]) -> Result<u64> {
+        let text = sql.render(self.dialect());
+        match self {
+            Self::Sqlite { connection, name } => {
+                let fault = |error| sqlite_fault(name, error);
+                let mut statement = connection.prepare_cached(text).map_err(fault)?;
+                let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(fault)?;
+                Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+            }
+            Self::Postgres(tx) => tx.execute(text, params).await,
+        }
+    }
+
+    /// Runs a statement over many rows; says of each whether it took effect.
+    pub(crate) async fn batch(&mut self, sql: &Batch, columns: &[Column<'_>]) -> Result<Vec<bool>> {
+        let rows = columns.first().map_or(0, Column::len);
+        if rows == 0 {
+            return Ok(vec![]);
+        }
+        let text = sql.render(self.dialect());
+        match self {
+            Self::Sqlite { connection, name } => sqlite_batch(connection, name, text, columns, rows),
+            Self::Postgres(tx) => match sql.effect() {
+                Effect::All => {
+                    tx.execute_arrays(text, columns).await?;
+                    Ok(vec![true; rows])
+                }
+                Effect::Row | Effect::Inserted(_) => {
+                    let mut took = vec![false; rows];
+                    for row in tx.query_arrays(text, columns).await? {
+                        let nth = usize::try_from(Row::Postgres(&row).int(0)?).unwrap_or(0);
+                        if let Some(slot) = took.get_mut(nth.wrapping_sub(1)) {
+                            *slot = true;
+                        }
+                    }
+                    Ok(took)
+                }
+            },
+        }
+    }
+
+    /// Tells every process that waits for work, once this commits.
+    pub(crate) async fn notify(&mut self) -> Result<()> {
+        static NOTIFY: Sql = Sql::new("/* notify */ SELECT pg_notify('redrive', '')");
+        match self {
+            Self::Sqlite { .. } => Ok(()),
+            Self::Postgres(_) => self.rows(&NOTIFY, &[], |_| Ok(())).await.map(drop),
+        }
+    }
+
+    /// Keeps two transactions of this kind from running at once. SQLite has one writer anyway.
+    pub(crate) async fn exclusive(&mut self, key: i64) -> Result<()> {
+        static LOCK: Sql = Sql::new("/* exclusive */ SELECT pg_advisory_xact_lock(CAST(?1 AS BIGINT))");
+        match self {
+            Self::Sqlite { .. } => Ok(()),
+            Self::Postgres(_) => self.rows(&LOCK, &[key.into()], |_| Ok(())).await.map(drop),
+        }
+    }
+}
+
+fn sqlite_rows<T>(
+    connection: &rusqlite::Connection,
+    name: &'static str,
+    text: &str,
+    params: &[Param<'_>],
+    mut make: impl FnMut(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let fault = |error| sqlite_fault(name, error);
+    let mut statement = connection.prepare_cached(text).map_err(fault)?;
+    let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(fault)?;
+    let mut made = Vec::new();
+    while let Some(row) = rows.next().map_err(fault)? {
+        made.push(make(&Row::Sqlite(row))?);
+    }
+    Ok(made)
+}
+
+fn sqlite_batch(
+    connection: &rusqlite::Connection,
+    name: &'static str,
+    text: &str,
+    columns: &[Column<'_>],
+    rows: usize,
+) -> Result<Vec<bool>> {
+    let fault = |error| sqlite_fault(name, error);
+    let mut statement = connection.prepare_cached(text).map_err(fault)?;
+    let mut took = Vec::with_capacity(rows);
+    for nth in 0..rows {
+        for (at, column) in columns.iter().enumerate() {
+            statement.raw_bind_parameter(at + 1, column.row(nth)).map_err(fault)?;
+        }
+        took.push(statement.raw_execute().map_err(fault)? > 0);
+    }
+    Ok(took)
+}
+
+/// What a SQLite error means to whoever asked.
+pub(super) fn sqlite_fault(name: &'static str, error: rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode;
+    let place = || "the database".to_owned();
+    let why = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Error::Full { place: place() },
+        Some(ErrorCode::ReadOnly) => Error::ReadOnly { place: place(), why },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            Error::Busy { place: place(), seconds: super::sqlite::BUSY_PATIENCE.as_secs() }
+        }
+        Some(
+            ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase,
+        ) => Error::Lost { place: place(), name, why },
+        _ => Error::Statement { name, why },
+    }
+}

@@ -1,0 +1,62 @@
+//! What can go wrong with what lasts. Every text names what was tried and says what to do.
+
+use redrive_core::refusal::Refused;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("store url {url:?} is not understood: {why}; write sqlite:FILE or postgres://user@host/database")]
+    Url { url: String, why: String },
+    #[error("cannot open {place}: {why}")]
+    Unavailable { place: String, why: String },
+    #[error(
+        "{place} has the schema of version {found}, and this program knows versions up to {supported}; upgrade redrive"
+    )]
+    NewerSchema { place: String, found: i64, supported: i64 },
+    #[error("{place} has the schema of version {found}, and this program needs {needed}; run `redrive migrate`")]
+    OlderSchema { place: String, found: i64, needed: i64 },
+    #[error("{place} holds tables of something else; choose an empty database")]
+    Foreign { place: String },
+    #[error("{place} is busy: another process has held its write lock for {seconds} s; find it, or try again")]
+    Busy { place: String, seconds: u64 },
+    #[error("{place} cannot be written: {why}; nothing was changed")]
+    ReadOnly { place: String, why: String },
+    #[error("no space left for {place}; nothing was changed: free some and run it again")]
+    Full { place: String },
+    #[error("lost the database at {place} in {name:?}: {why}")]
+    Lost { place: String, name: &'static str, why: String },
+    #[error("the database refused {name:?}: {why}")]
+    Statement { name: &'static str, why: String },
+    #[error("a row of {table} cannot be read: {why}")]
+    Row { table: &'static str, why: String },
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error("there is no {what} {id}")]
+    Absent { what: &'static str, id: String },
+}
+
+impl Error {
+    /// Whether the database itself is out of reach, as opposed to what was asked of it.
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Url { .. }
+            | Self::Unavailable { .. }
+            | Self::NewerSchema { .. }
+            | Self::OlderSchema { .. }
+            | Self::Foreign { .. }
+            | Self::Busy { .. }
+            | Self::ReadOnly { .. }
+            | Self::Full { .. }
+            | Self::Lost { .. }
+            | Self::Statement { .. }
+            | Self::Row { .. } => true,
+            Self::Refused(_) | Self::Absent { .. } => false,
+        }
+    }
+
+    pub(crate) fn row(table: &'static str, why: impl std::fmt::Display) -> Self {
+        Self::Row { table, why: why.to_string() }
+    }
+}

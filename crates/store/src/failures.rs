@@ -1,0 +1,96 @@
+//! Every failed try of every run. Rows are added and never rewritten.
+
+use std::time::Duration;
+
+use redrive_core::id::RunId;
+use redrive_core::run::{FailureRecord, Run};
+use redrive_core::time::{Timestamp, whole_micros};
+
+use crate::db::{Batch, Column, Effect, Kind, Row, Sql, Tx};
+use crate::error::Result;
+
+static INSERT: Batch = Batch::new(
+    "/* failures::insert */ INSERT INTO run_failures (run_id, attempt, failed_at, error_class, error_message, \
+     error_traceback, worker, delay, stop) SELECT @run_id, @attempt, @failed_at, @error_class, @error_message, \
+     @error_traceback, @worker, @delay, @stop {from} WHERE true",
+    &[
+        ("run_id", Kind::Id),
+        ("attempt", Kind::Int),
+        ("failed_at", Kind::Int),
+        ("error_class", Kind::Text),
+        ("error_message", Kind::Text),
+        ("error_traceback", Kind::Text),
+        ("worker", Kind::Text),
+        ("delay", Kind::Int),
+        ("stop", Kind::Text),
+    ],
+    Effect::All,
+);
+
+pub(crate) async fn insert(tx: &mut Tx<'_>, failed: &[(&Run, &FailureRecord)]) -> Result<()> {
+    let columns = [
+        Column::ids(failed, |(run, _)| Some(run.run_id.uuid())),
+        Column::ints(failed, |(run, _)| Some(i64::from(run.attempt))),
+        Column::ints(failed, |(_, failure)| Some(failure.at.micros())),
+        Column::texts(failed, |(_, failure)| Some(failure.class.as_str())),
+        Column::texts(failed, |(_, failure)| Some(failure.message.as_str())),
+        Column::texts(failed, |(_, failure)| failure.trace.as_deref()),
+        Column::texts(failed, |(_, failure)| failure.worker.as_deref()),
+        Column::ints(failed, |(_, failure)| failure.delay.map(whole_micros)),
+        Column::texts(failed, |(_, failure)| failure.stop.map(|stop| stop.as_str())),
+    ];
+    tx.batch(&INSERT, &columns).await.map(drop)
+}
+
+/// A failed try, and whose it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastFailure {
+    pub run_id: RunId,
+    pub attempt: u32,
+    pub record: FailureRecord,
+}
+
+macro_rules! failure_columns {
+    () => {
+        "run_id, attempt, failed_at, error_class, error_message, error_traceback, worker, delay, stop"
+    };
+}
+
+fn read(row: &Row<'_>) -> Result<PastFailure> {
+    let delay = row.opt_int(7)?.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
+    Ok(PastFailure {
+        run_id: RunId::from_uuid(row.id(0)?),
+        attempt: u32::try_from(row.int(1)?).unwrap_or(u32::MAX),
+        record: FailureRecord {
+            at: Timestamp::from_micros(row.int(2)?),
+            class: row.word(3)?,
+            message: row.text(4)?,
+            trace: row.opt_text(5)?,
+            worker: row.opt_text(6)?,
+            delay,
+            stop: row.opt_word(8)?,
+        },
+    })
+}
+
+static OF_RUN: Sql = Sql::new(concat!(
+    "/* failures::of_run */ SELECT ",
+    failure_columns!(),
+    " FROM run_failures WHERE run_id = ?1 ORDER BY failed_at, attempt"
+));
+
+/// The failed tries of a run, oldest first.
+pub(crate) async fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<PastFailure>> {
+    tx.rows(&OF_RUN, &[run_id.uuid().into()], read).await
+}
+
+static RECENT: Sql = Sql::new(concat!(
+    "/* failures::recent */ SELECT ",
+    failure_columns!(),
+    " FROM run_failures ORDER BY failed_at DESC LIMIT CAST(?1 AS BIGINT)"
+));
+
+/// The newest failed tries of all runs, newest first.
+pub(crate) async fn recent(tx: &mut Tx<'_>, limit: u32) -> Result<Vec<PastFailure>> {
+    tx.rows(&RECENT, &[i64::from(limit).into()], read).await
+}

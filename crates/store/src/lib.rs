@@ -1,0 +1,46 @@
+//! What lasts: the database, SQLite or PostgreSQL behind one type, and the raw sink.
+//!
+//! [`Store`] gives each plane its own handle: [`ControlStore`] can requeue and withhold, [`DataStore`] can claim and
+//! record, [`View`] can look. Rules are not here: every change is decided by `redrive_core` and written under a guard.
+
+mod aggregates;
+mod audit;
+mod beats;
+mod claim;
+pub mod clock;
+mod control;
+mod cooldowns;
+mod data;
+mod db;
+mod error;
+mod expiry;
+mod failures;
+mod ids;
+mod migrate;
+mod partition_row;
+mod partitions;
+mod queue;
+pub mod raw;
+mod runs;
+mod stanzas;
+mod store;
+mod url;
+mod view;
+
+pub use aggregates::{PartitionMetrics, RunMetrics};
+pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
+pub use claim::{ClaimedPartition, PartitionClaim, Rotation};
+pub use control::{ControlStore, Outcome};
+pub use cooldowns::Cooldown;
+pub use data::{DataStore, Recorded, Report};
+pub use db::{Options, Schema};
+pub use error::{Error, Result};
+pub use failures::PastFailure;
+pub use migrate::SUPPORTED as SCHEMA_VERSION;
+pub use partitions::{Band, Page, Reach};
+pub use queue::{ClaimedRun, RunClaim};
+pub use runs::{NewRun, RunPage, Submitted};
+pub use stanzas::{NewFile, NewStanza, Stanza};
+pub use store::{Open, Store};
+pub use url::StoreUrl;
+pub use view::View;

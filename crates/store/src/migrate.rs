@@ -1,0 +1,54 @@
+//! The schema's history. Migrations run under a lock, each database in its own way; a database from the future is refused.
+
+use crate::error::{Error, Result};
+
+pub(crate) struct Step {
+    pub(crate) version: i64,
+    pub(crate) sqlite: &'static str,
+    pub(crate) postgres: &'static str,
+}
+
+macro_rules! step {
+    ($version:literal, $file:literal) => {
+        Step {
+            version: $version,
+            sqlite: include_str!(concat!("../migrations/sqlite/", $file)),
+            postgres: include_str!(concat!("../migrations/postgres/", $file)),
+        }
+    };
+}
+
+const STEPS: &[Step] = &[step!(1, "0001_foundation.sql")];
+
+/// The newest schema this program knows.
+pub const SUPPORTED: i64 = STEPS[STEPS.len() - 1].version;
+
+/// "RDRV" in a SQLite file's header says whose it is.
+pub(crate) const APPLICATION_ID: i64 = 0x5244_5256;
+
+/// Every table that is ours, to tell somebody else's apart.
+pub(crate) const TABLES: &[&str] = &[
+    "partitions",
+    "partition_control",
+    "runs",
+    "run_failures",
+    "files",
+    "stanzas",
+    "settings",
+    "cooldowns",
+    "operations",
+    "operation_changes",
+    "audit_head",
+    "redrive_schema",
+];
+
+pub(crate) fn steps_after(version: i64) -> impl Iterator<Item = &'static Step> {
+    STEPS.iter().filter(move |step| step.version > version)
+}
+
+pub(crate) fn check_known(place: &str, found: i64) -> Result<()> {
+    if found > SUPPORTED {
+        return Err(Error::NewerSchema { place: place.to_owned(), found, supported: SUPPORTED });
+    }
+    Ok(())
+}

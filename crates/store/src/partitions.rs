@@ -1,0 +1,256 @@
+//! Reading partitions: one, a page in key order, and those that may be due.
+
+use redrive_core::filter::Filter;
+use redrive_core::key::{PartitionKey, Source};
+use redrive_core::partition::{Partition, Status};
+use redrive_core::time::Timestamp;
+
+use crate::db::{Param, Sql, Tx};
+use crate::error::Result;
+use crate::partition_row::{self, partition_columns, partition_tables};
+
+static GET: Sql = Sql::new(concat!(
+    "/* partitions::get */ SELECT ",
+    partition_columns!(),
+    " FROM ",
+    partition_tables!(),
+    " WHERE p.source = ?1 AND p.customer_id = ?2 AND p.query_name = ?3 AND p.logical_date = ?4"
+));
+
+static GET_LOCKED: Sql = Sql::new(concat!(
+    "/* partitions::get_locked */ SELECT ",
+    partition_columns!(),
+    " FROM ",
+    partition_tables!(),
+    " WHERE p.source = ?1 AND p.customer_id = ?2 AND p.query_name = ?3 AND p.logical_date = ?4 {lock_partition}"
+));
+
+pub(crate) async fn get(tx: &mut Tx<'_>, key: &PartitionKey) -> Result<Option<Partition>> {
+    one(tx, &GET, key).await
+}
+
+/// The same, and nobody else changes it until this transaction ends.
+pub(crate) async fn get_locked(tx: &mut Tx<'_>, key: &PartitionKey) -> Result<Option<Partition>> {
+    one(tx, &GET_LOCKED, key).await
+}
+
+async fn one(tx: &mut Tx<'_>, sql: &Sql, key: &PartitionKey) -> Result<Option<Partition>> {
+    let date = key.logical_date.to_string();
+    let params = [
+        key.source.as_str().into(),
+        key.customer_id.as_str().into(),
+        key.query_name.as_str().into(),
+        date.as_str().into(),
+    ];
+    tx.row(sql, &params, partition_row::read).await
+}
+
+/// A page of what a filter means, in key order, after `after`.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    pub filter: Filter,
+    pub after: Option<PartitionKey>,
+    pub limit: u32,
+    /// Only what holds a terminal mark, or only what is paused.
+    pub marked_terminal: bool,
+    pub paused: bool,
+}
+
+pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<Partition>> {
+    let mut conditions = Conditions::new(&page.filter);
+    let after_date;
+    if let Some(after) = &page.after {
+        after_date = after.logical_date.to_string();
+        conditions.after(after, &after_date);
+    }
+    if page.marked_terminal {
+        conditions.plain("c.terminal_at IS NOT NULL");
+    }
+    if page.paused {
+        conditions.plain("c.paused_at IS NOT NULL");
+    }
+    // Marks live in the small table: starting there keeps the large one out of it.
+    let tables = if page.marked_terminal || page.paused {
+        partition_tables!().replace("LEFT JOIN", "JOIN")
+    } else {
+        partition_tables!().to_owned()
+    };
+    let sql = format!(
+        concat!(
+            "/* partitions::page */ SELECT ",
+            partition_columns!(),
+            " FROM {} {} ORDER BY p.source, p.customer_id, p.query_name, p.logical_date LIMIT {}"
+        ),
+        tables,
+        conditions.sql(),
+        page.limit,
+    );
+    tx.built_rows(&sql, &conditions.params(), partition_row::read).await
+}
+
+pub(crate) async fn count(tx: &mut Tx<'_>, filter: &Filter) -> Result<u64> {
+    let conditions = Conditions::new(filter);
+    let sql = format!("/* partitions::count */ SELECT count(*) FROM partitions p {}", conditions.sql());
+    let rows = tx.built_rows(&sql, &conditions.params(), |row| row.int(0)).await?;
+    Ok(rows.first().map_or(0, |&count| u64::try_from(count).unwrap_or(0)))
+}
+
+/// The conditions of a filter. Only those that are given are written, so that each shape has its own plan.
+struct Conditions<'a> {
+    texts: Vec<String>,
+    values: Vec<Value<'a>>,
+}
+
+enum Value<'a> {
+    Borrowed(&'a str),
+    Owned(String),
+}
+
+impl<'a> Conditions<'a> {
+    fn new(filter: &'a Filter) -> Self {
+        let mut all = Self { texts: vec![], values: vec![] };
+        if let Some(source) = &filter.source {
+            all.value("p.source =", Value::Borrowed(source.as_str()));
+        }
+        if let Some(customer) = &filter.customer_id {
+            all.value("p.customer_id =", Value::Borrowed(customer.as_str()));
+        }
+        if let Some(query) = &filter.query_name {
+            all.value("p.query_name =", Value::Borrowed(query.as_str()));
+        }
+        if let Some(since) = filter.since {
+            all.value("p.logical_date >=", Value::Owned(since.to_string()));
+        }
+        if let Some(until) = filter.until {
+            all.value("p.logical_date <=", Value::Owned(until.to_string()));
+        }
+        match filter.status {
+            // Written out, so that the planner sees that the partial index of open partitions serves.
+            Some(Status::Pending) => all.plain("p.status = 'pending' AND p.status <> 'success'"),
+            Some(Status::Failed) => all.plain("p.status = 'failed' AND p.status <> 'success'"),
+            Some(Status::Success) => all.plain("p.status = 'success'"),
+            None => {}
+        }
+        if let Some(class) = filter.error_class {
+            all.value("p.error_class =", Value::Borrowed(class.as_str()));
+        }
+        all
+    }
+
+    fn plain(&mut self, text: &str) {
+        self.texts.push(text.to_owned());
+    }
+
+    fn value(&mut self, text: &str, value: Value<'a>) {
+        self.values.push(value);
+        self.texts.push(format!("{text} ?{}", self.values.len()));
+    }
+
+    fn after(&mut self, key: &'a PartitionKey, date: &'a str) {
+        let first = self.values.len() + 1;
+        self.values.extend(
+            [key.source.as_str(), key.customer_id.as_str(), key.query_name.as_str(), date].map(Value::Borrowed),
+        );
+        self.texts.push(format!(
+            "(p.source, p.customer_id, p.query_name, p.logical_date) > (?{}, ?{}, ?{}, ?{})",
+            first,
+            first + 1,
+            first + 2,
+            first + 3
+        ));
+    }
+
+    fn sql(&self) -> String {
+        if self.texts.is_empty() { String::new() } else { format!("WHERE {}", self.texts.join(" AND ")) }
+    }
+
+    fn params(&self) -> Vec<Param<'_>> {
+        self.values
+            .iter()
+            .map(|value| match value {
+                Value::Borrowed(text) => Param::Text(text),
+                Value::Owned(text) => Param::Text(text),
+            })
+            .collect()
+    }
+}
+
+/// One stretch of the index of what may be due: a source's failures with one attempt count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Band {
+    pub source: Source,
+    pub attempt_count: u32,
+}
+
+/// The next band after `after`: each is one step down the index, however many rows it has.
+static NEXT_BAND: Sql = Sql::new(
+    "/* partitions::next_band */ SELECT source, attempt_count FROM partitions WHERE status = 'failed' AND held = 0 \
+     AND error_class <> 'final' AND (source, attempt_count) > (?1, CAST(?2 AS BIGINT)) \
+     ORDER BY source, attempt_count LIMIT 1",
+);
+
+pub(crate) async fn bands(tx: &mut Tx<'_>) -> Result<Vec<Band>> {
+    let mut found: Vec<(String, i64)> = Vec::new();
+    loop {
+        let (source, attempt) = found.last().map_or(("", -1), |(source, attempt)| (source.as_str(), *attempt));
+        let next = tx.row(&NEXT_BAND, &[source.into(), attempt.into()], |row| Ok((row.text(0)?, row.int(1)?))).await?;
+        match next {
+            Some(band) => found.push(band),
+            None => break,
+        }
+    }
+    let bad = |error: &dyn std::fmt::Display| crate::Error::row("partitions", error);
+    found
+        .into_iter()
+        .map(|(source, attempt)| {
+            Ok(Band {
+                source: source.try_into().map_err(|error: redrive_core::key::KeyError| bad(&error))?,
+                attempt_count: attempt.try_into().map_err(|error: std::num::TryFromIntError| bad(&error))?,
+            })
+        })
+        .collect()
+}
+
+/// Where in a band to look: failures that were decided by `decided_by` and whose partition is younger than the limit.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    pub band: Band,
+    pub decided_by: Timestamp,
+    pub created_after: Timestamp,
+    pub after: Option<(Timestamp, PartitionKey)>,
+    pub limit: u32,
+}
+
+pub(crate) const REACH: &str = concat!(
+    "/* partitions::reach */ SELECT ",
+    partition_columns!(),
+    " FROM ",
+    partition_tables!(),
+    " WHERE p.status = 'failed' AND p.held = 0 AND p.error_class <> 'final' AND p.source = ?1 \
+      AND p.attempt_count = CAST(?2 AS BIGINT) AND p.updated_at <= CAST(?3 AS BIGINT) AND p.created_at > CAST(?4 AS BIGINT) \
+      AND (p.updated_at > CAST(?5 AS BIGINT) OR (p.updated_at = CAST(?5 AS BIGINT) \
+           AND (p.customer_id, p.query_name, p.logical_date) > (?6, ?7, ?8))) AND p.updated_at >= CAST(?5 AS BIGINT) \
+      ORDER BY p.updated_at, p.customer_id, p.query_name, p.logical_date LIMIT CAST(?9 AS BIGINT)"
+);
+static REACH_SQL: Sql = Sql::new(REACH);
+
+pub(crate) async fn reach(tx: &mut Tx<'_>, reach: &Reach) -> Result<Vec<Partition>> {
+    let (from, customer, query, date) = match &reach.after {
+        Some((at, key)) => {
+            (at.micros(), key.customer_id.as_str(), key.query_name.as_str(), key.logical_date.to_string())
+        }
+        None => (i64::MIN, "", "", String::new()),
+    };
+    let params = [
+        reach.band.source.as_str().into(),
+        i64::from(reach.band.attempt_count).into(),
+        reach.decided_by.micros().into(),
+        reach.created_after.micros().into(),
+        from.into(),
+        customer.into(),
+        query.into(),
+        date.as_str().into(),
+        i64::from(reach.limit).into(),
+    ];
+    tx.rows(&REACH_SQL, &params, partition_row::read).await
+}

@@ -1,0 +1,61 @@
+//! The data plane's handle: it can begin attempts, and everything a view can.
+
+use redrive_core::id::{RunId, TaskId};
+use redrive_core::key::PartitionKey;
+use redrive_core::time::Timestamp;
+
+use super::error::Error;
+use super::place::Place;
+use super::s3::S3Options;
+use super::url::RawUrl;
+use super::view::RawView;
+use super::writer::RawWriter;
+
+/// What a part is closed at, compressed: large enough for S3, small enough to hold in memory.
+const PART_BYTES: usize = 8 << 20;
+
+#[derive(Debug, Clone)]
+pub struct RawOptions {
+    pub s3: S3Options,
+    /// About how many compressed bytes make a part. A writer and a reader each hold one part in memory.
+    pub part_bytes: usize,
+}
+
+impl Default for RawOptions {
+    fn default() -> Self {
+        Self { s3: S3Options::default(), part_bytes: PART_BYTES }
+    }
+}
+
+/// Who writes, for what, and since when.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    pub key: PartitionKey,
+    pub run_id: RunId,
+    pub fence: TaskId,
+    pub extractor: String,
+    pub started_at: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+pub struct RawSink {
+    place: Place,
+    part_bytes: usize,
+}
+
+impl RawSink {
+    /// Makes the directory if need be, and fails now if it cannot be written or the bucket cannot be reached.
+    pub async fn open(url: &RawUrl, options: &RawOptions) -> Result<Self, Error> {
+        let place = Place::open_to_write(url, &options.s3).await?;
+        Ok(Self { place, part_bytes: options.part_bytes })
+    }
+
+    /// Touches nothing yet: the first full part or the manifest makes the directory.
+    pub fn begin(&self, attempt: Attempt) -> RawWriter {
+        RawWriter::new(self.place.clone(), attempt, self.part_bytes)
+    }
+
+    pub fn view(&self) -> RawView {
+        RawView::new(self.place.clone())
+    }
+}

@@ -1,0 +1,112 @@
+//! The read-only handle. The control plane has nothing else, so it cannot write raw data even by mistake.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use futures_util::stream::{BoxStream, StreamExt as _};
+use object_store::path::Path;
+use redrive_core::id::RunId;
+use redrive_core::key::PartitionKey;
+
+use super::cause;
+use super::error::Error;
+use super::layout;
+use super::manifest::Manifest;
+use super::place::{Found, Place};
+use super::read::{self, Reader, same};
+use super::s3::S3Options;
+use super::url::RawUrl;
+
+#[derive(Debug, Clone)]
+pub struct RawView {
+    place: Place,
+}
+
+impl RawView {
+    /// Opens a sink to read only. A directory that does not exist yet is an empty sink.
+    pub async fn open(url: &RawUrl, options: &S3Options) -> Result<Self, Error> {
+        Place::open_to_read(url, options).await.map(Self::new)
+    }
+
+    pub(super) fn new(place: Place) -> Self {
+        Self { place }
+    }
+
+    /// What the run left, or none while (or because) it has not been finished.
+    pub async fn manifest(&self, key: &PartitionKey, run_id: RunId) -> Result<Option<Manifest>, Error> {
+        let path = layout::object(&layout::run(&self.place.base, key, run_id), layout::MANIFEST);
+        let Some(Found::Bytes(json)) = self.place.read(&path, None).await? else { return Ok(None) };
+        let object = self.place.name(&path);
+        let manifest = Manifest::from_json(&object, &json)?;
+        if manifest.key != *key || manifest.run_id != run_id {
+            let why = format!("it is for {} run {}", manifest.key, manifest.run_id);
+            return Err(Error::Manifest { object, why });
+        }
+        Ok(Some(manifest))
+    }
+
+    /// Whether the run left anything, finished or not.
+    pub async fn exists(&self, key: &PartitionKey, run_id: RunId) -> Result<bool, Error> {
+        let dir = layout::run(&self.place.base, key, run_id);
+        match self.place.store.list(Some(&dir)).next().await {
+            Some(found) => found.map(|_| true).map_err(|error| self.cannot_list(&dir, error)),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether any run of the partition left anything. Looks no further than the first.
+    pub async fn has_any(&self, key: &PartitionKey) -> Result<bool, Error> {
+        Ok(self.found(key).next().await.transpose()?.is_some())
+    }
+
+    /// Every run of the partition that left anything, oldest first.
+    pub async fn runs(&self, key: &PartitionKey) -> Result<Vec<RunId>, Error> {
+        let mut runs = BTreeSet::new();
+        let mut found = self.found(key);
+        while let Some(run) = found.next().await {
+            runs.insert(run?);
+        }
+        Ok(runs.into_iter().collect())
+    }
+
+    /// Reads every part and compares it with the manifest; what differs is [`Error::Damaged`].
+    pub async fn verify(&self, manifest: &Manifest) -> Result<(), Error> {
+        let dir = self.place.name(&layout::run(&self.place.base, &manifest.key, manifest.run_id));
+        same(&dir, "records", manifest.records, manifest.parts.iter().map(|part| part.records).sum())?;
+        same(&dir, "bytes", manifest.bytes, manifest.parts.iter().map(|part| part.bytes).sum())?;
+        let mut reader = Reader::new(self.place.clone(), manifest);
+        while reader.next_chunk().await?.is_some() {}
+        Ok(())
+    }
+
+    /// The lines as they were written, without their newlines. A damaged part ends the stream with an error before any
+    /// of its lines.
+    pub fn lines(&self, manifest: &Manifest) -> BoxStream<'static, Result<Bytes, Error>> {
+        read::lines(Reader::new(self.place.clone(), manifest))
+    }
+
+    /// The same bytes in pieces of up to 256 KiB, newlines included: for passing on without looking.
+    pub fn chunks(&self, manifest: &Manifest) -> BoxStream<'static, Result<Bytes, Error>> {
+        read::chunks(Reader::new(self.place.clone(), manifest))
+    }
+
+    /// The run of every object in the partition, in no promised order.
+    fn found(&self, key: &PartitionKey) -> BoxStream<'static, Result<RunId, Error>> {
+        let dir = layout::partition(&self.place.base, key);
+        let view = self.clone();
+        let objects = self.place.store.list(Some(&dir));
+        objects
+            .filter_map(move |object| {
+                let found = match object {
+                    Ok(object) => layout::run_of(&dir, &object.location).map(Ok),
+                    Err(error) => Some(Err(view.cannot_list(&dir, error))),
+                };
+                std::future::ready(found)
+            })
+            .boxed()
+    }
+
+    fn cannot_list(&self, dir: &Path, error: object_store::Error) -> Error {
+        cause::storage("list", self.place.name(dir), error)
+    }
+}

@@ -1,0 +1,84 @@
+//! Which database a URL means.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreUrl {
+    Sqlite(PathBuf),
+    Postgres(String),
+}
+
+impl StoreUrl {
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |why: &str| Error::Url { url: redacted(text), why: why.to_owned() };
+        if let Some(rest) = text.strip_prefix("sqlite:") {
+            let path = rest.strip_prefix("//").unwrap_or(rest);
+            return match path {
+                "" => Err(wrong("it names no file")),
+                ":memory:" => Err(wrong("a database in memory would be lost with the process")),
+                _ => Ok(Self::Sqlite(PathBuf::from(path))),
+            };
+        }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            text.parse::<tokio_postgres::Config>().map_err(|error| wrong(&error.to_string()))?;
+            return Ok(Self::Postgres(text.to_owned()));
+        }
+        Err(wrong("it starts with neither sqlite: nor postgres://"))
+    }
+
+    /// The place as it may be shown: without a password.
+    pub fn place(&self) -> String {
+        match self {
+            Self::Sqlite(path) => path.display().to_string(),
+            Self::Postgres(url) => redacted(url),
+        }
+    }
+}
+
+/// Takes the password out of a URL, also out of one that cannot be parsed.
+fn redacted(text: &str) -> String {
+    let (scheme, rest) = match text.find("://") {
+        Some(at) => text.split_at(at + 3),
+        None => ("", text),
+    };
+    let (address, query) = rest.split_once('?').map_or((rest, None), |(address, query)| (address, Some(query)));
+    let address = match address.rsplit_once('@') {
+        Some((user, host)) => {
+            format!("{}@{host}", user.split_once(':').map_or(user.to_owned(), |(name, _)| name.to_owned() + ":***"))
+        }
+        None => address.to_owned(),
+    };
+    let query = query.map_or(String::new(), |query| {
+        let shown = query.split('&').map(|pair| if pair.starts_with("password=") { "password=***" } else { pair });
+        format!("?{}", shown.collect::<Vec<_>>().join("&"))
+    });
+    format!("{scheme}{address}{query}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_a_file_or_a_server() {
+        assert_eq!(StoreUrl::parse("sqlite:redrive.db").unwrap(), StoreUrl::Sqlite("redrive.db".into()));
+        assert_eq!(StoreUrl::parse("sqlite:///var/x.db").unwrap(), StoreUrl::Sqlite("/var/x.db".into()));
+        assert!(matches!(StoreUrl::parse("postgres://u@h/db").unwrap(), StoreUrl::Postgres(_)));
+        for wrong in ["", "redrive.db", "mysql://x", "sqlite:", "sqlite::memory:", "postgres://h:notaport/db"] {
+            let error = StoreUrl::parse(wrong).unwrap_err().to_string();
+            assert!(error.contains("sqlite:FILE"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let url = StoreUrl::parse("postgres://u:hunter2@h/db").unwrap();
+        assert_eq!(url.place(), "postgres://u:***@h/db");
+        let url = StoreUrl::parse("postgres://u@h/db?password=hunter2").unwrap();
+        assert!(!url.place().contains("hunter2"));
+        let wrong = StoreUrl::parse("postgres://u:hunter2@h:x/db").unwrap_err().to_string();
+        assert!(!wrong.contains("hunter2"), "{wrong}");
+    }
+}

@@ -1,0 +1,122 @@
+//! What anybody may see. Nothing here writes.
+
+use std::sync::Arc;
+
+use redrive_core::filter::Filter;
+use redrive_core::id::{OpId, RunId};
+use redrive_core::key::PartitionKey;
+use redrive_core::partition::Partition;
+use redrive_core::run::{Run, Workload};
+
+use crate::aggregates::{self, PartitionMetrics, RunMetrics};
+use crate::audit::{self, AuditedChange, Head, Operation, PastOperation, Verified};
+use crate::cooldowns::{self, Cooldown};
+use crate::error::Result;
+use crate::failures::{self, PastFailure};
+use crate::partitions::{self, Band, Page, Reach};
+use crate::runs::{self, RunPage};
+use crate::stanzas::{self, Stanza};
+use crate::store::Inner;
+
+#[derive(Debug, Clone)]
+pub struct View {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// Runs a function over a read transaction with its arguments moved in.
+macro_rules! read {
+    ($self:ident, $name:literal, |$tx:ident $(, $arg:ident)*| $body:expr) => {{
+        $(let $arg = Arc::new($arg);)*
+        $self.inner.db.read($name, move |$tx| {
+            $(let $arg = Arc::clone(&$arg);)*
+            Box::pin(async move { $body.await })
+        }).await
+    }};
+}
+
+impl View {
+    pub async fn partition(&self, key: &PartitionKey) -> Result<Option<Partition>> {
+        let key = key.clone();
+        read!(self, "partition", |tx, key| partitions::get(tx, &key))
+    }
+
+    /// A page of partitions in key order.
+    pub async fn partitions(&self, page: Page) -> Result<Vec<Partition>> {
+        read!(self, "partitions", |tx, page| partitions::page(tx, &page))
+    }
+
+    pub async fn count(&self, filter: &Filter) -> Result<u64> {
+        let filter = filter.clone();
+        read!(self, "count", |tx, filter| partitions::count(tx, &filter))
+    }
+
+    /// Every attempt of a partition, oldest first.
+    pub async fn attempts(&self, key: &PartitionKey) -> Result<Vec<Run>> {
+        let key = key.clone();
+        read!(self, "attempts", |tx, key| runs::of_partition(tx, &key))
+    }
+
+    /// Which stretches of failures there are that automation might retry.
+    pub async fn bands(&self) -> Result<Vec<Band>> {
+        read!(self, "bands", |tx| partitions::bands(tx))
+    }
+
+    /// The failures in a stretch that backoff may have let go, longest ago first.
+    pub async fn reach(&self, reach: Reach) -> Result<Vec<Partition>> {
+        read!(self, "reach", |tx, reach| partitions::reach(tx, &reach))
+    }
+
+    pub async fn cooldowns(&self) -> Result<Vec<Cooldown>> {
+        let now = self.inner.now();
+        read!(self, "cooldowns", |tx, now| cooldowns::in_force(tx, *now))
+    }
+
+    pub async fn run(&self, id: RunId) -> Result<Option<Run>> {
+        read!(self, "run", |tx, id| runs::get(tx, *id))
+    }
+
+    /// A page of runs, newest first.
+    pub async fn runs(&self, page: RunPage) -> Result<Vec<Run>> {
+        read!(self, "runs", |tx, page| runs::page(tx, &page))
+    }
+
+    /// The failed tries of a run, oldest first.
+    pub async fn failures(&self, id: RunId) -> Result<Vec<PastFailure>> {
+        read!(self, "failures", |tx, id| failures::of_run(tx, *id))
+    }
+
+    pub async fn stanzas(&self, id: RunId) -> Result<Vec<Stanza>> {
+        read!(self, "stanzas", |tx, id| stanzas::of_run(tx, *id))
+    }
+
+    pub async fn run_metrics(&self, workload: Workload, failures: u32) -> Result<RunMetrics> {
+        read!(self, "run metrics", |tx, workload, failures| aggregates::runs(tx, *workload, *failures))
+    }
+
+    pub async fn partition_metrics(&self) -> Result<PartitionMetrics> {
+        read!(self, "partition metrics", |tx| aggregates::partitions(tx))
+    }
+
+    /// Operations, newest first, before sequence number `before`.
+    pub async fn operations(&self, before: Option<i64>, limit: u32) -> Result<Vec<PastOperation>> {
+        let before = before.unwrap_or(i64::MAX);
+        read!(self, "operations", |tx, before, limit| audit::operations(tx, *before, *limit))
+    }
+
+    pub async fn operation(&self, id: OpId) -> Result<Option<Operation>> {
+        read!(self, "operation", |tx, id| audit::operation(tx, *id))
+    }
+
+    /// An operation's changes in their order, after sequence number `after`.
+    pub async fn changes(&self, id: OpId, after: i64, limit: u32) -> Result<Vec<(i64, AuditedChange)>> {
+        read!(self, "changes", |tx, id, after, limit| audit::changes(tx, *id, *after, *limit))
+    }
+
+    pub async fn audit_head(&self) -> Result<Head> {
+        read!(self, "audit head", |tx| audit::head(tx))
+    }
+
+    pub async fn verify_audit(&self) -> Result<Verified> {
+        read!(self, "verify audit", |tx| audit::verify(tx))
+    }
+}

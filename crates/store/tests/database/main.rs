@@ -1,0 +1,31 @@
+//! One conformance suite for the store, run on every database it knows.
+
+mod agreement;
+mod audit;
+mod claim_customers;
+mod claim_lanes;
+mod claim_limits;
+mod collation;
+mod commits;
+mod contention;
+mod due;
+mod enqueue;
+mod lease;
+mod metrics;
+mod model;
+mod paging;
+mod partitions;
+mod plans;
+mod property;
+mod queue;
+mod races;
+mod raw;
+mod reprocess;
+mod retries;
+mod stanzas;
+mod steps;
+mod support;
+mod tampering;
+mod text;
+mod verdicts;
+mod views;

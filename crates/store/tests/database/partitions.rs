@@ -1,0 +1,64 @@
+//! Partitions on both databases: enqueue, read, claim, judge, requeue, audit.
+
+use std::collections::BTreeMap;
+
+use redrive_core::failure::ErrorClass;
+use redrive_core::filter::Filter;
+use redrive_core::lane::{Lane, Shares};
+use redrive_core::partition::{ControlEvent, Judgement, Status};
+use redrive_core::retry::RetryPolicy;
+use redrive_store::{Outcome, Page, PartitionClaim, Recorded, Rotation, Verified};
+use crate::support::{LEASE, Subject, key};
+
+fn claim(limit: u32) -> PartitionClaim {
+    PartitionClaim {
+        limit,
+        worker: "w1".to_owned(),
+        lease: LEASE,
+        shares: Shares::default(),
+        sources: None,
+        max_in_flight: BTreeMap::new(),
+        rotation: Rotation::default(),
+    }
+}
+
+async fn a_partition_goes_from_wanted_to_success_and_back_to_wanted(subject: Subject) {
+    let (control, data, view) = (subject.store.control(), subject.store.data(), subject.store.view());
+    let key = key("ads", "111", "daily", "2026-01-01");
+    let new = control.enqueue(None, vec![subject.wanted(key.clone(), Lane::Fresh)]).await.unwrap();
+    assert_eq!(new, [true]);
+    assert_eq!(control.enqueue(None, vec![subject.wanted(key.clone(), Lane::Fresh)]).await.unwrap(), [false]);
+
+    let (claimed, _) = data.claim_partitions(claim(10)).await.unwrap();
+    assert_eq!(claimed.len(), 1);
+    assert!(data.claim_partitions(claim(10)).await.unwrap().0.is_empty());
+    let rejected =
+        Judgement::Rejected { class: ErrorClass::Retryable, message: "boom [terminal]".to_owned(), not_before: None };
+    let recorded = data.judge(&claimed[0].run, rejected.clone(), None).await.unwrap();
+    assert!(matches!(recorded, Recorded::As(_)), "{recorded:?}");
+    assert!(matches!(data.judge(&claimed[0].run, rejected, None).await.unwrap(), Recorded::Refused(_)));
+
+    let failed = view.partition(&key).await.unwrap().unwrap();
+    assert_eq!((failed.state.status, failed.state.attempt_count), (Status::Failed, 1));
+    assert_eq!(failed.state.error_message.as_deref(), Some("boom (terminal)"));
+    let policy = RetryPolicy::partitions();
+    let retry = ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false };
+    let operation = subject.operation("state retry");
+    let outcomes = control.commit(&operation, vec![(failed.clone(), retry.clone())]).await.unwrap();
+    assert!(matches!(&outcomes[..], [Outcome::Changed { .. }]), "{outcomes:?}");
+    let overtaken = control.commit(&operation, vec![(failed, retry)]).await.unwrap();
+    assert!(matches!(&overtaken[..], [Outcome::Overtaken(_)]), "{overtaken:?}");
+
+    let (claimed, _) = data.claim_partitions(claim(10)).await.unwrap();
+    data.judge(&claimed[0].run, Judgement::Accepted { records: 7 }, Some("{}".to_owned())).await.unwrap();
+    let done = view.partition(&key).await.unwrap().unwrap();
+    assert_eq!((done.state.status, done.state.attempt_count, done.state.record_count), (Status::Success, 2, Some(7)));
+    assert_eq!(done.state.current_run_id, Some(claimed[0].run.run_id));
+    assert!(done.control.is_empty());
+    assert_eq!(view.attempts(&key).await.unwrap().len(), 2);
+    let page = Page { filter: Filter { status: Some(Status::Success), ..Filter::key(&key) }, limit: 9, ..Page::default() };
+    assert_eq!(view.partitions(page).await.unwrap(), [done]);
+    assert!(matches!(view.verify_audit().await.unwrap(), Verified::Whole(head) if head.seq == 2));
+}
+
+crate::on_both_databases!(a_partition_goes_from_wanted_to_success_and_back_to_wanted);

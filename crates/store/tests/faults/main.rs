@@ -1,0 +1,18 @@
+//! What the store promises when things go wrong: many processes at once, a full or read-only disk, a server that goes
+//! away, files and databases that are not what they should be.
+
+mod child;
+mod collation;
+mod full_disk;
+mod group_commit;
+mod migrations;
+mod mount;
+mod opening;
+mod processes;
+mod proxy;
+mod read_only;
+mod server_lost;
+mod support;
+mod time;
+mod wakeups;
+mod workers;

@@ -1,0 +1,197 @@
+//! Stores to break, and what must hold of them afterwards.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redrive_core::key::PartitionKey;
+use redrive_core::lane::{Lane, Shares};
+use redrive_core::partition::Partition;
+use redrive_core::run::Workload;
+use redrive_core::time::Timestamp;
+use redrive_store::clock::ManualClock;
+use redrive_store::{
+    Error, NewRun, Open, Operation, Options, PartitionClaim, Rotation, RunClaim, Store, StoreUrl, Verified,
+};
+
+/// 2026-01-01T00:00:00Z.
+pub const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+pub const LEASE: Duration = Duration::from_secs(120);
+/// How long a test waits for what must happen soon.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Options with a clock that stands still.
+pub fn standing_still() -> Options {
+    with_clock(&ManualClock::at(START))
+}
+
+pub fn with_clock(clock: &ManualClock) -> Options {
+    Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 4 }
+}
+
+pub fn sqlite(path: &Path) -> StoreUrl {
+    StoreUrl::Sqlite(path.to_owned())
+}
+
+pub async fn open(url: &StoreUrl) -> Store {
+    Store::open(url, Open::Migrate, standing_still()).await.unwrap()
+}
+
+/// A directory with room for a database file.
+pub struct Place {
+    pub directory: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.directory.path().join("redrive.db")
+    }
+
+    pub fn url(&self) -> StoreUrl {
+        sqlite(&self.file())
+    }
+}
+
+pub fn job(external_id: &str) -> NewRun {
+    NewRun { external_id: Some(external_id.to_owned()), ..NewRun::job("any%", None, START) }
+}
+
+pub fn claim_runs(worker: &str, limit: u32) -> RunClaim {
+    RunClaim { workload: Workload::Process, categories: None, limit, worker: worker.to_owned(), lease: LEASE }
+}
+
+pub fn claim_partitions(worker: &str, limit: u32) -> PartitionClaim {
+    PartitionClaim {
+        limit,
+        worker: worker.to_owned(),
+        lease: LEASE,
+        shares: Shares::default(),
+        sources: None,
+        max_in_flight: BTreeMap::new(),
+        rotation: Rotation::default(),
+    }
+}
+
+pub fn key(source: &str, customer: &str) -> PartitionKey {
+    PartitionKey::new(source, customer, "daily", "2026-01-01").unwrap()
+}
+
+pub fn wanted(source: &str, customer: &str) -> Partition {
+    Partition::new(key(source, customer), Lane::Fresh, START)
+}
+
+pub fn operation(store: &Store, command: &str) -> Operation {
+    Operation {
+        op_id: store.control().new_operation_id(),
+        at: store.now(),
+        actor: "tester@here".to_owned(),
+        command: command.to_owned(),
+        filters: "{}".to_owned(),
+        flags: "{}".to_owned(),
+        reason: None,
+    }
+}
+
+/// The text of an error as a person gets to see it, which is one line.
+pub fn one_line(error: &Error) -> String {
+    let text = error.to_string();
+    assert!(!text.contains('\n') && !text.trim().is_empty(), "not one line: {text:?}");
+    text
+}
+
+/// The same of an error that says the database is out of reach and where it is.
+pub fn unavailable_at(error: &Error, place: &str) -> String {
+    let text = one_line(error);
+    assert!(error.is_unavailable(), "{error:?}");
+    assert!(text.contains(place), "{place} is not named in: {text}");
+    text
+}
+
+/// Waits until a condition holds.
+pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// What a future gives, which must not take longer than `bound`.
+pub async fn within<T>(bound: Duration, what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(bound, future).await.unwrap_or_else(|_| panic!("not within {bound:?}: {what}"))
+}
+
+/// Rows that may not be there, whatever happened: halves of what is written as a whole.
+const HALVES: &[(&str, &str)] = &[
+    (
+        "pending partitions without a control row",
+        "SELECT count(*) FROM partitions p WHERE p.status = 'pending' AND NOT EXISTS (SELECT 1 FROM partition_control c \
+         WHERE c.source = p.source AND c.customer_id = p.customer_id AND c.query_name = p.query_name \
+         AND c.logical_date = p.logical_date)",
+    ),
+    (
+        "control rows without a partition",
+        "SELECT count(*) FROM partition_control c WHERE NOT EXISTS (SELECT 1 FROM partitions p \
+         WHERE c.source = p.source AND c.customer_id = p.customer_id AND c.query_name = p.query_name \
+         AND c.logical_date = p.logical_date)",
+    ),
+    (
+        "changes without an operation",
+        "SELECT count(*) FROM operation_changes WHERE op_id NOT IN (SELECT op_id FROM operations)",
+    ),
+    (
+        "operations without a change",
+        "SELECT count(*) FROM operations WHERE op_id NOT IN (SELECT op_id FROM operation_changes)",
+    ),
+    (
+        "attempts in flight without a running run",
+        "SELECT count(*) FROM partition_control WHERE active_run_id IS NOT NULL \
+         AND active_run_id NOT IN (SELECT run_id FROM runs WHERE state = 'running')",
+    ),
+    (
+        "running extractions that no partition knows of",
+        "SELECT count(*) FROM runs WHERE workload = 'extract' AND state = 'running' AND run_id NOT IN \
+         (SELECT active_run_id FROM partition_control WHERE active_run_id IS NOT NULL)",
+    ),
+    (
+        "successes whose run is not done",
+        "SELECT count(*) FROM partitions WHERE status = 'success' AND current_run_id NOT IN \
+         (SELECT run_id FROM runs WHERE state = 'done')",
+    ),
+];
+
+/// Asserts that nothing is half-written and the audit chain is whole. `count` runs SQL that gives one number.
+pub async fn assert_whole(store: &Store, count: impl Fn(&str) -> u64) {
+    for (what, sql) in HALVES {
+        assert_eq!(count(sql), 0, "{what}");
+    }
+    let verified = store.view().verify_audit().await.unwrap();
+    let changes = count("SELECT count(*) FROM operation_changes") + count("SELECT count(*) FROM operations");
+    assert!(matches!(&verified, Verified::Whole(head) if u64::try_from(head.seq) == Ok(changes)), "{verified:?}");
+}
+
+/// Asks a SQLite file for a number, past the store.
+pub fn count_in(path: &Path, sql: &str) -> u64 {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.busy_timeout(PATIENCE).unwrap();
+    let count: i64 = connection.query_row(sql, (), |row| row.get(0)).unwrap();
+    u64::try_from(count).unwrap()
+}
+
+/// Asks a PostgreSQL database for a number, past the store.
+pub fn count_at(database: &redrive_fixture::Database, sql: &str) -> u64 {
+    database.query(sql).parse().unwrap()
+}
+
+/// Asserts that SQLite finds its file in order.
+pub fn assert_integrity(path: &Path) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.busy_timeout(PATIENCE).unwrap();
+    let found: String = connection.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
+    assert_eq!(found, "ok");
+}
