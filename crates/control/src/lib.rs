@@ -1,1 +1,25 @@
-//! The control plane.
+//! The control plane: it decides which partitions are wanted and when, and keeps a trail of every decision.
+//!
+//! It never touches raw data, makes a run_id or gives a verdict: its handles have no way to. People, the HTTP API and
+//! the daemon come through the same functions.
+
+mod backfill;
+pub mod daemon;
+pub mod dates;
+mod error;
+pub mod expected;
+pub mod explain;
+mod operate;
+mod plan;
+mod plane;
+mod report;
+pub mod safety;
+mod sources;
+mod undo;
+
+pub use error::Error;
+pub use operate::{Request, Verb, Watch};
+pub use plan::Plan;
+pub use plane::ControlPlane;
+pub use report::{Changed, Failed, Halt, Report, Skipped};
+pub use sources::{SourceRules, Sources};

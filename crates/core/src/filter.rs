@@ -1,17 +1,26 @@
 //! Which partitions a command means. Exact values only; slips are refused before anything is read.
 
+use serde::Serialize;
+
 use crate::failure::ErrorClass;
 use crate::key::{CustomerId, KeyError, LogicalDate, PartitionKey, QueryName, Source};
 use crate::partition::{PartitionState, Status};
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Filter {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub customer_id: Option<CustomerId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub query_name: Option<QueryName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<LogicalDate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<LogicalDate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_class: Option<ErrorClass>,
 }
 

@@ -3,11 +3,13 @@
 //! [`partition::apply`] and [`run::apply`] are the only functions that move anything; [`retry::next`] is the only one
 //! that decides when. Everything else here is what they speak of.
 
+pub mod calendar;
 pub mod failure;
 pub mod filter;
 pub mod id;
 pub mod key;
 pub mod lane;
+pub mod outlook;
 pub mod partition;
 pub mod refusal;
 pub mod retry;

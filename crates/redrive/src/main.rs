@@ -1,1 +1,44 @@
-fn main() {}
+//! The `redrive` binary: the command line over the planes.
+
+mod bench;
+mod cli;
+mod commands;
+mod config;
+mod exit;
+mod log;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Bench, Cli, Command};
+use crate::commands::Context;
+use crate::config::Environment;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log::start(cli.global.verbose, matches!(cli.command, Command::Daemon(_)));
+    let context = Context { global: cli.global, environment: Environment::of_process() };
+    match run(cli.command, &context).await {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            output::complain(&error);
+            exit::code(&error).into()
+        }
+    }
+}
+
+async fn run(command: Command, context: &Context) -> anyhow::Result<exit::Exit> {
+    match command {
+        Command::Init(args) => commands::init::run(&args, context).await,
+        Command::Migrate => commands::migrate::run(context).await,
+        Command::Doctor => commands::doctor::run(context).await,
+        Command::State(command) => commands::state::run(*command, context).await,
+        Command::Daemon(args) => commands::daemon::run(&args, context).await,
+        Command::Bench(Bench::Queue(args)) => bench::queue::run(&args, context).await,
+        Command::Bench(Bench::State(args)) => bench::state::run(&args, context).await,
+        Command::Completions { shell } => commands::completions::run(shell),
+    }
+}

@@ -1,7 +1,8 @@
 //! Reading partitions: one, a page in key order, and those that may be due.
 
+use redrive_core::calendar;
 use redrive_core::filter::Filter;
-use redrive_core::key::{PartitionKey, Source};
+use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source};
 use redrive_core::partition::{Partition, Status};
 use redrive_core::time::Timestamp;
 
@@ -51,6 +52,8 @@ pub struct Page {
     pub filter: Filter,
     pub after: Option<PartitionKey>,
     pub limit: u32,
+    /// Only what is not a success.
+    pub open: bool,
     /// Only what holds a terminal mark, or only what is paused.
     pub marked_terminal: bool,
     pub paused: bool,
@@ -62,6 +65,9 @@ pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<Partition>>
     if let Some(after) = &page.after {
         after_date = after.logical_date.to_string();
         conditions.after(after, &after_date);
+    }
+    if page.open {
+        conditions.plain("p.status <> 'success'");
     }
     if page.marked_terminal {
         conditions.plain("c.terminal_at IS NOT NULL");
@@ -93,6 +99,42 @@ pub(crate) async fn count(tx: &mut Tx<'_>, filter: &Filter) -> Result<u64> {
     let sql = format!("/* partitions::count */ SELECT count(*) FROM partitions p {}", conditions.sql());
     let rows = tx.built_rows(&sql, &conditions.params(), |row| row.int(0)).await?;
     Ok(rows.first().map_or(0, |&count| u64::try_from(count).unwrap_or(0)))
+}
+
+static DAYS: Sql = Sql::new(
+    "/* partitions::days */ SELECT logical_date FROM partitions WHERE source = ?1 AND customer_id = ?2 AND query_name = ?3 \
+     AND logical_date >= ?4 AND logical_date <= ?5 ORDER BY logical_date",
+);
+static COUNT_DAYS: Sql = Sql::new(
+    "/* partitions::count_days */ SELECT count(*) FROM partitions WHERE source = ?1 AND customer_id = ?2 \
+     AND query_name = ?3 AND logical_date >= ?4 AND logical_date <= ?5",
+);
+
+/// The days of one query of one customer, from `since` to `until`.
+#[derive(Debug, Clone)]
+pub struct Stretch {
+    pub source: Source,
+    pub customer_id: CustomerId,
+    pub query_name: QueryName,
+    pub since: LogicalDate,
+    pub until: LogicalDate,
+}
+
+/// The days in a stretch that have a partition, in order; none are read when all of them have.
+pub(crate) async fn days(tx: &mut Tx<'_>, stretch: &Stretch) -> Result<Option<Vec<LogicalDate>>> {
+    let (since, until) = (stretch.since.to_string(), stretch.until.to_string());
+    let params = [
+        stretch.source.as_str().into(),
+        stretch.customer_id.as_str().into(),
+        stretch.query_name.as_str().into(),
+        since.as_str().into(),
+        until.as_str().into(),
+    ];
+    let count = tx.row(&COUNT_DAYS, &params, |row| row.int(0)).await?.unwrap_or(0);
+    if u64::try_from(count).is_ok_and(|count| count == calendar::count(stretch.since, stretch.until)) {
+        return Ok(None);
+    }
+    tx.rows(&DAYS, &params, |row| row.word(0)).await.map(Some)
 }
 
 /// The conditions of a filter. Only those that are given are written, so that each shape has its own plan.

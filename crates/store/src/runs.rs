@@ -82,7 +82,7 @@ pub struct Submitted {
     pub existing: bool,
 }
 
-static INSERT: Batch = Batch::new(
+pub(crate) static INSERT: Batch = Batch::new(
     "/* runs::insert */ INSERT INTO runs (run_id, workload, category, subject, external_id, payload, state, submitted_at) \
      SELECT @run_id, @workload, @category, @subject, @external_id, @payload, @state, @submitted_at {from} WHERE true \
      ON CONFLICT DO NOTHING",
@@ -202,7 +202,7 @@ pub(crate) async fn insert_attempts(tx: &mut Tx<'_>, runs: &[Run]) -> Result<()>
     tx.batch(&INSERT_ATTEMPTS, &columns).await.map(drop)
 }
 
-static UPDATE: Batch = Batch::new(
+pub(crate) static UPDATE: Batch = Batch::new(
     "/* runs::write */ UPDATE runs SET state = @state, attempt = @attempt, retry_count = @retry_count, \
      next_retry_at = @next_retry_at, error_class = @error_class, error_message = @error_message, \
      error_traceback = @error_traceback, task_id = @task_id, worker = @worker, started_at = @started_at, \

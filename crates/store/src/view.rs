@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use redrive_core::calendar;
 use redrive_core::filter::Filter;
 use redrive_core::id::{OpId, RunId};
-use redrive_core::key::PartitionKey;
+use redrive_core::key::{LogicalDate, PartitionKey};
 use redrive_core::partition::Partition;
 use redrive_core::run::{Run, Workload};
 
@@ -13,7 +14,7 @@ use crate::audit::{self, AuditedChange, Head, Operation, PastOperation, Verified
 use crate::cooldowns::{self, Cooldown};
 use crate::error::Result;
 use crate::failures::{self, PastFailure};
-use crate::partitions::{self, Band, Page, Reach};
+use crate::partitions::{self, Band, Page, Reach, Stretch};
 use crate::runs::{self, RunPage};
 use crate::stanzas::{self, Stanza};
 use crate::store::Inner;
@@ -38,6 +39,33 @@ impl View {
     pub async fn partition(&self, key: &PartitionKey) -> Result<Option<Partition>> {
         let key = key.clone();
         read!(self, "partition", |tx, key| partitions::get(tx, &key))
+    }
+
+    /// Partitions by their keys, in the same order; none where there is none.
+    pub async fn partitions_of(&self, keys: Vec<PartitionKey>) -> Result<Vec<Option<Partition>>> {
+        let keys = Arc::new(keys);
+        self.inner
+            .db
+            .read("partitions of", move |tx| {
+                let keys = Arc::clone(&keys);
+                Box::pin(async move {
+                    let mut found = Vec::with_capacity(keys.len());
+                    for key in keys.iter() {
+                        found.push(partitions::get(tx, key).await?);
+                    }
+                    Ok(found)
+                })
+            })
+            .await
+    }
+
+    /// The days in a stretch that have no partition, in order.
+    pub async fn missing(&self, stretch: Stretch) -> Result<Vec<LogicalDate>> {
+        let (since, until) = (stretch.since, stretch.until);
+        let present = read!(self, "missing", |tx, stretch| partitions::days(tx, &stretch))?;
+        let Some(present) = present else { return Ok(vec![]) };
+        let mut present = present.into_iter().peekable();
+        Ok(calendar::days(since, until).filter(|day| present.next_if_eq(day).is_none()).collect())
     }
 
     /// A page of partitions in key order.

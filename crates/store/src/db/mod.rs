@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::url::StoreUrl;
 
 pub(crate) use row::Row;
-pub(crate) use sql::{Batch, Dialect, Effect, Kind, Sql};
+pub(crate) use sql::{Batch, Dialect, Effect, Kind, Sql, render};
 pub(crate) use tx::Tx;
 pub(crate) use value::{Column, Param};
 

@@ -3,27 +3,37 @@
 
 use object_store::path::Path;
 use redrive_core::id::RunId;
-use redrive_core::key::PartitionKey;
+use redrive_core::key::{LogicalDate, PartitionKey};
 
 use super::encode::segment;
 
 /// The object that commits a run's directory.
 pub(super) const MANIFEST: &str = "_manifest.json";
 
+const DAY: &str = "logical_date=";
 const RUN: &str = "run_id=";
 
 /// The longest key below the base: three full names, the date, the run and a part with its slashes. S3 takes 1,024 bytes
 /// in all, so the base may have what is left.
 pub(super) const MAX_BELOW_BASE: usize = 3 * 256 + "logical_date=2026-01-01/".len() + 44 + 32;
 
-pub(super) fn partition(base: &Path, key: &PartitionKey) -> Path {
+/// The directory that holds every day of one query.
+pub(super) fn query(base: &Path, key: &PartitionKey) -> Path {
     verbatim(&format!(
-        "{base}/{}/{}/{}/logical_date={}",
+        "{base}/{}/{}/{}",
         segment("source", key.source.as_str()),
         segment("customer_id", key.customer_id.as_str()),
         segment("query_name", key.query_name.as_str()),
-        key.logical_date,
     ))
+}
+
+pub(super) fn partition(base: &Path, key: &PartitionKey) -> Path {
+    verbatim(&format!("{}/{DAY}{}", query(base, key), key.logical_date))
+}
+
+/// The day whose directory this is.
+pub(super) fn day_of(directory: &Path) -> Option<LogicalDate> {
+    directory.filename()?.strip_prefix(DAY)?.parse().ok()
 }
 
 pub(super) fn run(base: &Path, key: &PartitionKey, run_id: RunId) -> Path {

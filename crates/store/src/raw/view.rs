@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt as _};
 use object_store::path::Path;
 use redrive_core::id::RunId;
-use redrive_core::key::PartitionKey;
+use redrive_core::key::{LogicalDate, PartitionKey};
 
 use super::cause;
 use super::error::Error;
@@ -57,6 +57,17 @@ impl RawView {
     /// Whether any run of the partition left anything. Looks no further than the first.
     pub async fn has_any(&self, key: &PartitionKey) -> Result<bool, Error> {
         Ok(self.found(key).next().await.transpose()?.is_some())
+    }
+
+    /// The days for which a query of a customer left anything, by one listing: for asking about many at once. The key's
+    /// own day does not matter.
+    pub async fn days(&self, key: &PartitionKey) -> Result<BTreeSet<LogicalDate>, Error> {
+        let dir = layout::query(&self.place.base, key);
+        match self.place.store.list_with_delimiter(Some(&dir)).await {
+            Ok(listing) => Ok(listing.common_prefixes.iter().filter_map(layout::day_of).collect()),
+            Err(error) if cause::is_absent(&error) => Ok(BTreeSet::new()),
+            Err(error) => Err(self.cannot_list(&dir, error)),
+        }
     }
 
     /// Every run of the partition that left anything, oldest first.

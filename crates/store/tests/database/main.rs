@@ -1,13 +1,15 @@
 //! One conformance suite for the store, run on every database it knows.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
+
 mod agreement;
 mod audit;
 mod claim_customers;
 mod claim_lanes;
 mod claim_limits;
-mod collation;
 mod commits;
 mod contention;
+mod deadlocks;
 mod due;
 mod enqueue;
 mod lease;

@@ -1,26 +1,14 @@
 //! Partitions on both databases: enqueue, read, claim, judge, requeue, audit.
 
-use std::collections::BTreeMap;
-
 use redrive_core::failure::ErrorClass;
 use redrive_core::filter::Filter;
-use redrive_core::lane::{Lane, Shares};
+use redrive_core::lane::Lane;
 use redrive_core::partition::{ControlEvent, Judgement, Status};
 use redrive_core::retry::RetryPolicy;
-use redrive_store::{Outcome, Page, PartitionClaim, Recorded, Rotation, Verified};
-use crate::support::{LEASE, Subject, key};
+use redrive_store::{Outcome, Page, Recorded, Verified};
 
-fn claim(limit: u32) -> PartitionClaim {
-    PartitionClaim {
-        limit,
-        worker: "w1".to_owned(),
-        lease: LEASE,
-        shares: Shares::default(),
-        sources: None,
-        max_in_flight: BTreeMap::new(),
-        rotation: Rotation::default(),
-    }
-}
+use crate::steps::claim;
+use crate::support::{Subject, key};
 
 async fn a_partition_goes_from_wanted_to_success_and_back_to_wanted(subject: Subject) {
     let (control, data, view) = (subject.store.control(), subject.store.data(), subject.store.view());
@@ -56,7 +44,8 @@ async fn a_partition_goes_from_wanted_to_success_and_back_to_wanted(subject: Sub
     assert_eq!(done.state.current_run_id, Some(claimed[0].run.run_id));
     assert!(done.control.is_empty());
     assert_eq!(view.attempts(&key).await.unwrap().len(), 2);
-    let page = Page { filter: Filter { status: Some(Status::Success), ..Filter::key(&key) }, limit: 9, ..Page::default() };
+    let page =
+        Page { filter: Filter { status: Some(Status::Success), ..Filter::key(&key) }, limit: 9, ..Page::default() };
     assert_eq!(view.partitions(page).await.unwrap(), [done]);
     assert!(matches!(view.verify_audit().await.unwrap(), Verified::Whole(head) if head.seq == 2));
 }

@@ -19,13 +19,8 @@ where
         RngSeed::Random => RandomState::new().build_hasher().finish(),
     };
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { cases };
-    let config = Config {
-        cases,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        max_shrink_iters: 300,
-        ..asked
-    };
+    let config =
+        Config { cases, rng_seed: RngSeed::Fixed(seed), failure_persistence: None, max_shrink_iters: 300, ..asked };
     tokio::task::block_in_place(|| {
         if let Err(error) = TestRunner::new(config).run(&strategy, test) {
             panic!("{error}\nsee it again with PROPTEST_RNG_SEED={seed} PROPTEST_CASES={cases}");

@@ -1,31 +1,189 @@
-//! The queue of runs on both databases.
+//! The queue of runs: oldest submission first, new runs and due retries together.
 
+use std::time::Duration;
+
+use redrive_core::failure::ErrorClass;
+use redrive_core::id::RunId;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{State, Verdict, Workload};
+use redrive_core::time::Timestamp;
 use redrive_store::{NewRun, Recorded, Report, RunClaim};
-use crate::support::{LEASE, Subject};
 
-fn claim(limit: u32) -> RunClaim {
-    RunClaim { workload: Workload::Process, categories: None, limit, worker: "w1".to_owned(), lease: LEASE }
+use crate::steps::{fault, job_claim, recorded};
+use crate::support::{START, Subject};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn day(nth: u32) -> Timestamp {
+    START.saturating_add(DAY * (nth - 1))
 }
 
+async fn submit_at(subject: &Subject, at: Timestamp) -> RunId {
+    subject.store.control().submit(vec![NewRun::job("any%", None, at)]).await.unwrap()[0].run_id
+}
+
+/// IN-7, IN-8, AR-6
 async fn a_run_is_claimed_and_completed_once(subject: Subject) {
     let (control, data) = (subject.store.control(), subject.store.data());
     let jobs = vec![NewRun::job("any%", Some("{\"x\":1.50}".to_owned()), subject.now())];
     let submitted = control.submit(jobs).await.unwrap();
-    let claimed = data.claim_runs(claim(10)).await.unwrap();
+    let claimed = data.claim_runs(job_claim(10)).await.unwrap();
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].payload.as_deref(), Some("{\"x\":1.50}"));
-    assert!(data.claim_runs(claim(10)).await.unwrap().is_empty());
-    let done = Report::Completed { verdict: Verdict::Passed, metrics: None };
-    let policy = RetryPolicy::process();
-    let first = data.record(vec![(claimed[0].run.clone(), done.clone())], &policy).await.unwrap();
-    assert!(matches!(&first[..], [Recorded::As(run)] if run.state == State::Done), "{first:?}");
-    let second = data.record(vec![(claimed[0].run.clone(), done)], &policy).await.unwrap();
-    assert_eq!(second, [Recorded::Lost]);
-    let view = subject.store.view();
-    assert_eq!(view.run(submitted[0].run_id).await.unwrap().unwrap().state, State::Done);
-    assert_eq!(view.run_metrics(Workload::Process, 5).await.unwrap().by_state, [(State::Done, 1)]);
+    assert!(data.claim_runs(job_claim(10)).await.unwrap().is_empty());
+    let done = Report::Completed { verdict: Verdict::Passed, metrics: Some("{\"n\":1}".to_owned()) };
+    let first = recorded(subject.report(&claimed[0].run, done.clone()).await);
+    assert_eq!((first.state, first.completed_at), (State::Done, Some(subject.now())));
+    assert_eq!(subject.report(&claimed[0].run, done).await, Recorded::Lost);
+    assert_eq!(subject.run(submitted[0].run_id).await, first);
+    assert_eq!(subject.store.view().run_metrics(Workload::Process, 5).await.unwrap().by_state, [(State::Done, 1)]);
 }
 
-crate::on_both_databases!(a_run_is_claimed_and_completed_once);
+/// AR-7: the example of seed 004.
+async fn new_runs_and_due_retries_compete_by_the_age_of_their_submission(subject: Subject) {
+    let oldest = submit_at(&subject, day(1)).await;
+    let claimed = subject.claim_jobs(1).await;
+    recorded(subject.report(&claimed[0], fault(ErrorClass::RateLimited, Some(4 * DAY))).await);
+    subject.clock.advance(3 * DAY);
+    let not_ready = submit_at(&subject, day(4)).await;
+    let claimed = subject.claim_jobs(1).await;
+    recorded(subject.report(&claimed[0], fault(ErrorClass::RateLimited, Some(2 * DAY))).await);
+    let third = submit_at(&subject, day(4)).await;
+    let second = submit_at(&subject, day(3)).await;
+    subject.clock.advance(DAY);
+
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        order.extend(subject.claim_jobs(1).await.into_iter().map(|run| run.run_id));
+    }
+    assert_eq!(order, [oldest, second, third]);
+    assert_eq!(subject.run(not_ready).await.state, State::Waiting);
+    subject.clock.advance(DAY);
+    assert_eq!(subject.claim_jobs(9).await[0].run_id, not_ready);
+}
+
+/// AR-7: age decides across categories too, within one claim.
+async fn age_decides_across_categories(subject: Subject) {
+    let ids = subject.submit(&["c", "a", "b", "a", "c", "b", "a"]).await;
+    let claimed: Vec<_> = subject.claim_jobs(4).await.into_iter().map(|run| run.run_id).collect();
+    assert_eq!(claimed, ids[..4]);
+    let claimed: Vec<_> = subject.claim_jobs(9).await.into_iter().map(|run| run.run_id).collect();
+    assert_eq!(claimed, ids[4..]);
+}
+
+/// AR-8
+async fn only_allowed_categories_are_claimed(subject: Subject) {
+    let ids = subject.submit(&["any%", "100%", "other", "any%", "ANY%"]).await;
+    let only = |categories: &[&str]| RunClaim {
+        categories: Some(categories.iter().map(|category| (*category).to_owned()).collect()),
+        ..job_claim(9)
+    };
+    let data = subject.store.data();
+    assert!(data.claim_runs(only(&[])).await.unwrap().is_empty());
+    assert!(data.claim_runs(only(&["absent"])).await.unwrap().is_empty());
+    let claimed = data.claim_runs(only(&["any%", "100%", "any%", "absent"])).await.unwrap();
+    assert_eq!(claimed.iter().map(|claimed| claimed.run.run_id).collect::<Vec<_>>(), [ids[0], ids[1], ids[3]]);
+    let ingest = RunClaim { workload: Workload::Ingest, ..job_claim(9) };
+    assert!(data.claim_runs(ingest).await.unwrap().is_empty());
+    assert_eq!(subject.claim_jobs(9).await.len(), 2);
+}
+
+/// AR-10
+async fn waiting_retries_never_block_new_work(subject: Subject) {
+    subject.submit(&["a"; 300]).await;
+    let claimed = subject.claim_jobs(300).await;
+    let failed = claimed.into_iter().map(|run| (run, fault(ErrorClass::Retryable, None))).collect();
+    subject.store.data().record(failed, &RetryPolicy::process()).await.unwrap();
+    subject.clock.advance(Duration::from_secs(59));
+    let new = submit_at(&subject, subject.now()).await;
+    let claimed = subject.claim_jobs(5).await;
+    assert_eq!(claimed.iter().map(|run| run.run_id).collect::<Vec<_>>(), [new]);
+    subject.clock.advance(Duration::from_secs(1));
+    assert_eq!(subject.claim_jobs(999).await.len(), 300);
+}
+
+/// AR-7: also when more retries come due at once than a claim moves back to the queue.
+async fn the_oldest_due_retry_goes_first_however_many_are_due(subject: Subject) {
+    let ids = subject.submit(&["a"; 1200]).await;
+    let claimed = subject.claim_jobs(1200).await;
+    let failed = claimed.into_iter().map(|run| {
+        // The oldest submission comes due last.
+        let wait = if run.run_id == ids[0] { 20 } else { 10 };
+        (run, fault(ErrorClass::RateLimited, Some(Duration::from_secs(wait))))
+    });
+    subject.store.data().record(failed.collect(), &RetryPolicy::process()).await.unwrap();
+    subject.clock.advance(Duration::from_secs(20));
+    assert_eq!(subject.claim_jobs(1).await[0].run_id, ids[0]);
+}
+
+async fn an_external_id_gives_the_run_that_is_there(subject: Subject) {
+    let named = |category: &str, id: &str| NewRun {
+        external_id: Some(id.to_owned()),
+        ..NewRun::job(category, None, subject.now())
+    };
+    let control = subject.store.control();
+    let first = control.submit(vec![named("a", "x"), named("a", "y"), named("a", "x"), named("b", "x")]).await.unwrap();
+    assert_eq!(first.iter().map(|submitted| submitted.existing).collect::<Vec<_>>(), [false, false, true, false]);
+    assert_eq!(first[2].run_id, first[0].run_id);
+    let ingest = NewRun { workload: Workload::Ingest, ..named("a", "x") };
+    let nameless = NewRun::job("a", None, subject.now());
+    let again = control.submit(vec![named("a", "y"), ingest, nameless.clone(), nameless]).await.unwrap();
+    assert_eq!(again.iter().map(|submitted| submitted.existing).collect::<Vec<_>>(), [true, false, false, false]);
+    assert_eq!(again[0].run_id, first[1].run_id);
+    let claimed = subject.store.data().claim_runs(job_claim(99)).await.unwrap();
+    assert_eq!(claimed.len(), 5);
+    assert_eq!(claimed[0].external_id.as_deref(), Some("x"));
+}
+
+/// CP-6.2: the same submission from eight clients at once makes one run.
+async fn concurrent_submissions_of_one_external_id_make_one_run(subject: Subject) {
+    let named = NewRun { external_id: Some("x".to_owned()), ..NewRun::job("a", None, subject.now()) };
+    let mut tasks = Vec::new();
+    for _ in 0..8 {
+        let (store, run) = (subject.again().await, named.clone());
+        tasks.push(tokio::spawn(async move { store.control().submit(vec![run]).await.unwrap()[0] }));
+    }
+    let (mut new, mut ids) = (0, Vec::new());
+    for task in tasks {
+        let submitted = task.await.unwrap();
+        new += usize::from(!submitted.existing);
+        ids.push(submitted.run_id);
+    }
+    ids.dedup();
+    assert_eq!((new, ids.len()), (1, 1));
+}
+
+/// AR-6: several verdicts, and one refused report among good ones.
+async fn reports_in_one_call_stand_each_for_itself(subject: Subject) {
+    subject.submit(&["a"; 4]).await;
+    let mut claimed = subject.claim_jobs(4).await;
+    recorded(subject.report(&claimed[1], Report::Completed { verdict: Verdict::Passed, metrics: None }).await);
+    let forged = &mut claimed[3];
+    forged.lease_until = Some(subject.now());
+    let reports = [
+        Report::Completed { verdict: Verdict::NeedsReview, metrics: None },
+        fault(ErrorClass::Retryable, None),
+        fault(ErrorClass::Final, None),
+        Report::Released,
+    ];
+    let all = claimed.iter().cloned().zip(reports).collect();
+    let outcome = subject.store.data().record(all, &RetryPolicy::process()).await.unwrap();
+    assert!(matches!(&outcome[0], Recorded::As(run) if run.verdict == Some(Verdict::NeedsReview)), "{outcome:?}");
+    assert_eq!(outcome[1], Recorded::Lost);
+    assert!(matches!(&outcome[2], Recorded::As(run) if run.state == State::Dead), "{outcome:?}");
+    assert!(matches!(&outcome[3], Recorded::Refused(_)), "{outcome:?}");
+    assert!(subject.store.view().failures(claimed[1].run_id).await.unwrap().is_empty());
+    assert_eq!(subject.run(claimed[3].run_id).await.state, State::Running);
+}
+
+crate::on_both_databases!(
+    a_run_is_claimed_and_completed_once,
+    new_runs_and_due_retries_compete_by_the_age_of_their_submission,
+    age_decides_across_categories,
+    only_allowed_categories_are_claimed,
+    waiting_retries_never_block_new_work,
+    the_oldest_due_retry_goes_first_however_many_are_due,
+    an_external_id_gives_the_run_that_is_there,
+    concurrent_submissions_of_one_external_id_make_one_run,
+    reports_in_one_call_stand_each_for_itself,
+);

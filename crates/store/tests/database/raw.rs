@@ -36,14 +36,14 @@ impl Raw {
             Self::Sqlite(connection) => {
                 let mut statement = connection.prepare(sql).unwrap();
                 let columns = statement.column_count();
-                let rows = statement.query_map((), |row| (0..columns).map(|nth| Ok(shown(row.get_ref(nth)?))).collect());
+                let rows =
+                    statement.query_map((), |row| (0..columns).map(|nth| Ok(shown(row.get_ref(nth)?))).collect());
                 rows.unwrap().collect::<Result<_, _>>().unwrap()
             }
             Self::Postgres(client) => {
                 let messages = client.simple_query(sql).await.unwrap();
-                let rows = messages.iter().filter_map(|message| match message {
-                    tokio_postgres::SimpleQueryMessage::Row(row) => Some(row),
-                    _ => None,
+                let rows = messages.iter().filter_map(|message| {
+                    if let tokio_postgres::SimpleQueryMessage::Row(row) = message { Some(row) } else { None }
                 });
                 rows.map(|row| (0..row.len()).map(|nth| row.get(nth).map(str::to_owned)).collect()).collect()
             }

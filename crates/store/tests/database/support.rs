@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
-use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 use redrive_fixture::{Database, Postgres};
 use redrive_store::clock::{Clock, ManualClock};

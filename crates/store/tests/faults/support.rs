@@ -175,6 +175,12 @@ pub async fn assert_whole(store: &Store, count: impl Fn(&str) -> u64) {
     assert!(matches!(&verified, Verified::Whole(head) if u64::try_from(head.seq) == Ok(changes)), "{verified:?}");
 }
 
+/// Waits until nobody has a SQLite file open; a store's writer lets go of it a moment after the store is dropped.
+pub async fn closed(path: &Path) {
+    let wal = path.with_extension("db-wal");
+    eventually("the file is closed", async || !wal.exists()).await;
+}
+
 /// Asks a SQLite file for a number, past the store.
 pub fn count_in(path: &Path, sql: &str) -> u64 {
     let connection = rusqlite::Connection::open(path).unwrap();

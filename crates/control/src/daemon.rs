@@ -1,0 +1,175 @@
+//! The retry daemon: a loop of ticks, each of which looks at the store afresh and keeps nothing in mind.
+//!
+//! A tick requeues what is due, by the same commit as `state retry`, and wants what the calendars expect. Any number of
+//! daemons may run at once: each partition's version lets exactly one of them requeue it.
+
+use std::time::Duration;
+
+use redrive_core::calendar::Calendar;
+use redrive_core::filter::Filter;
+use redrive_core::key::PartitionKey;
+use redrive_core::lane::Lane;
+use redrive_core::outlook::{self, Outlook};
+use redrive_core::partition::{ControlEvent, Partition};
+use redrive_store::{Band, Cooldown, Outcome, Reach};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::error::Result;
+use crate::expected;
+use crate::operate::same_query;
+use crate::plane::{ControlPlane, cooling};
+
+/// How many failures are looked at, and requeued, at a time.
+const LOOK: u32 = 1000;
+const COMMAND: &str = "daemon";
+
+/// What one tick did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Tick {
+    /// Failures that backoff may have let go, looked at one by one.
+    pub considered: u64,
+    pub requeued: u64,
+    /// Somebody else was quicker.
+    pub overtaken: u64,
+    /// Expected partitions that were not there.
+    pub enqueued: u64,
+    /// What each requeued or enqueued partition is, with `--dry-run`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub would: Vec<Action>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Action {
+    #[serde(flatten)]
+    pub key: PartitionKey,
+    pub action: &'static str,
+    pub attempt_count: u32,
+    pub delay_seconds: u64,
+}
+
+impl ControlPlane {
+    /// One look at everything that might be due or missing.
+    pub async fn tick(&self, dry_run: bool) -> Result<Tick> {
+        let mut tick = Tick::default();
+        let cooldowns = self.cooldowns().await?;
+        for band in self.view().bands().await? {
+            self.requeue_band(&band, &cooldowns, dry_run, &mut tick).await?;
+        }
+        self.want_expected(dry_run, &mut tick).await?;
+        if tick.requeued + tick.enqueued > 0 {
+            self.tell_head().await;
+        }
+        Ok(tick)
+    }
+
+    async fn requeue_band(&self, band: &Band, cooldowns: &[Cooldown], dry_run: bool, tick: &mut Tick) -> Result<()> {
+        let policy = &self.sources.of(&band.source).retry;
+        if policy.attempt_limit().is_some_and(|limit| band.attempt_count >= limit) {
+            return Ok(());
+        }
+        let now = self.now();
+        let mut reach = Reach {
+            band: band.clone(),
+            decided_by: outlook::reach(band.attempt_count, policy, now),
+            created_after: outlook::age_limit(policy, now),
+            after: None,
+            limit: LOOK,
+        };
+        loop {
+            let found = self.view().reach(reach.clone()).await?;
+            let Some(last) = found.last() else { return Ok(()) };
+            reach.after = Some((last.state.updated_at, last.state.key.clone()));
+            tick.considered += u64::try_from(found.len()).unwrap_or(0);
+            let full = found.len() >= usize::try_from(LOOK).unwrap_or(usize::MAX);
+            let mut due: Vec<(Partition, Duration)> = Vec::new();
+            for partition in found {
+                let cooling = cooling(cooldowns, &partition.state.key);
+                if let Outlook::Due { delay, .. } = outlook::of(&partition, policy, cooling, now) {
+                    due.push((partition, delay));
+                }
+            }
+            self.requeue(due, dry_run, tick).await?;
+            if !full {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Requeues partitions, one operation for each customer and query.
+    async fn requeue(&self, mut due: Vec<(Partition, Duration)>, dry_run: bool, tick: &mut Tick) -> Result<()> {
+        due.sort_by(|(a, _), (b, _)| a.state.key.cmp(&b.state.key));
+        for group in due.chunk_by(|(a, _), (b, _)| same_query(&a.state.key, &b.state.key)) {
+            let Some((first, _)) = group.first() else { continue };
+            if dry_run {
+                tick.requeued += u64::try_from(group.len()).unwrap_or(0);
+                tick.would.extend(group.iter().map(|(partition, delay)| action(partition, "requeue", *delay)));
+                continue;
+            }
+            let key = &first.state.key;
+            let filter = Filter { since: None, until: None, ..Filter::key(key) };
+            let filters = serde_json::to_string(&filter).unwrap_or_default();
+            let operation = self.operation(COMMAND, filters, json!({"force": true}).to_string(), None);
+            let policy = &self.sources.of(&key.source).retry;
+            let event = ControlEvent::Retry { policy, clear_terminal: false, stale: false };
+            let items = group.iter().map(|(partition, _)| (partition.clone(), event.clone())).collect();
+            for (outcome, (partition, delay)) in self.store.commit(&operation, items).await?.iter().zip(group) {
+                match outcome {
+                    Outcome::Changed { .. } => {
+                        tick.requeued += 1;
+                        let (key, attempts) = (&partition.state.key, partition.state.attempt_count);
+                        tracing::info!(%key, attempt_count = attempts, delay_s = delay.as_secs(), "requeued");
+                    }
+                    Outcome::Overtaken(_) | Outcome::Refused(_) => tick.overtaken += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Wants what the calendars expect and nobody has wanted yet: recent days as fresh, older ones as history.
+    async fn want_expected(&self, dry_run: bool, tick: &mut Tick) -> Result<()> {
+        for (stretch, latest) in expected::stretches(self, &Filter::default()) {
+            let Some(gap) = expected::gap(self, stretch, latest).await? else { continue };
+            let now = self.now();
+            let missing: Vec<Partition> = gap
+                .keys()
+                .map(|key| {
+                    let lane = Calendar::lane(key.logical_date, gap.latest);
+                    Partition::new(key, lane, now)
+                })
+                .collect();
+            if dry_run {
+                tick.enqueued += u64::try_from(missing.len()).unwrap_or(0);
+                tick.would.extend(missing.iter().map(|partition| action(partition, "enqueue", Duration::ZERO)));
+                continue;
+            }
+            let filter = Filter {
+                source: Some(gap.source.clone()),
+                customer_id: Some(gap.customer_id.clone()),
+                query_name: Some(gap.query_name.clone()),
+                ..Filter::default()
+            };
+            let filters = serde_json::to_string(&filter).unwrap_or_default();
+            let operation = self.operation(COMMAND, filters, json!({"expected": true}).to_string(), None);
+            for chunk in missing.chunks(usize::try_from(LOOK).unwrap_or(1)) {
+                let new = self.store.enqueue(Some(&operation), chunk.to_vec()).await?;
+                for (partition, _) in chunk.iter().zip(new).filter(|(_, new)| *new) {
+                    tick.enqueued += 1;
+                    let lane = partition.control.wanted.map_or(Lane::Fresh, |wanted| wanted.lane);
+                    tracing::info!(key = %partition.state.key, %lane, "expected, and not there: wanted");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn action(partition: &Partition, action: &'static str, delay: Duration) -> Action {
+    Action {
+        key: partition.state.key.clone(),
+        action,
+        attempt_count: partition.state.attempt_count,
+        delay_seconds: delay.as_secs(),
+    }
+}

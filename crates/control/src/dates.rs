@@ -1,0 +1,58 @@
+//! Dates as people give them, resolved once against the clock: `2026-01-05`, `7d`, `yesterday`, `today`.
+
+use jiff::tz::TimeZone;
+use redrive_core::key::LogicalDate;
+use redrive_core::time::Timestamp;
+
+/// The day it is at a moment, in UTC.
+pub fn utc_day(now: Timestamp) -> Option<LogicalDate> {
+    let moment = jiff::Timestamp::from_microsecond(now.micros()).ok()?;
+    LogicalDate::new(moment.to_zoned(TimeZone::UTC).date()).ok()
+}
+
+/// Reads a date; a relative one counts back from `now`'s day in UTC.
+pub fn parse(text: &str, now: Timestamp) -> Result<LogicalDate, String> {
+    if let Ok(date) = text.parse() {
+        return Ok(date);
+    }
+    let wrong =
+        || format!("{text:?} is not a date; write YYYY-MM-DD, `today`, `yesterday`, or days or weeks ago like `7d`");
+    let back = match text {
+        "today" => 0,
+        "yesterday" => 1,
+        _ => {
+            let (number, per) = match (text.strip_suffix('d'), text.strip_suffix('w')) {
+                (Some(days), _) => (days, 1),
+                (None, Some(weeks)) => (weeks, 7),
+                (None, None) => return Err(wrong()),
+            };
+            let number: i64 = number.parse::<u32>().map_err(|_| wrong())?.into();
+            number.checked_mul(per).ok_or_else(wrong)?
+        }
+    };
+    let today = utc_day(now).ok_or_else(wrong)?;
+    let date = today.date().checked_sub(jiff::Span::new().try_days(back).map_err(|_| wrong())?);
+    date.ok().and_then(|date| LogicalDate::new(date).ok()).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_as_people_give_them() {
+        let now = "2026-03-01T00:30:00Z".parse::<jiff::Timestamp>().unwrap().into();
+        for (text, date) in [
+            ("2026-01-05", "2026-01-05"),
+            ("today", "2026-03-01"),
+            ("yesterday", "2026-02-28"),
+            ("7d", "2026-02-22"),
+            ("2w", "2026-02-15"),
+        ] {
+            assert_eq!(parse(text, now).unwrap().to_string(), date, "{text}");
+        }
+        for wrong in ["", "1900", "d", "-7d", "7", "7x", "2026-02-30", "99999999999d", "4000000d", "tomorrow"] {
+            assert!(parse(wrong, now).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The expected set: every customer × query × day of a source's calendar, never held as a whole.
+
+use redrive_core::calendar::Calendar;
+use redrive_core::filter::Filter;
+use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source};
+use redrive_store::Stretch;
+
+use crate::error::Result;
+use crate::plane::ControlPlane;
+
+/// One query of one customer, with the days that are missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    pub source: Source,
+    pub customer_id: CustomerId,
+    pub query_name: QueryName,
+    pub days: Vec<LogicalDate>,
+    /// The latest day that is ready.
+    pub latest: LogicalDate,
+}
+
+impl Gap {
+    pub fn keys(&self) -> impl Iterator<Item = PartitionKey> + '_ {
+        self.days.iter().map(|day| PartitionKey {
+            source: self.source.clone(),
+            customer_id: self.customer_id.clone(),
+            query_name: self.query_name.clone(),
+            logical_date: *day,
+        })
+    }
+}
+
+/// The stretches of the expected set that a filter means, in key order.
+pub fn stretches(plane: &ControlPlane, filter: &Filter) -> Vec<(Stretch, LogicalDate)> {
+    let now = plane.now();
+    let mut all = Vec::new();
+    for (source, rules) in plane.sources().known() {
+        if filter.source.as_ref().is_some_and(|wanted| wanted != source) {
+            continue;
+        }
+        let Some((calendar, latest)) = ready(rules.calendar.as_ref(), now) else { continue };
+        let since = filter.since.map_or(calendar.start, |since| since.max(calendar.start));
+        let until = filter.until.map_or(latest, |until| until.min(latest));
+        if since > until {
+            continue;
+        }
+        for customer in rules.customers.iter().filter(|id| filter.customer_id.as_ref().is_none_or(|want| want == *id)) {
+            for query in rules.queries.iter().filter(|id| filter.query_name.as_ref().is_none_or(|want| want == *id)) {
+                let stretch = Stretch {
+                    source: source.clone(),
+                    customer_id: customer.clone(),
+                    query_name: query.clone(),
+                    since,
+                    until,
+                };
+                all.push((stretch, latest));
+            }
+        }
+    }
+    all.sort_by(|(a, _), (b, _)| {
+        (&a.source, &a.customer_id, &a.query_name).cmp(&(&b.source, &b.customer_id, &b.query_name))
+    });
+    all
+}
+
+fn ready(calendar: Option<&Calendar>, now: redrive_core::time::Timestamp) -> Option<(&Calendar, LogicalDate)> {
+    let calendar = calendar?;
+    Some((calendar, calendar.latest_ready(now)?))
+}
+
+/// The gap in one stretch, if there is one.
+pub async fn gap(plane: &ControlPlane, stretch: Stretch, latest: LogicalDate) -> Result<Option<Gap>> {
+    let (source, customer_id, query_name) =
+        (stretch.source.clone(), stretch.customer_id.clone(), stretch.query_name.clone());
+    let days = plane.view().missing(stretch).await?;
+    Ok((!days.is_empty()).then_some(Gap { source, customer_id, query_name, days, latest }))
+}

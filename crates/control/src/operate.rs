@@ -1,0 +1,376 @@
+//! The one way in which many partitions change: selected in key order, decided one by one, written in chunks, each chunk
+//! one transaction with its audit rows.
+//!
+//! The next chunk is read while the one before is written. A fault of the database ends it there: what was reached
+//! stands, what was not is untouched, and the same command finishes the work.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redrive_core::filter::Filter;
+use redrive_core::key::PartitionKey;
+use redrive_core::partition::{self, ControlEvent, Event, Partition, Standing, Status};
+use redrive_core::refusal::{Reason, Refused};
+use redrive_store::{Operation, Outcome, Page};
+use serde_json::json;
+
+use crate::error::Result;
+use crate::plane::ControlPlane;
+use crate::report::{Failed, Halt, Report};
+
+/// How many partitions go into one transaction.
+const CHUNK: u32 = 2000;
+/// How often one that was overtaken is looked at again.
+const LOOKS: u32 = 3;
+/// From how many days of one query on the sink is asked once for all of them.
+const ASK_AT_ONCE: usize = 4;
+
+/// What is to be done to partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    Retry { clear_terminal: bool, allow_missing_raw: bool, stale: bool },
+    Reprocess,
+    MarkTerminal,
+    ClearTerminal,
+    Pause,
+    Resume,
+}
+
+impl Verb {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Retry { .. } => "retry",
+            Self::Reprocess => "reprocess",
+            Self::MarkTerminal => "mark-terminal",
+            Self::ClearTerminal => "clear-terminal",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+        }
+    }
+
+    /// What of a filter's range the verb can mean at all. One exact key is always looked at, and answered.
+    pub(crate) fn page(self, filter: &Filter) -> Page {
+        let mut page = Page { filter: filter.clone(), limit: CHUNK, ..Page::default() };
+        if filter.as_key().is_some() || filter.status.is_some() {
+            return page;
+        }
+        match self {
+            Self::Retry { .. } => page.open = true,
+            Self::Reprocess => page.filter.status = Some(Status::Success),
+            Self::MarkTerminal => page.filter.status = Some(Status::Failed),
+            Self::ClearTerminal => page.marked_terminal = true,
+            Self::Pause => {}
+            Self::Resume => page.paused = true,
+        }
+        page
+    }
+}
+
+/// What a person, the API or the daemon asks for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub verb: Verb,
+    pub filter: Filter,
+    /// The command line, as the audit keeps it.
+    pub command: String,
+    pub dry_run: bool,
+    pub yes: bool,
+    pub force: bool,
+    pub reason: Option<String>,
+}
+
+impl Request {
+    fn flags(&self) -> String {
+        let mut flags = json!({"dry_run": self.dry_run, "yes": self.yes, "force": self.force});
+        if let Verb::Retry { clear_terminal, allow_missing_raw, stale } = self.verb {
+            flags["clear_terminal"] = clear_terminal.into();
+            flags["allow_missing_raw"] = allow_missing_raw.into();
+            flags["stale"] = stale.into();
+        }
+        flags.to_string()
+    }
+}
+
+/// Who watches an operation, and may stop it between two chunks.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "a callback has nothing to show")]
+pub struct Watch<'a> {
+    pub cancelled: &'a AtomicBool,
+    /// Hears how many partitions have been dealt with.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+    /// For a look ahead: enough is known after this many changes.
+    pub stop_after: Option<u64>,
+}
+
+/// A partition that an operation is about, and for an undo what it is put back to.
+pub(crate) struct Candidate {
+    pub(crate) partition: Partition,
+    pub(crate) revert: Option<(Standing, u64)>,
+}
+
+impl From<Partition> for Candidate {
+    fn from(partition: Partition) -> Self {
+        Self { partition, revert: None }
+    }
+}
+
+/// What a selection gives at a time.
+#[derive(Default)]
+pub(crate) struct Chunk {
+    pub(crate) candidates: Vec<Candidate>,
+    /// What was left out already, with the reason.
+    pub(crate) skipped: Vec<(PartitionKey, Refused)>,
+}
+
+impl Chunk {
+    fn is_empty(&self) -> bool {
+        self.candidates.is_empty() && self.skipped.is_empty()
+    }
+}
+
+/// Where an operation's partitions come from, a chunk at a time, in key order.
+pub(crate) trait Selection {
+    fn next(&mut self) -> impl Future<Output = Result<Chunk>> + Send;
+}
+
+/// What is done to each.
+#[derive(Clone, Copy)]
+pub(crate) enum Deed<'a> {
+    Verb(Verb, &'a Request),
+    Undo,
+}
+
+/// Everything a filter means.
+pub(crate) struct ByFilter<'a> {
+    pub(crate) plane: &'a ControlPlane,
+    pub(crate) page: Page,
+    pub(crate) done: bool,
+}
+
+impl Selection for ByFilter<'_> {
+    async fn next(&mut self) -> Result<Chunk> {
+        if self.done {
+            return Ok(Chunk::default());
+        }
+        let found = self.plane.view().partitions(self.page.clone()).await?;
+        self.done = found.len() < usize::try_from(self.page.limit).unwrap_or(usize::MAX);
+        self.page.after = found.last().map(|last| last.state.key.clone());
+        Ok(Chunk { candidates: found.into_iter().map(Candidate::from).collect(), skipped: vec![] })
+    }
+}
+
+impl ControlPlane {
+    /// Does what was asked for, or with `dry_run` says what it would do. An end before its time is in the report.
+    pub async fn operate(&self, request: &Request, watch: Watch<'_>) -> Result<Report> {
+        request.filter.check_for_change(self.bounds())?;
+        let selection = ByFilter { plane: self, page: request.verb.page(&request.filter), done: false };
+        self.work_through(
+            selection,
+            Deed::Verb(request.verb, request),
+            self.operation_of(request),
+            request.dry_run,
+            watch,
+        )
+        .await
+    }
+
+    pub(crate) fn operation_of(&self, request: &Request) -> Operation {
+        let filters = serde_json::to_string(&request.filter).unwrap_or_default();
+        self.operation(&request.command, filters, request.flags(), request.reason.clone())
+    }
+
+    pub(crate) async fn work_through(
+        &self,
+        mut selection: impl Selection,
+        deed: Deed<'_>,
+        operation: Operation,
+        dry_run: bool,
+        watch: Watch<'_>,
+    ) -> Result<Report> {
+        let name = match deed {
+            Deed::Verb(verb, _) => verb.name(),
+            Deed::Undo => "undo",
+        };
+        let mut report = Report::new(name, dry_run);
+        let mut chunk = selection.next().await?;
+        while !chunk.is_empty() {
+            if watch.cancelled.load(Ordering::SeqCst) {
+                report.halt = Some(Halt::Interrupted);
+                break;
+            }
+            let (done, next) =
+                tokio::join!(self.chunk(chunk, deed, &operation, dry_run, &mut report), selection.next());
+            (watch.progress)(report.matched);
+            if let Err(error) = done {
+                report.halt = Some(Halt::Fault(error));
+                break;
+            }
+            let changed = u64::try_from(report.changed.len()).unwrap_or(u64::MAX);
+            if watch.stop_after.is_some_and(|enough| changed > enough) {
+                break;
+            }
+            chunk = match next {
+                Ok(chunk) => chunk,
+                Err(error) => {
+                    report.halt = Some(Halt::Fault(error));
+                    break;
+                }
+            };
+        }
+        if !report.changed.is_empty() && !dry_run {
+            report.op_id = Some(operation.op_id);
+            self.tell_head().await;
+        }
+        Ok(report)
+    }
+
+    /// Writes the chain's head to the log, so that cutting off its tail shows.
+    pub(crate) async fn tell_head(&self) {
+        match self.view().audit_head().await {
+            Ok(head) => tracing::info!(seq = head.seq, hash = head.hex(), "audit head"),
+            Err(error) => tracing::warn!(%error, "the audit head could not be read"),
+        }
+    }
+
+    async fn chunk(
+        &self,
+        chunk: Chunk,
+        deed: Deed<'_>,
+        operation: &Operation,
+        dry_run: bool,
+        report: &mut Report,
+    ) -> Result<()> {
+        report.matched += u64::try_from(chunk.candidates.len() + chunk.skipped.len()).unwrap_or(0);
+        for (key, refused) in chunk.skipped {
+            report.skip(key, refused);
+        }
+        let mut candidates = chunk.candidates;
+        if let Deed::Verb(Verb::Retry { allow_missing_raw: false, .. }, _) = deed {
+            candidates = self.with_raw(candidates, deed, report).await?;
+        }
+        if dry_run {
+            self.foresee(&candidates, deed, report);
+            return Ok(());
+        }
+        for _ in 0..LOOKS {
+            if candidates.is_empty() {
+                return Ok(());
+            }
+            candidates = self.write(candidates, deed, operation, report).await?;
+        }
+        for candidate in candidates {
+            let error = "it is being changed by somebody else; run the command again".to_owned();
+            report.failed.push(Failed { key: candidate.partition.state.key, error });
+        }
+        Ok(())
+    }
+
+    /// Commits what can be; gives back what was overtaken, as it is now.
+    async fn write(
+        &self,
+        candidates: Vec<Candidate>,
+        deed: Deed<'_>,
+        operation: &Operation,
+        report: &mut Report,
+    ) -> Result<Vec<Candidate>> {
+        let reverts: Vec<_> = candidates.iter().map(|candidate| candidate.revert.clone()).collect();
+        let items = candidates
+            .into_iter()
+            .zip(&reverts)
+            .map(|(candidate, revert)| {
+                let event = self.event(&candidate.partition, revert.as_ref(), deed);
+                (candidate.partition, event)
+            })
+            .collect::<Vec<_>>();
+        let keys: Vec<PartitionKey> = items.iter().map(|(partition, _)| partition.state.key.clone()).collect();
+        let outcomes = self.store.commit(operation, items).await?;
+        let mut overtaken = Vec::new();
+        for ((outcome, key), revert) in outcomes.into_iter().zip(keys).zip(reverts) {
+            match outcome {
+                Outcome::Changed { before, after } => report.change(Some(&before), &after),
+                Outcome::Refused(refused) => report.skip(key, refused),
+                Outcome::Overtaken(now) => overtaken.push(Candidate { partition: *now, revert }),
+            }
+        }
+        Ok(overtaken)
+    }
+
+    fn foresee(&self, candidates: &[Candidate], deed: Deed<'_>, report: &mut Report) {
+        for candidate in candidates {
+            let event = self.event(&candidate.partition, candidate.revert.as_ref(), deed);
+            match partition::apply(&candidate.partition, Event::Control(event), self.now()) {
+                Ok(change) => report.change(Some(&candidate.partition), &change.after),
+                Err(refused) => report.skip(candidate.partition.state.key.clone(), refused),
+            }
+        }
+    }
+
+    fn event<'a>(
+        &'a self,
+        partition: &Partition,
+        revert: Option<&'a (Standing, u64)>,
+        deed: Deed<'a>,
+    ) -> ControlEvent<'a> {
+        let rules = self.sources.of(&partition.state.key.source);
+        let (policy, by) = (&rules.retry, self.actor.as_str());
+        if let Some((to, from_version)) = revert {
+            return ControlEvent::Revert { to, from_version: *from_version };
+        }
+        let Deed::Verb(verb, request) = deed else { unreachable!("an undo brings a standing for every candidate") };
+        match verb {
+            Verb::Retry { clear_terminal, stale, .. } => ControlEvent::Retry { policy, clear_terminal, stale },
+            Verb::Reprocess => ControlEvent::Reprocess,
+            Verb::MarkTerminal => {
+                ControlEvent::MarkTerminal { by, why: request.reason.as_deref(), threshold: rules.terminal_threshold() }
+            }
+            Verb::ClearTerminal => ControlEvent::ClearTerminal,
+            Verb::Pause => ControlEvent::Pause { by, why: request.reason.as_deref() },
+            Verb::Resume => ControlEvent::Resume,
+        }
+    }
+
+    /// Leaves out what would change but has left nothing in the raw sink.
+    async fn with_raw(
+        &self,
+        candidates: Vec<Candidate>,
+        deed: Deed<'_>,
+        report: &mut Report,
+    ) -> Result<Vec<Candidate>> {
+        let now = self.now();
+        let mut there = Vec::with_capacity(candidates.len());
+        for query in candidates.chunk_by(|a, b| same_query(&a.partition.state.key, &b.partition.state.key)) {
+            let changing: Vec<bool> = query
+                .iter()
+                .map(|candidate| {
+                    let event = self.event(&candidate.partition, None, deed);
+                    partition::apply(&candidate.partition, Event::Control(event), now).is_ok()
+                })
+                .collect();
+            let days = match changing.iter().filter(|changing| **changing).count() {
+                many if many >= ASK_AT_ONCE => Some(self.raw.days(&query[0].partition.state.key).await?),
+                _ => None,
+            };
+            for (candidate, changing) in query.iter().zip(changing) {
+                let key = &candidate.partition.state.key;
+                there.push(match &days {
+                    _ if !changing => true,
+                    Some(days) => days.contains(&key.logical_date),
+                    None => self.raw.has_any(key).await?,
+                });
+            }
+        }
+        let mut kept = Vec::with_capacity(candidates.len());
+        for (candidate, there) in candidates.into_iter().zip(there) {
+            if there {
+                kept.push(candidate);
+            } else {
+                report.skip(candidate.partition.state.key, Refused::Rule(Reason::NoRawPartition));
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// Whether two partitions differ in their day alone.
+pub(crate) fn same_query(a: &PartitionKey, b: &PartitionKey) -> bool {
+    (&a.source, &a.customer_id, &a.query_name) == (&b.source, &b.customer_id, &b.query_name)
+}

@@ -1,0 +1,80 @@
+//! The control plane's own parts: the store's control handle, a read-only view of the raw sink, and the sources' rules.
+
+use redrive_core::filter::DateBounds;
+use redrive_core::key::{LogicalDate, PartitionKey};
+use redrive_core::outlook::{self, Outlook};
+use redrive_core::partition::Partition;
+use redrive_core::time::Timestamp;
+use redrive_store::raw::RawView;
+use redrive_store::{ControlStore, Cooldown, Operation, View};
+
+use crate::error::Result;
+use crate::sources::Sources;
+
+#[derive(Debug, Clone)]
+pub struct ControlPlane {
+    pub(crate) store: ControlStore,
+    pub(crate) raw: RawView,
+    pub(crate) sources: Sources,
+    /// Who acts: a person at a host, a token, or a daemon.
+    pub(crate) actor: String,
+    pub(crate) earliest_date: LogicalDate,
+}
+
+impl ControlPlane {
+    pub fn new(store: ControlStore, raw: RawView, sources: Sources, actor: String, earliest_date: LogicalDate) -> Self {
+        Self { store, raw, sources, actor, earliest_date }
+    }
+
+    pub fn view(&self) -> View {
+        self.store.view()
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.store.now()
+    }
+
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// The dates that commands may speak of: nothing before the configured first day, nothing after today. A day begins
+    /// first in the zone that is furthest east.
+    pub fn bounds(&self) -> DateBounds {
+        let furthest_east = std::time::Duration::from_secs(14 * 3600);
+        let latest = crate::dates::utc_day(self.now().saturating_add(furthest_east));
+        DateBounds { earliest: self.earliest_date, latest: latest.unwrap_or(self.earliest_date) }
+    }
+
+    pub(crate) fn operation(&self, command: &str, filters: String, flags: String, reason: Option<String>) -> Operation {
+        Operation {
+            op_id: self.store.new_operation_id(),
+            at: self.now(),
+            actor: self.actor.clone(),
+            command: command.to_owned(),
+            filters,
+            flags,
+            reason,
+        }
+    }
+
+    /// What happens next to a partition.
+    pub fn outlook(&self, partition: &Partition, cooldowns: &[Cooldown]) -> Outlook {
+        let key = &partition.state.key;
+        let policy = &self.sources.of(&key.source).retry;
+        outlook::of(partition, policy, cooling(cooldowns, key), self.now())
+    }
+
+    pub async fn cooldowns(&self) -> Result<Vec<Cooldown>> {
+        Ok(self.store.view().cooldowns().await?)
+    }
+}
+
+/// Until when a partition's source or customer is to be left alone.
+pub(crate) fn cooling(cooldowns: &[Cooldown], key: &PartitionKey) -> Option<Timestamp> {
+    let mine = cooldowns.iter().filter(|cooldown| {
+        cooldown.source == key.source
+            && cooldown.customer_id.as_ref().is_none_or(|customer| *customer == key.customer_id)
+    });
+    mine.map(|cooldown| cooldown.until).max()
+}

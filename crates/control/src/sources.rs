@@ -1,0 +1,57 @@
+//! What the control plane knows of each source: its policy, and what is expected of it.
+
+use std::collections::BTreeMap;
+
+use redrive_core::calendar::Calendar;
+use redrive_core::key::{CustomerId, QueryName, Source};
+use redrive_core::retry::RetryPolicy;
+
+#[derive(Debug, Clone)]
+pub struct SourceRules {
+    pub retry: RetryPolicy,
+    /// From how many attempts on `mark-terminal` is allowed, where it is not the policy's limit.
+    pub terminal_after: Option<u32>,
+    pub customers: Vec<CustomerId>,
+    pub queries: Vec<QueryName>,
+    pub calendar: Option<Calendar>,
+}
+
+impl Default for SourceRules {
+    fn default() -> Self {
+        Self {
+            retry: RetryPolicy::partitions(),
+            terminal_after: None,
+            customers: vec![],
+            queries: vec![],
+            calendar: None,
+        }
+    }
+}
+
+impl SourceRules {
+    /// From how many attempts on a partition may be marked terminal.
+    pub fn terminal_threshold(&self) -> u32 {
+        self.terminal_after.or(self.retry.attempt_limit()).unwrap_or(1)
+    }
+}
+
+/// The rules of every source; one that is not configured has the defaults.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    known: BTreeMap<Source, SourceRules>,
+    unknown: SourceRules,
+}
+
+impl Sources {
+    pub fn new(known: BTreeMap<Source, SourceRules>) -> Self {
+        Self { known, unknown: SourceRules::default() }
+    }
+
+    pub fn of(&self, source: &Source) -> &SourceRules {
+        self.known.get(source).unwrap_or(&self.unknown)
+    }
+
+    pub fn known(&self) -> impl Iterator<Item = (&Source, &SourceRules)> {
+        self.known.iter()
+    }
+}

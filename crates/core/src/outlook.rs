@@ -1,0 +1,232 @@
+//! What happens next to a partition, and when: the one answer that the daemon acts on and that `explain` shows.
+
+use std::time::Duration;
+
+use crate::failure::ErrorClass;
+use crate::id::RunId;
+use crate::lane::Lane;
+use crate::partition::{Mark, Partition, Status, Terminal, terminal};
+use crate::retry::{self, Decision, Failure, RetryPolicy, Stop};
+use crate::time::Timestamp;
+
+/// Why a partition is not running now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outlook {
+    /// Its data is there, and nobody asked for it again.
+    Done,
+    InFlight {
+        run_id: RunId,
+    },
+    /// A worker will take it when it has room.
+    Queued {
+        lane: Lane,
+        since: Timestamp,
+    },
+    /// It is wanted, but its source asked to be left alone until then.
+    CoolingDown {
+        until: Timestamp,
+    },
+    Paused(Mark),
+    Marked(Mark),
+    /// The policy allows no further attempt.
+    Exhausted(Stop),
+    /// Trying again gives the same answer; a person decides.
+    FinalError,
+    /// Backoff, or the source's own hint, holds it until then.
+    Waiting {
+        until: Timestamp,
+        delay: Duration,
+        hinted: bool,
+    },
+    /// The next tick of the daemon makes it wanted.
+    Due {
+        since: Timestamp,
+        delay: Duration,
+    },
+    /// Pending, but in no queue: withdrawn by an undo.
+    NotQueued,
+}
+
+impl Outlook {
+    /// The word for scripts.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::InFlight { .. } => "in_flight",
+            Self::Queued { .. } => "queued",
+            Self::CoolingDown { .. } => "cooling_down",
+            Self::Paused(_) => "paused",
+            Self::Marked(_) | Self::Exhausted(_) => "terminal",
+            Self::FinalError => "final_error",
+            Self::Waiting { .. } => "waiting",
+            Self::Due { .. } => "due",
+            Self::NotQueued => "not_queued",
+        }
+    }
+
+    /// When automation will make it wanted again, if it will.
+    pub fn next_retry_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Waiting { until, .. } => Some(*until),
+            Self::Due { since, .. } => Some(*since),
+            Self::Done
+            | Self::InFlight { .. }
+            | Self::Queued { .. }
+            | Self::CoolingDown { .. }
+            | Self::Paused(_)
+            | Self::Marked(_)
+            | Self::Exhausted(_)
+            | Self::FinalError
+            | Self::NotQueued => None,
+        }
+    }
+}
+
+/// Looks ahead for one partition. `cooling` is until when its source or customer is to be left alone.
+pub fn of(partition: &Partition, policy: &RetryPolicy, cooling: Option<Timestamp>, now: Timestamp) -> Outlook {
+    let (state, control) = (&partition.state, &partition.control);
+    if let Some(active) = control.active {
+        return Outlook::InFlight { run_id: active.run_id };
+    }
+    if let Some(mark) = &control.paused {
+        return Outlook::Paused(mark.clone());
+    }
+    let cooling = cooling.filter(|&until| until > now);
+    match (state.status, control.wanted) {
+        (Status::Failed, _) => failed(partition, policy, cooling, now),
+        (Status::Pending | Status::Success, Some(wanted)) => match cooling {
+            Some(until) => Outlook::CoolingDown { until },
+            None => Outlook::Queued { lane: wanted.lane, since: wanted.queued_at },
+        },
+        (Status::Pending, None) => Outlook::NotQueued,
+        (Status::Success, None) => Outlook::Done,
+    }
+}
+
+fn failed(partition: &Partition, policy: &RetryPolicy, cooling: Option<Timestamp>, now: Timestamp) -> Outlook {
+    match terminal(partition, policy, now) {
+        Some(Terminal::Marked(mark)) => return Outlook::Marked(mark.clone()),
+        Some(Terminal::ByPolicy(stop)) => return Outlook::Exhausted(stop),
+        None => {}
+    }
+    let state = &partition.state;
+    let hint = partition.control.not_before;
+    let failure = Failure {
+        at: state.updated_at,
+        class: state.error_class.unwrap_or(ErrorClass::Retryable),
+        retry_after: hint.map(|until| until.since(state.updated_at)),
+        attempt: state.attempt_count,
+        age: now.since(state.created_at),
+        seed: retry::seed(&state.key),
+    };
+    let when = match retry::next(&failure, policy) {
+        Decision::Stop(Stop::FinalError) => return Outlook::FinalError,
+        Decision::Stop(stop @ (Stop::AttemptsExhausted | Stop::TooOld)) => return Outlook::Exhausted(stop),
+        Decision::At { when, .. } => when,
+    };
+    // A hint binds whatever the class of the error that came with it.
+    let until = hint.map_or(when, |hint| hint.max(when));
+    let delay = until.since(state.updated_at);
+    if until > now {
+        return Outlook::Waiting { until, delay, hinted: hint == Some(until) };
+    }
+    match cooling {
+        Some(until) => Outlook::CoolingDown { until },
+        None => Outlook::Due { since: until, delay },
+    }
+}
+
+/// The latest moment at which a failure with this many attempts can have been decided and be due now. Everything later
+/// need not be looked at; what is earlier is looked at one by one.
+pub fn reach(attempt: u32, policy: &RetryPolicy, now: Timestamp) -> Timestamp {
+    now.saturating_sub(policy.delay(attempt).saturating_sub(policy.jitter))
+}
+
+/// The moment before which a partition was created too long ago to be retried.
+pub fn age_limit(policy: &RetryPolicy, now: Timestamp) -> Timestamp {
+    policy.max_age.map_or(Timestamp::MIN, |limit| now.saturating_sub(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::TaskId;
+    use crate::key::PartitionKey;
+    use crate::partition::{ControlEvent, DataEvent, Event, InFlight, Judgement, apply};
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+
+    fn wanted() -> Partition {
+        Partition::new(PartitionKey::new("ads", "1", "q", "2026-01-01").unwrap(), Lane::Fresh, START)
+    }
+
+    fn failed_with(class: ErrorClass, not_before: Option<Timestamp>) -> Partition {
+        let attempt = InFlight { run_id: RunId::from_uuid(Uuid::nil()), task_id: TaskId::from_uuid(Uuid::nil()) };
+        let claimed = apply(&wanted(), Event::Data(DataEvent::Claimed(attempt)), START).unwrap().after;
+        let judgement = Judgement::Rejected { class, message: "boom".to_owned(), not_before };
+        apply(&claimed, Event::Data(DataEvent::Judged(attempt, judgement)), START).unwrap().after
+    }
+
+    fn in_minutes(minutes: u64) -> Timestamp {
+        START.saturating_add(Duration::from_secs(60 * minutes))
+    }
+
+    #[test]
+    fn a_failure_waits_for_its_backoff_and_is_then_due() {
+        let (policy, failed) = (RetryPolicy::partitions(), failed_with(ErrorClass::Retryable, None));
+        assert!(matches!(of(&failed, &policy, None, in_minutes(4)), Outlook::Waiting { hinted: false, .. }));
+        assert!(matches!(of(&failed, &policy, None, in_minutes(6)), Outlook::Due { .. }));
+        assert_eq!(of(&failed, &policy, Some(in_minutes(9)), in_minutes(6)).code(), "cooling_down");
+        assert_eq!(of(&failed, &policy, Some(in_minutes(5)), in_minutes(6)).code(), "due");
+    }
+
+    #[test]
+    fn a_hint_holds_longer_than_backoff_and_a_final_error_for_ever() {
+        let policy = RetryPolicy::partitions();
+        let hinted = failed_with(ErrorClass::RateLimited, Some(in_minutes(60)));
+        let outlook = of(&hinted, &policy, None, in_minutes(59));
+        assert_eq!(outlook.next_retry_at(), Some(in_minutes(60)));
+        assert!(matches!(outlook, Outlook::Waiting { hinted: true, .. }));
+        assert_eq!(of(&hinted, &policy, None, in_minutes(60)).code(), "due");
+        let hopeless = failed_with(ErrorClass::Final, None);
+        assert_eq!(of(&hopeless, &policy, None, in_minutes(1_000)), Outlook::FinalError);
+    }
+
+    #[test]
+    fn a_partition_that_is_withheld_says_so_first() {
+        let policy = RetryPolicy::partitions();
+        let now = in_minutes(10);
+        let paused = |partition: &Partition| {
+            apply(partition, Event::Control(ControlEvent::Pause { by: "ada", why: None }), now).unwrap().after
+        };
+        assert_eq!(of(&paused(&wanted()), &policy, Some(in_minutes(99)), now).code(), "paused");
+        assert_eq!(of(&wanted(), &policy, Some(in_minutes(99)), now).code(), "cooling_down");
+        assert_eq!(of(&wanted(), &policy, None, now).code(), "queued");
+        let once = RetryPolicy { max_attempts: Some(1), ..RetryPolicy::partitions() };
+        let failed = failed_with(ErrorClass::Retryable, None);
+        assert_eq!(of(&failed, &once, None, now), Outlook::Exhausted(Stop::AttemptsExhausted));
+        let mark = ControlEvent::MarkTerminal { by: "ada", why: None, threshold: 1 };
+        let marked = apply(&failed, Event::Control(mark), now).unwrap().after;
+        assert_eq!(of(&marked, &policy, None, now).code(), "terminal");
+        assert_eq!(of(&paused(&failed), &policy, None, now).code(), "paused");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_due_lies_beyond_the_reach(
+            attempt in 1u32..40, minutes in 0u64..2_000, jitter in 0u64..400, age in 0u64..100_000,
+        ) {
+            let policy = RetryPolicy { jitter: Duration::from_secs(jitter), max_attempts: None, ..RetryPolicy::partitions() };
+            let mut partition = failed_with(ErrorClass::Retryable, None);
+            partition.state.attempt_count = attempt;
+            partition.state.created_at = START.saturating_sub(Duration::from_secs(60 * age));
+            let now = in_minutes(minutes);
+            if matches!(of(&partition, &policy, None, now), Outlook::Due { .. }) {
+                prop_assert!(partition.state.updated_at <= reach(attempt, &policy, now));
+                prop_assert!(partition.state.created_at > age_limit(&policy, now));
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The hand-written loop that the queue is measured against: the store's own statements, prepared once, nothing else.
+
+use std::path::Path;
+use std::time::Duration;
+
+use redrive_store::statements::{self, For};
+use redrive_store::{Open, Options, Store, StoreUrl};
+use rusqlite::{TransactionBehavior, params};
+use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::measure::phase;
+use super::plain;
+use super::queue::{CATEGORY, PAYLOAD, share};
+use crate::cli::BenchQueue;
+
+/// Any moment will do, as long as the lease lies ahead of it.
+const NOW: i64 = 1_767_225_600_000_000;
+const LEASE_END: i64 = NOW + 120_000_000;
+
+pub async fn run(url: &StoreUrl, args: &BenchQueue, quiet: bool) -> anyhow::Result<(Duration, Duration)> {
+    drop(Store::open(url, Open::Migrate, Options::default()).await?);
+    let ((), enqueue) = match url {
+        StoreUrl::Sqlite(path) => phase(quiet, "bare enqueue", on_sqlite(path, args, enqueue_sqlite)).await?,
+        StoreUrl::Postgres(url) => phase(quiet, "bare enqueue", enqueue_postgres(url, args)).await?,
+    };
+    let (drained, drain) = match url {
+        StoreUrl::Sqlite(path) => phase(quiet, "bare drain", on_sqlite(path, args, drain_sqlite)).await?,
+        StoreUrl::Postgres(url) => phase(quiet, "bare drain", drain_postgres(url, args)).await?,
+    };
+    anyhow::ensure!(drained == args.jobs, "{drained} of {} runs came out", args.jobs);
+    Ok((enqueue, drain))
+}
+
+async fn on_sqlite<T: Send + 'static>(
+    path: &Path,
+    args: &BenchQueue,
+    work: fn(&mut rusqlite::Connection, &BenchQueue) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let (path, args) = (path.to_owned(), args.clone());
+    tokio::task::spawn_blocking(move || work(&mut plain::sqlite(&path)?, &args)).await?
+}
+
+fn enqueue_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> anyhow::Result<()> {
+    let mut left = args.jobs;
+    while left > 0 {
+        let size = left.min(args.batch);
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        {
+            let mut insert = tx.prepare_cached(statements::submit_runs(For::Sqlite))?;
+            for _ in 0..size {
+                let id = Uuid::now_v7();
+                insert.execute(params![
+                    id.as_bytes(),
+                    "process",
+                    CATEGORY,
+                    None::<&str>,
+                    None::<&str>,
+                    PAYLOAD,
+                    "queued",
+                    NOW
+                ])?;
+            }
+        }
+        tx.commit()?;
+        left -= size;
+    }
+    Ok(())
+}
+
+fn drain_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> anyhow::Result<u32> {
+    let (promote, claim) = (statements::promote_runs(For::Sqlite), statements::claim_runs(For::Sqlite));
+    let mut done = 0;
+    loop {
+        let task = Uuid::now_v7();
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        tx.prepare_cached(&promote)?.execute(params!["process", NOW, 1000])?;
+        let claimed: Vec<([u8; 16], Option<String>)> = tx
+            .prepare_cached(&claim)?
+            .query_map(params!["process", CATEGORY, args.batch, task.as_bytes(), "bench", NOW, LEASE_END], |row| {
+                Ok((row.get(0)?, row.get(20)?))
+            })?
+            .collect::<Result<_, _>>()?;
+        tx.commit()?;
+        if claimed.is_empty() {
+            return Ok(done);
+        }
+        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        {
+            let mut record = tx.prepare_cached(statements::record_runs(For::Sqlite))?;
+            let nothing = None::<&str>;
+            for (id, _) in &claimed {
+                done += u32::try_from(record.execute(params![
+                    id,
+                    "running",
+                    task.as_bytes(),
+                    "done",
+                    1,
+                    0,
+                    nothing,
+                    nothing,
+                    nothing,
+                    nothing,
+                    task.as_bytes(),
+                    "bench",
+                    NOW,
+                    NOW,
+                    nothing,
+                    NOW,
+                    "passed",
+                    nothing
+                ])?)?;
+            }
+        }
+        tx.commit()?;
+    }
+}
+
+async fn each_worker<T: Send + 'static, F: Future<Output = anyhow::Result<T>> + Send + 'static>(
+    url: &str,
+    args: &BenchQueue,
+    work: impl Fn(Client, BenchQueue, u32) -> F,
+) -> anyhow::Result<Vec<T>> {
+    let mut tasks = tokio::task::JoinSet::new();
+    for nth in 0..args.workers {
+        tasks.spawn(work(plain::postgres(url).await?, args.clone(), nth));
+    }
+    tasks.join_all().await.into_iter().collect()
+}
+
+async fn enqueue_postgres(url: &str, args: &BenchQueue) -> anyhow::Result<()> {
+    let work = |mut client: Client, args: BenchQueue, nth| async move {
+        let insert = client.prepare(statements::submit_runs(For::Postgres)).await?;
+        let mut left = share(args.jobs, args.workers, nth);
+        while left > 0 {
+            let size = usize::try_from(left.min(args.batch))?;
+            let ids: Vec<Uuid> = (0..size).map(|_| Uuid::now_v7()).collect();
+            let none = vec![None::<&str>; size];
+            let (workload, category) = (vec!["process"; size], vec![CATEGORY; size]);
+            let (payload, state, at) = (vec![PAYLOAD; size], vec!["queued"; size], vec![NOW; size]);
+            let tx = client.transaction().await?;
+            tx.query(&insert, &[&ids, &workload, &category, &none, &none, &payload, &state, &at]).await?;
+            tx.query("SELECT pg_notify('redrive', '')", &[]).await?;
+            tx.commit().await?;
+            left -= left.min(args.batch);
+        }
+        anyhow::Ok(())
+    };
+    each_worker(url, args, work).await.map(drop)
+}
+
+async fn drain_postgres(url: &str, args: &BenchQueue) -> anyhow::Result<u32> {
+    let work = |mut client: Client, args: BenchQueue, _| async move {
+        let promote = client.prepare(&statements::promote_runs(For::Postgres)).await?;
+        let claim = client.prepare(&statements::claim_runs(For::Postgres)).await?;
+        let record = client.prepare(statements::record_runs(For::Postgres)).await?;
+        let mut done = 0;
+        loop {
+            let task = Uuid::now_v7();
+            let tx = client.transaction().await?;
+            tx.execute(&promote, &[&"process", &NOW, &1000i64]).await?;
+            let batch = i64::from(args.batch);
+            let rows = tx.query(&claim, &[&"process", &CATEGORY, &batch, &task, &"bench", &NOW, &LEASE_END]).await?;
+            tx.commit().await?;
+            if rows.is_empty() {
+                return anyhow::Ok(done);
+            }
+            let claimed: Vec<(Uuid, Option<&str>)> = rows.iter().map(|row| (row.get(0), row.get(20))).collect();
+            let size = claimed.len();
+            let ids: Vec<Uuid> = claimed.iter().map(|(id, _)| *id).collect();
+            let (tasks, now, none_text) = (vec![task; size], vec![NOW; size], vec![None::<&str>; size]);
+            let (none_int, running, state) = (vec![None::<i64>; size], vec!["running"; size], vec!["done"; size]);
+            let (one, zero) = (vec![1i64; size], vec![0i64; size]);
+            let (worker, passed) = (vec!["bench"; size], vec!["passed"; size]);
+            let values: [&(dyn ToSql + Sync); statements::RECORD_COLUMNS] = [
+                &ids, &running, &tasks, &state, &one, &zero, &none_int, &none_text, &none_text, &none_text, &tasks,
+                &worker, &now, &now, &none_int, &now, &passed, &none_text,
+            ];
+            let tx = client.transaction().await?;
+            done += u32::try_from(tx.query(&record, &values).await?.len())?;
+            tx.commit().await?;
+        }
+    };
+    Ok(each_worker(url, args, work).await?.into_iter().sum())
+}

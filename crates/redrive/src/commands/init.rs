@@ -1,0 +1,50 @@
+//! `redrive init`: a configuration file to start from, and the database it names.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use redrive_store::{Open, Options, Store, StoreUrl};
+
+use super::Context;
+use crate::cli::Init;
+use crate::config::FILE;
+use crate::exit::{Exit, Refusal};
+use crate::output;
+
+const TEMPLATE: &str = include_str!("init.toml");
+
+pub async fn run(args: &Init, context: &Context) -> anyhow::Result<Exit> {
+    let directory = args.directory.clone().unwrap_or_else(|| PathBuf::from("."));
+    let url = args.store.as_deref().unwrap_or("sqlite:redrive.db");
+    // A wrong URL must not leave a file behind that holds it.
+    let store_url = StoreUrl::parse(url)?;
+    std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let file = directory.join(FILE);
+    if file.exists() && !args.force {
+        return Err(Refusal(format!("{} is there already; use --force to replace it", file.display())).into());
+    }
+    let store = Store::open(&beneath(&directory, store_url), Open::Migrate, Options::default()).await?;
+    let quoted = toml::Value::String(url.to_owned()).to_string();
+    let text = TEMPLATE.replace("\"sqlite:redrive.db\"", &quoted);
+    write_whole(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+    if !context.global.quiet {
+        output::line(&format!("wrote {} and made {}", file.display(), store.place()));
+    }
+    Ok(Exit::Done)
+}
+
+/// A relative database file lies beside the configuration.
+fn beneath(directory: &Path, url: StoreUrl) -> StoreUrl {
+    match url {
+        StoreUrl::Sqlite(path) if path.is_relative() => StoreUrl::Sqlite(directory.join(path)),
+        StoreUrl::Sqlite(path) => StoreUrl::Sqlite(path),
+        StoreUrl::Postgres(url) => StoreUrl::Postgres(url),
+    }
+}
+
+/// All of it or nothing.
+fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
+    let draft = file.with_extension("toml.new");
+    std::fs::write(&draft, text)?;
+    std::fs::rename(&draft, file)
+}

@@ -1,0 +1,22 @@
+//! `redrive migrate`: brings the schema up to date, under a lock.
+
+use redrive_store::{Open, Options, Store};
+
+use super::Context;
+use crate::cli::Format;
+use crate::exit::Exit;
+use crate::output;
+
+pub async fn run(context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    let store = Store::open(&config.store, Open::Untouched, Options::default()).await?;
+    let (from, to) = store.migrate().await?;
+    match context.global.output {
+        Format::Json | Format::Jsonl => {
+            output::json(&serde_json::json!({"store": store.place(), "from": from, "to": to}))?;
+        }
+        Format::Table | Format::Csv if from == to => output::line(&format!("{} is at version {to}", store.place())),
+        Format::Table | Format::Csv => output::line(&format!("{} went from version {from} to {to}", store.place())),
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,53 @@
+//! One file a command.
+
+pub mod completions;
+pub mod daemon;
+pub mod doctor;
+pub mod init;
+pub mod migrate;
+pub mod state;
+
+use redrive_control::ControlPlane;
+use redrive_store::raw::RawView;
+use redrive_store::{Open, Options, Store, StoreUrl};
+
+use crate::cli::Global;
+use crate::config::{Config, ConfigError, Environment};
+
+/// What every command is given.
+#[derive(Debug)]
+pub struct Context {
+    pub global: Global,
+    pub environment: Environment,
+}
+
+impl Context {
+    pub fn config(&self) -> Result<Config, ConfigError> {
+        Config::load(self.global.config.as_deref(), &self.environment)
+    }
+
+    /// The control plane over the configured store and sink, acting as `actor`.
+    pub async fn control(&self, config: &Config, actor: String) -> anyhow::Result<ControlPlane> {
+        let store = open(config).await?;
+        let raw = RawView::open(&config.raw, &config.raw_options.s3).await?;
+        let earliest = config.settings.safety.earliest_date;
+        Ok(ControlPlane::new(store.control(), raw, config.sources.clone(), actor, earliest))
+    }
+}
+
+/// Opens the configured store. A SQLite file belongs to this program and is kept up to date by it; a server's schema is
+/// changed only by `redrive migrate`.
+pub async fn open(config: &Config) -> redrive_store::Result<Store> {
+    let how = match config.store {
+        StoreUrl::Sqlite(_) => Open::Migrate,
+        StoreUrl::Postgres(_) => Open::Current,
+    };
+    Store::open(&config.store, how, Options::default()).await
+}
+
+/// Who is at the keyboard: the operating system's user at this host.
+pub fn person() -> String {
+    let user = whoami::username().unwrap_or_else(|_| "unknown".to_owned());
+    let host = whoami::hostname().unwrap_or_else(|_| "unknown".to_owned());
+    format!("{user}@{host}")
+}

@@ -1,0 +1,197 @@
+//! The commands that change partitions: look ahead, ask, do it, report.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use redrive_control::safety::Rails;
+use redrive_control::{ControlPlane, Plan, Report, Request, Verb, Watch};
+use redrive_core::filter::Filter;
+use redrive_core::id::OpId;
+
+use super::{confirm, filter, show};
+use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, FilterArgs, FilteredChange, Retry, Undo};
+use crate::commands::Context;
+use crate::config::Config;
+use crate::exit::{Exit, Usage};
+
+/// A progress bar is shown for what takes longer than this.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where changing commands are done.
+pub struct Desk<'a> {
+    pub plane: &'a ControlPlane,
+    pub config: &'a Config,
+    pub context: &'a Context,
+}
+
+impl Desk<'_> {
+    fn rails(&self) -> Rails {
+        let safety = &self.config.settings.safety;
+        Rails { confirm_above: safety.confirm_above.into(), hard_limit: safety.hard_limit.into() }
+    }
+
+    fn request(&self, verb: Verb, filter: Filter, change: &ChangeArgs) -> Request {
+        Request {
+            verb,
+            filter,
+            command: command_line(),
+            dry_run: change.dry_run,
+            yes: change.yes,
+            force: change.force,
+            reason: change.reason.clone(),
+        }
+    }
+
+    fn filter(&self, args: &FilterArgs) -> anyhow::Result<Filter> {
+        filter::resolve(args, self.plane, self.context.global.quiet)
+    }
+
+    pub async fn retry(&self, args: &Retry) -> anyhow::Result<Exit> {
+        let Retry { clear_terminal, allow_missing_raw, stale, .. } = *args;
+        let verb = Verb::Retry { clear_terminal, allow_missing_raw, stale };
+        self.change(verb, self.filter(&args.filter)?, &args.change).await
+    }
+
+    pub async fn operate(&self, verb: Verb, args: &FilteredChange) -> anyhow::Result<Exit> {
+        self.change(verb, self.filter(&args.filter)?, &args.change).await
+    }
+
+    async fn change(&self, verb: Verb, filter: Filter, change: &ChangeArgs) -> anyhow::Result<Exit> {
+        let request = self.request(verb, filter, change);
+        let watcher = Watcher::start(self.context.global.quiet);
+        if let Some(file) = &change.save_plan {
+            let (report, plan) = self.plane.plan(&request, watcher.watch(None)).await?;
+            watcher.end();
+            let text = serde_json::to_string_pretty(&plan)?;
+            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            return self.end(&report);
+        }
+        if confirm::must_ask(change) {
+            let look = Request { dry_run: true, ..request.clone() };
+            let enough = self.rails().hard_limit;
+            let ahead = self.plane.operate(&look, watcher.watch(Some(enough))).await?;
+            let count = u64::try_from(ahead.changed.len())?;
+            watcher.pause(|| confirm::get(verb.name(), count, self.rails(), change))?;
+        }
+        let report = self.plane.operate(&request, watcher.watch(None)).await?;
+        watcher.end();
+        self.end(&report)
+    }
+
+    pub async fn backfill(&self, args: &BackfillEnqueue) -> anyhow::Result<Exit> {
+        if args.change.save_plan.is_some() {
+            return Err(
+                Usage("a backfill makes what is not there, so there is no plan of it to save".to_owned()).into()
+            );
+        }
+        // The verb is only for the request's shape; a backfill goes its own way.
+        let request = self.request(Verb::Reprocess, self.filter(&args.filter)?, &args.change);
+        let size = self.plane.backfill_size(&request.filter)?;
+        if confirm::must_ask(&args.change) {
+            confirm::get("backfill", size, self.rails(), &args.change)?;
+        }
+        let watcher = Watcher::start(self.context.global.quiet);
+        let report = self.plane.backfill(&request, args.force_pending, watcher.watch(None)).await?;
+        watcher.end();
+        self.end(&report)
+    }
+
+    pub async fn apply(&self, args: &Apply) -> anyhow::Result<Exit> {
+        let file = args.plan.display();
+        let text =
+            std::fs::read_to_string(&args.plan).map_err(|error| Usage(format!("cannot read {file}: {error}")))?;
+        let plan = Plan::parse(&text)?;
+        if confirm::must_ask(&args.change) {
+            confirm::get("apply", plan.len(), self.rails(), &args.change)?;
+        }
+        let request = self.request(plan.verb()?, Filter::default(), &args.change);
+        let watcher = Watcher::start(self.context.global.quiet);
+        let report = self.plane.apply_plan(plan, &request, watcher.watch(None)).await?;
+        watcher.end();
+        self.end(&report)
+    }
+
+    pub async fn undo(&self, args: &Undo) -> anyhow::Result<Exit> {
+        let wrong = |_| Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
+        let op_id: OpId = args.operation.parse().map_err(wrong)?;
+        let count = self.plane.changes_of(op_id).await?;
+        if confirm::must_ask(&args.change) {
+            confirm::get("undo", count, self.rails(), &args.change)?;
+        }
+        let request = self.request(Verb::Resume, Filter::default(), &args.change);
+        let watcher = Watcher::start(self.context.global.quiet);
+        let report = self.plane.undo(op_id, &request, watcher.watch(None)).await?;
+        watcher.end();
+        self.end(&report)
+    }
+
+    fn end(&self, report: &Report) -> anyhow::Result<Exit> {
+        show::report(report, &self.context.global)?;
+        Ok(show::exit(report))
+    }
+}
+
+/// The command line as it was given.
+fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    format!("redrive {}", words.collect::<Vec<_>>().join(" "))
+}
+
+/// Hears Ctrl-C, and shows how far things are when they take long.
+struct Watcher {
+    cancelled: Arc<AtomicBool>,
+    bar: Arc<OnceLock<ProgressBar>>,
+    listener: tokio::task::AbortHandle,
+    progress: Box<dyn Fn(u64) + Send + Sync>,
+}
+
+impl Watcher {
+    fn start(quiet: bool) -> Self {
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&cancelled);
+        let listener = tokio::spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                flag.store(true, Ordering::SeqCst);
+            }
+        });
+        let bar = Arc::new(OnceLock::new());
+        let (started, shown) = (Instant::now(), Arc::clone(&bar));
+        let progress = move |done: u64| {
+            if !quiet && started.elapsed() > PATIENCE {
+                shown.get_or_init(new_bar).set_position(done);
+            }
+        };
+        let listener = listener.abort_handle();
+        Self { cancelled, bar, listener, progress: Box::new(progress) }
+    }
+
+    fn watch(&self, stop_after: Option<u64>) -> Watch<'_> {
+        Watch { cancelled: &self.cancelled, progress: &*self.progress, stop_after }
+    }
+
+    /// Does something with nothing else on the screen.
+    fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self.bar.get() {
+            Some(bar) => bar.suspend(work),
+            None => work(),
+        }
+    }
+
+    fn end(&self) {
+        self.listener.abort();
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn new_bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} partitions, {per_sec}, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}

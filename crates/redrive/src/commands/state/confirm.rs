@@ -1,0 +1,51 @@
+//! Asking a person, who must be there to be asked.
+
+use std::io::{IsTerminal, Write as _};
+
+use redrive_control::safety::{Confirmation, Given, Rails, confirmation};
+
+use crate::cli::ChangeArgs;
+use crate::exit::NotConfirmed;
+
+/// Whether a command has to look ahead before it may begin.
+pub fn must_ask(args: &ChangeArgs) -> bool {
+    !args.dry_run && !args.force
+}
+
+/// Gets the yes that `count` changes need, or says why there is none. Nothing has been changed by then.
+pub fn get(verb: &str, count: u64, rails: Rails, args: &ChangeArgs) -> anyhow::Result<()> {
+    let given = Given { yes: args.yes, force: args.force };
+    match confirmation(count, rails, given) {
+        Confirmation::None => Ok(()),
+        Confirmation::OverLimit => Err(NotConfirmed(format!(
+            "{verb} would change more than {} partitions, the hard limit; narrow the filter, or use --force",
+            rails.hard_limit
+        ))
+        .into()),
+        Confirmation::YesNo => {
+            let answer = ask(&format!("{verb} {count} partitions? [y/N] "), count)?;
+            if matches!(answer.to_lowercase().as_str(), "y" | "yes") { Ok(()) } else { Err(declined()) }
+        }
+        Confirmation::TypeNumber => {
+            let answer = ask(&format!("{verb} {count} partitions? Type the number to go on: "), count)?;
+            if answer == count.to_string() { Ok(()) } else { Err(declined()) }
+        }
+    }
+}
+
+fn declined() -> anyhow::Error {
+    NotConfirmed("not confirmed; nothing was changed".to_owned()).into()
+}
+
+fn ask(question: &str, count: u64) -> anyhow::Result<String> {
+    if !std::io::stdin().is_terminal() {
+        let text = format!("{count} partitions would change and there is no terminal to ask at; use --yes or --force");
+        return Err(NotConfirmed(text).into());
+    }
+    let mut stderr = anstream::stderr();
+    write!(stderr, "{question}")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(answer.trim().to_owned())
+}

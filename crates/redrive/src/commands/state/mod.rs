@@ -1,0 +1,33 @@
+//! `redrive state …`: what operators hold in their hands.
+
+mod audit;
+mod change;
+mod confirm;
+mod filter;
+mod inspect;
+mod show;
+
+use super::{Context, person};
+use crate::cli::State;
+use crate::exit::Exit;
+
+pub async fn run(command: State, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    let plane = context.control(&config, person()).await?;
+    let desk = change::Desk { plane: &plane, config: &config, context };
+    match command {
+        State::Inspect(args) => inspect::run(&args, &plane, context).await,
+        State::Explain(args) => inspect::explain(&args, &plane, context).await,
+        State::Terminal(args) => inspect::terminal(&args, &plane, context).await,
+        State::Retry(args) => desk.retry(&args).await,
+        State::Reprocess(args) => desk.operate(redrive_control::Verb::Reprocess, &args).await,
+        State::MarkTerminal(args) => desk.operate(redrive_control::Verb::MarkTerminal, &args).await,
+        State::ClearTerminal(args) => desk.operate(redrive_control::Verb::ClearTerminal, &args).await,
+        State::Pause(args) => desk.operate(redrive_control::Verb::Pause, &args).await,
+        State::Resume(args) => desk.operate(redrive_control::Verb::Resume, &args).await,
+        State::Backfill(crate::cli::Backfill::Enqueue(args)) => desk.backfill(&args).await,
+        State::Apply(args) => desk.apply(&args).await,
+        State::Undo(args) => desk.undo(&args).await,
+        State::Audit(command) => audit::run(&command, &plane, context).await,
+    }
+}

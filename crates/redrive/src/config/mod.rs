@@ -1,0 +1,85 @@
+//! `redrive.toml`, read once. Nothing deeper in the program reads the file or the environment.
+//!
+//! An unknown key, a bad value or a missing section is an error that names the file, the line and the key. Every key can
+//! be overridden by environment: `REDRIVE_STORE__URL` is `store.url`.
+
+pub mod duration;
+mod overlay;
+mod sections;
+mod sources;
+
+use std::path::{Path, PathBuf};
+
+use redrive_control::Sources;
+use redrive_store::StoreUrl;
+use redrive_store::raw::{RawOptions, RawUrl, S3Options};
+
+pub use sections::Settings;
+
+/// Where the file lies unless told otherwise.
+pub const FILE: &str = "redrive.toml";
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct ConfigError {
+    text: String,
+}
+
+impl ConfigError {
+    fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
+    }
+}
+
+/// The environment as it was when the program started.
+#[derive(Debug, Clone, Default)]
+pub struct Environment(Vec<(String, String)>);
+
+impl Environment {
+    pub fn of_process() -> Self {
+        Self(std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect())
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The settings with everything they name resolved.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub settings: Settings,
+    pub store: StoreUrl,
+    pub raw: RawUrl,
+    pub raw_options: RawOptions,
+    pub sources: Sources,
+    /// The file they came from; none when the defaults serve.
+    pub file: Option<PathBuf>,
+}
+
+impl Config {
+    /// Reads the file given by `--config`, else by `REDRIVE_CONFIG`, else `redrive.toml` here if there is one.
+    pub fn load(flag: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
+        let named = flag.map(Path::to_path_buf).or_else(|| environment.get("REDRIVE_CONFIG").map(PathBuf::from));
+        let file = match named {
+            Some(path) => Some(path),
+            None => Path::new(FILE).exists().then(|| PathBuf::from(FILE)),
+        };
+        let text = match &file {
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| ConfigError::new(format!("cannot read {}: {error}", path.display())))?,
+            None => String::new(),
+        };
+        let shown = file.as_deref().unwrap_or(Path::new(FILE));
+        let settings = overlay::read(shown, &text, &environment.0)?;
+        settings.check().map_err(|why| ConfigError::new(format!("{}: {why}", shown.display())))?;
+        let store =
+            StoreUrl::parse(&settings.store.url).map_err(|error| ConfigError::new(format!("store.url: {error}")))?;
+        let raw: RawUrl = settings.raw.url.parse().map_err(|error| ConfigError::new(format!("raw.url: {error}")))?;
+        let s3 = S3Options::from_vars(environment.0.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let sources = sources::resolve(&settings.sources)
+            .map_err(|why| ConfigError::new(format!("{}: {why}", shown.display())))?;
+        let raw_options = RawOptions { s3, ..RawOptions::default() };
+        Ok(Self { settings, store, raw, raw_options, sources, file })
+    }
+}

@@ -1,0 +1,155 @@
+//! The sections of `redrive.toml`, with their defaults.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
+use serde::Deserialize;
+
+use super::duration;
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    pub store: Store,
+    pub raw: Raw,
+    pub worker: Worker,
+    pub daemon: Daemon,
+    pub safety: Safety,
+    pub sources: BTreeMap<Source, SourceSection>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SourceSection {
+    pub customers: Vec<CustomerId>,
+    pub calendar: Option<CalendarSection>,
+    pub queries: BTreeMap<QueryName, QuerySection>,
+    pub retry: RetrySection,
+    pub terminal_after: Option<u32>,
+}
+
+/// What the control plane needs of a query is its name; what it asks is the extractor's business.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QuerySection {
+    #[serde(rename = "query")]
+    pub _query: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CalendarSection {
+    pub start: LogicalDate,
+    #[serde(default = "utc")]
+    pub timezone: String,
+    #[serde(default = "midnight")]
+    pub ready_at: jiff::civil::Time,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+fn midnight() -> jiff::civil::Time {
+    jiff::civil::Time::midnight()
+}
+
+/// What is left out keeps its default.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetrySection {
+    #[serde(deserialize_with = "duration::option")]
+    pub base: Option<Duration>,
+    pub multiplier: Option<f64>,
+    #[serde(deserialize_with = "duration::option")]
+    pub cap: Option<Duration>,
+    #[serde(deserialize_with = "duration::option")]
+    pub jitter: Option<Duration>,
+    #[serde(deserialize_with = "duration::list")]
+    pub delays: Option<Vec<Duration>>,
+    pub max_attempts: Option<u32>,
+    #[serde(deserialize_with = "duration::option")]
+    pub max_age: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    pub url: String,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { url: "sqlite:redrive.db".to_owned() }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Raw {
+    pub url: String,
+}
+
+impl Default for Raw {
+    fn default() -> Self {
+        Self { url: "file:raw".to_owned() }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Worker {
+    pub concurrency: u32,
+    #[serde(deserialize_with = "duration::de")]
+    pub lease: Duration,
+    #[serde(deserialize_with = "duration::de")]
+    pub heartbeat: Duration,
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        Self { concurrency: 16, lease: Duration::from_secs(120), heartbeat: Duration::from_secs(30) }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Daemon {
+    #[serde(deserialize_with = "duration::de")]
+    pub interval: Duration,
+}
+
+impl Default for Daemon {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(60) }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Safety {
+    pub confirm_above: u32,
+    pub hard_limit: u32,
+    pub earliest_date: LogicalDate,
+}
+
+impl Default for Safety {
+    fn default() -> Self {
+        let earliest_date = "2015-01-01".parse().unwrap_or_else(|_| unreachable!("2015-01-01 is a date"));
+        Self { confirm_above: 20, hard_limit: 10_000, earliest_date }
+    }
+}
+
+impl Settings {
+    /// What no single key can tell.
+    pub fn check(&self) -> Result<(), String> {
+        if self.worker.concurrency == 0 {
+            return Err("worker.concurrency is 0; a worker needs at least 1".to_owned());
+        }
+        if self.worker.heartbeat >= self.worker.lease {
+            return Err("worker.heartbeat is not shorter than worker.lease; every lease would run out".to_owned());
+        }
+        Ok(())
+    }
+}

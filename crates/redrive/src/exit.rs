@@ -1,0 +1,84 @@
+//! What the program ends with. The one place that turns an error into an exit code.
+
+use std::process::ExitCode;
+
+use crate::config::ConfigError;
+
+/// The exit codes that scripts rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    Done = 0,
+    SomeFailed = 1,
+    Usage = 2,
+    NothingFound = 3,
+    Refused = 4,
+    NotConfirmed = 5,
+    Unavailable = 6,
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Something was asked for that cannot be done as asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Nobody said yes, or it is too much to be said yes to.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotConfirmed(pub String);
+
+/// There is nothing of that name.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NothingFound(pub String);
+
+/// A rule stands against it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+pub fn code(error: &anyhow::Error) -> Exit {
+    if error.is::<Usage>() || error.is::<ConfigError>() {
+        return Exit::Usage;
+    }
+    if error.is::<Refusal>() {
+        return Exit::Refused;
+    }
+    if error.is::<NotConfirmed>() {
+        return Exit::NotConfirmed;
+    }
+    if error.is::<NothingFound>() {
+        return Exit::NothingFound;
+    }
+    if let Some(error) = error.downcast_ref::<redrive_control::Error>() {
+        return control(error);
+    }
+    if let Some(error) = error.downcast_ref::<redrive_store::Error>() {
+        return store(error);
+    }
+    if error.is::<redrive_store::raw::Error>() {
+        return Exit::Unavailable;
+    }
+    Exit::SomeFailed
+}
+
+pub fn control(error: &redrive_control::Error) -> Exit {
+    use redrive_control::Error;
+    match error {
+        Error::Filter(_) | Error::Usage(_) => Exit::Usage,
+        Error::NoOperation(_) => Exit::NothingFound,
+        Error::Store(error) => store(error),
+        Error::Raw(_) => Exit::Unavailable,
+    }
+}
+
+fn store(error: &redrive_store::Error) -> Exit {
+    if error.is_unavailable() { Exit::Unavailable } else { Exit::Refused }
+}

@@ -1,0 +1,165 @@
+//! `redrive bench`, at sizes that take no time: what it reports and what it leaves behind.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::home::{Home, Subject, Told};
+
+const QUEUE: [&str; 9] = ["bench", "queue", "--jobs", "200", "--batch", "50", "--pickups", "5", "-q"];
+const STATE: [&str; 8] = ["bench", "state", "--partitions", "500", "--due", "100", "--rows", "20000"];
+
+/// The object's fields, sorted.
+fn fields(report: &Value) -> Vec<&str> {
+    let mut names: Vec<_> = report.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+fn assert_positive(report: &Value, names: &[&str]) {
+    for name in names {
+        assert!(report[name].as_f64().is_some_and(|value| value > 0.0 && value.is_finite()), "{name} in {report}");
+    }
+}
+
+fn the_queue_is_measured_beside_a_bare_loop(subject: Subject) {
+    let before = subject.inventory();
+    let told = subject.home.run(&[QUEUE.as_slice(), &["--baseline", "-o", "json"]].concat()).done();
+    assert_eq!(told.stderr, "");
+    let report = told.json();
+    assert_eq!(
+        fields(&report),
+        [
+            "baseline_drain_per_s",
+            "baseline_enqueue_per_s",
+            "batch",
+            "bench",
+            "drain_per_s",
+            "drain_ratio",
+            "enqueue_per_s",
+            "enqueue_ratio",
+            "jobs",
+            "pickup_p50_ms",
+            "pickup_p99_ms",
+            "store",
+            "workers"
+        ]
+    );
+    assert_eq!((&report["bench"], &report["store"]), (&Value::from("queue"), &Value::from(subject.kind)));
+    assert_eq!((&report["jobs"], &report["batch"], &report["workers"]), (&200.into(), &50.into(), &2.into()));
+    assert_positive(&report, &["enqueue_per_s", "drain_per_s", "baseline_enqueue_per_s", "baseline_drain_per_s"]);
+    assert_positive(&report, &["enqueue_ratio", "drain_ratio", "pickup_p50_ms", "pickup_p99_ms"]);
+    assert!(report["pickup_p50_ms"].as_f64() <= report["pickup_p99_ms"].as_f64(), "{report}");
+    assert_eq!(subject.inventory(), before);
+}
+
+fn without_a_baseline_there_is_nothing_to_compare_with(subject: Subject) {
+    let report = subject.home.run(&[QUEUE.as_slice(), &["-o", "json", "--workers", "3"]].concat()).done().json();
+    for name in ["baseline_enqueue_per_s", "baseline_drain_per_s", "enqueue_ratio", "drain_ratio"] {
+        assert_eq!(report[name], Value::Null, "{report}");
+    }
+    assert_eq!(report["workers"], 3);
+}
+
+fn the_state_is_measured_beside_plain_sql(subject: Subject) {
+    let before = subject.inventory();
+    let told = subject.home.run(&[STATE.as_slice(), &["-q", "--baseline", "-o", "json"]].concat()).done();
+    assert_eq!(told.stderr, "");
+    let report = told.json();
+    assert_eq!(
+        fields(&report),
+        [
+            "baseline_retry_per_s",
+            "bench",
+            "due_found",
+            "due_ms",
+            "due_plan",
+            "failed",
+            "inspect_key_p50_ms",
+            "inspect_page_p50_ms",
+            "partitions",
+            "retry_per_s",
+            "retry_ratio",
+            "rows",
+            "sequential_scan",
+            "store"
+        ]
+    );
+    assert_eq!((&report["bench"], &report["store"]), (&Value::from("state"), &Value::from(subject.kind)));
+    assert_eq!((&report["partitions"], &report["due_found"]), (&500.into(), &100.into()));
+    assert_positive(&report, &["retry_per_s", "baseline_retry_per_s", "retry_ratio", "due_ms"]);
+    assert_positive(&report, &["inspect_key_p50_ms", "inspect_page_p50_ms"]);
+    assert_eq!(report["sequential_scan"], false, "{report}");
+    let plan = report["due_plan"].as_array().unwrap();
+    assert!(plan.iter().any(|line| line.as_str().unwrap().contains("partitions_due")), "{report}");
+    assert_eq!(subject.inventory(), before);
+}
+
+fn a_database_of_its_own_is_measured_beside_and_left_alone(subject: Subject) {
+    subject.home.run(&["migrate"]).done();
+    let before = subject.inventory();
+    subject.home.run(&QUEUE).done();
+    assert_eq!(subject.inventory(), before);
+}
+
+fn somebody_elses_database_is_measured_only_by_force(subject: Subject) {
+    subject.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY)");
+    let before = subject.inventory();
+    for bench in [QUEUE.as_slice(), &STATE] {
+        let line = subject.home.run(bench).complaint(4);
+        assert!(line.contains("holds tables of something else; use --force"), "{line}");
+    }
+    assert_eq!(subject.inventory(), before);
+    subject.home.run(&[QUEUE.as_slice(), &["--force", "--baseline"]].concat()).done();
+    assert_eq!(subject.inventory(), before);
+}
+
+fn the_store_can_be_named_on_the_command_line(subject: Subject) {
+    let home = Home::with_config("[store]\nurl = \"sqlite:no/such/redrive.db\"\n");
+    let url = subject.url.replace("sqlite:", &format!("sqlite:{}/", subject.home.path().display()));
+    let report = home.run(&[QUEUE.as_slice(), &["--store", &url, "-o", "json"]].concat()).done().json();
+    assert_eq!(report["store"], subject.kind);
+    assert_eq!(home.files(), ["redrive.toml"]);
+    assert!(subject.home.files().is_empty(), "{:?}", subject.home.files());
+}
+
+crate::on_both_databases!(
+    the_queue_is_measured_beside_a_bare_loop,
+    without_a_baseline_there_is_nothing_to_compare_with,
+    the_state_is_measured_beside_plain_sql,
+    a_database_of_its_own_is_measured_beside_and_left_alone,
+    somebody_elses_database_is_measured_only_by_force,
+    the_store_can_be_named_on_the_command_line,
+);
+
+#[test]
+fn a_table_is_for_people() {
+    let told = Home::new().run(&[QUEUE.as_slice(), &["--baseline"]].concat()).done();
+    assert!(told.stdout.starts_with("200 no-op runs on sqlite, 2 workers, batches of 50\n"), "{told}");
+    for word in ["enqueue", "drain", "pickup p50", "pickup p99", "bare loop", " %"] {
+        assert!(told.stdout.contains(word), "{word}\n{told}");
+    }
+    let told = Home::new().run(&STATE).done();
+    for word in ["retry, audited", "inspect one key", "select 100 due", "plan of the selection:"] {
+        assert!(told.stdout.contains(word), "{word}\n{told}");
+    }
+}
+
+#[test]
+fn an_interrupted_bench_says_so_and_leaves_nothing_behind() {
+    let home = Home::new();
+    let mut command = home.command(&["bench", "queue", "--jobs", "10000000"]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let log = home.file(&format!("redrive_bench_{}.db-wal", child.id()));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // Well into the measurement, when there is something to leave behind.
+    while std::fs::metadata(&log).map_or(0, |meta| meta.len()) < 1 << 20 {
+        assert!(Instant::now() < deadline, "the bench did not begin: {:?}", home.files());
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+    let told = Told::of(child.wait_with_output().unwrap());
+    assert!(home.files().is_empty(), "{:?}", home.files());
+    assert!(told.complaint(130).contains("interrupted"));
+}

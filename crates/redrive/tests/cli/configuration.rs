@@ -1,0 +1,129 @@
+//! `redrive.toml`, the environment over it, and what is wrong with either.
+
+use insta::assert_snapshot;
+
+use crate::home::Home;
+
+#[test]
+fn an_unknown_key_is_named_with_file_and_line() {
+    let home = Home::with_config("[store]\nurl = \"sqlite:redrive.db\"\n\n[worker]\nconcurency = 4\n");
+    assert_snapshot!(home.run(&["doctor"]).complaint(2), @"error: redrive.toml:5: unknown field `concurency`, expected one of `concurrency`, `lease`, `heartbeat` (in `concurency = 4`)");
+    let home = Home::with_config("[wroker]\nconcurrency = 4\n");
+    assert_snapshot!(home.run(&["migrate"]).complaint(2), @"error: redrive.toml:1: unknown field `wroker`, expected one of `store`, `raw`, `worker`, `daemon`, `safety`, `sources` (in `[wroker]`)");
+    assert_eq!(home.files(), ["redrive.toml"]);
+}
+
+#[test]
+fn a_bad_value_is_named_with_file_and_line() {
+    let told = |text: &str| Home::with_config(text).run(&["doctor"]).complaint(2);
+    assert_snapshot!(told("[worker]\nlease = \"five minutes\"\n"), @r#"error: redrive.toml:2: "five minutes" is not a duration; write it like "90s", "5m", "1h30m" or "30d" (in `lease = "five minutes"`)"#);
+    assert_snapshot!(told("[daemon]\ninterval = 60\n"), @"error: redrive.toml:2: invalid type: integer `60`, expected a string (in `interval = 60`)");
+    assert_snapshot!(told("[worker]\nconcurrency = -1\n"), @"error: redrive.toml:2: invalid value: integer `-1`, expected u32 (in `concurrency = -1`)");
+    assert_snapshot!(told("[safety]\nearliest_date = \"2026-02-30\"\n"), @r#"error: redrive.toml:2: logical date "2026-02-30" is not a calendar day; write it as YYYY-MM-DD (in `earliest_date = "2026-02-30"`)"#);
+    assert_snapshot!(told("[store\n"), @"error: redrive.toml:1: unclosed table, expected `]` (in `[store`)");
+}
+
+#[test]
+fn values_that_cannot_go_together_are_refused() {
+    let told = |text: &str| Home::with_config(text).run(&["doctor"]).complaint(2);
+    assert_snapshot!(told("[worker]\nlease = \"30s\"\n"), @"error: redrive.toml: worker.heartbeat is not shorter than worker.lease; every lease would run out");
+    assert_snapshot!(told("[worker]\nconcurrency = 0\n"), @"error: redrive.toml: worker.concurrency is 0; a worker needs at least 1");
+}
+
+#[test]
+fn a_wrong_url_is_told_with_its_key() {
+    let told = |text: &str| Home::with_config(text).run(&["migrate"]).complaint(2);
+    assert_snapshot!(told("[store]\nurl = \"mysql://u:hunter2@h/db\"\n"), @r#"error: store.url: store url "mysql://u:***@h/db" is not understood: it starts with neither sqlite: nor postgres://; write sqlite:FILE or postgres://user@host/database"#);
+    assert_snapshot!(told("[raw]\nurl = \"gs://lake\"\n"), @r#"error: raw.url: raw url "gs://lake" has a scheme this build does not know; write file:DIRECTORY or s3://BUCKET/PREFIX"#);
+}
+
+#[test]
+fn a_variable_overrides_its_key() {
+    let home =
+        Home::with_config("[store]\nurl = \"sqlite:from_file.db\"\n").env("REDRIVE_STORE__URL", "sqlite:mine.db");
+    assert_snapshot!(home.run(&["migrate"]), @r"
+    mine.db went from version 0 to 1
+    --- stderr
+    --- exit 0
+    ");
+    assert_eq!(home.files(), ["mine.db", "redrive.toml"]);
+}
+
+#[test]
+fn variables_serve_without_a_file() {
+    let home = Home::new().env("REDRIVE_STORE__URL", "sqlite:mine.db").env("REDRIVE_WORKER__CONCURRENCY", "2");
+    home.run(&["migrate"]).done();
+    assert_eq!(home.files(), ["mine.db"]);
+}
+
+#[test]
+fn a_bad_variable_is_named() {
+    let told = |name: &str, value: &str| Home::new().env(name, value).run(&["doctor"]).complaint(2);
+    assert_snapshot!(told("REDRIVE_WORKER__LEASE", "soon"), @r#"error: REDRIVE_WORKER__LEASE=soon: "soon" is not a duration; write it like "90s", "5m", "1h30m" or "30d""#);
+    assert_snapshot!(told("REDRIVE_WORKER__CONCURRENCY", "many"), @r#"error: REDRIVE_WORKER__CONCURRENCY=many: invalid type: string "many", expected u32"#);
+    assert_snapshot!(told("REDRIVE_WORKER__LEASES", "2m"), @"error: REDRIVE_WORKER__LEASES=2m: unknown field `leases`, expected one of `concurrency`, `lease`, `heartbeat`");
+    assert_snapshot!(told("REDRIVE_STORE__URL__HOST", "h"), @"error: REDRIVE_STORE__URL__HOST=h: invalid type: map, expected a string");
+}
+
+#[test]
+fn a_variable_that_makes_values_clash_is_no_fault_of_a_file() {
+    let line = Home::new().env("REDRIVE_WORKER__CONCURRENCY", "0").run(&["doctor"]).complaint(2);
+    assert!(line.contains("worker.concurrency is 0") && !line.contains("redrive.toml"), "{line}");
+}
+
+#[test]
+fn other_variables_of_ours_are_no_keys() {
+    Home::new().env("REDRIVE_TEST_POSTGRES", "x").env("REDRIVE_CONFIG_", "y").run(&["migrate"]).done();
+}
+
+#[test]
+fn the_flag_goes_before_the_variable_and_the_variable_before_the_folder() {
+    let home = Home::with_config("[store]\nurl = \"sqlite:folder.db\"\n").env("REDRIVE_CONFIG", "variable.toml");
+    home.write("variable.toml", "[store]\nurl = \"sqlite:variable.db\"\n");
+    home.write("flag.toml", "[store]\nurl = \"sqlite:flag.db\"\n");
+    home.run(&["migrate"]).done();
+    assert!(home.file("variable.db").exists() && !home.file("folder.db").exists());
+    home.run(&["migrate", "--config", "flag.toml"]).done();
+    assert!(home.file("flag.db").exists() && !home.file("folder.db").exists());
+}
+
+#[test]
+fn a_file_that_was_named_must_be_there() {
+    let told = Home::new().run(&["doctor", "--config", "mine.toml"]);
+    assert_snapshot!(told.complaint(2), @"error: cannot read mine.toml: No such file or directory (os error 2)");
+    let told = Home::new().env("REDRIVE_CONFIG", "mine.toml").run(&["doctor"]);
+    assert_snapshot!(told.complaint(2), @"error: cannot read mine.toml: No such file or directory (os error 2)");
+}
+
+/// The reference in the README is what `init` writes, but for its comments.
+#[test]
+fn the_readme_shows_the_defaults() {
+    let readme = include_str!("../../../../README.md");
+    let shown = readme.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let home = Home::new();
+    home.run(&["init"]).done();
+    let read = |text: &str| text.parse::<toml::Table>().unwrap();
+    assert_eq!(read(shown), read(&home.read("redrive.toml")));
+}
+
+/// Whatever is wrong with a line that holds a password, the password is not repeated.
+#[test]
+fn a_password_in_a_wrong_line_is_not_repeated() {
+    for text in [
+        "[store]\nulr = \"postgres://u:hunter2@h/db\"\n",
+        "[store]\nurl = \"postgres://u:hunter2@h/db\n",
+        "[store]\nurl = [\"postgres://u:hunter2@h/db\"]\n",
+        "[store]\nurl = \"postgres://u:hunter2@h/db\" x\n",
+        "store = \"postgres://u:hunter2@h/db\"\n",
+    ] {
+        Home::with_config(text).run(&["doctor"]).complaint(2);
+    }
+}
+
+#[test]
+fn a_password_in_a_wrong_variable_is_not_repeated() {
+    for name in ["REDRIVE_STORE__ULR", "REDRIVE_STORE__URL__X", "REDRIVE_WORKER__LEASE", "REDRIVE_WORKER__CONCURRENCY"]
+    {
+        Home::new().env(name, "postgres://u:hunter2@h/db").run(&["doctor"]).complaint(2);
+    }
+}

@@ -1,0 +1,161 @@
+//! `redrive doctor`.
+
+use insta::assert_snapshot;
+use redrive_core::key::PartitionKey;
+use redrive_core::lane::Lane;
+use redrive_core::partition::Partition;
+use redrive_store::{Open, Operation, Options, Store, StoreUrl};
+use serde_json::{Value, json};
+
+use crate::home::{Home, Subject};
+
+#[test]
+fn with_nothing_there_it_says_what_to_do_and_makes_nothing() {
+    let home = Home::new();
+    assert_snapshot!(home.run(&["doctor"]), @r"
+            check          finding
+     ok     configuration  there is no redrive.toml; the defaults serve
+     WRONG  store          redrive.db does not exist; run `redrive init`
+     ok     raw sink       file:raw can be read
+    --- stderr
+    --- exit 6
+    ");
+    assert!(home.files().is_empty(), "{:?}", home.files());
+}
+
+#[test]
+fn after_init_all_is_well() {
+    let home = Home::new();
+    home.run(&["init"]).done();
+    assert_snapshot!(home.run(&["doctor"]), @r"
+         check          finding
+     ok  configuration  redrive.toml is understood
+     ok  store          redrive.db is at version 1
+     ok  audit chain    0 rows, whole
+     ok  raw sink       file:raw can be read
+    --- stderr
+    --- exit 0
+    ");
+    assert_snapshot!(home.run(&["doctor", "-o", "json"]), @r#"
+    {"checks":[{"check":"configuration","ok":true,"says":"redrive.toml is understood"},{"check":"store","ok":true,"says":"redrive.db is at version 1"},{"check":"audit chain","ok":true,"says":"0 rows, whole"},{"check":"raw sink","ok":true,"says":"file:raw can be read"}]}
+    --- stderr
+    --- exit 0
+    "#);
+    assert_snapshot!(home.run(&["doctor", "-o", "jsonl"]), @r#"
+    {"check":"configuration","ok":true,"says":"redrive.toml is understood"}
+    {"check":"store","ok":true,"says":"redrive.db is at version 1"}
+    {"check":"audit chain","ok":true,"says":"0 rows, whole"}
+    {"check":"raw sink","ok":true,"says":"file:raw can be read"}
+    --- stderr
+    --- exit 0
+    "#);
+}
+
+#[test]
+fn an_empty_database_needs_migrating() {
+    let home = Home::new();
+    home.write("redrive.db", "");
+    assert_snapshot!(home.run(&["doctor"]), @r"
+            check          finding
+     ok     configuration  there is no redrive.toml; the defaults serve
+     WRONG  store          redrive.db is not up to date; run `redrive migrate`
+     ok     raw sink       file:raw can be read
+    --- stderr
+    --- exit 6
+    ");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_wrong() {
+    let home = Home::new();
+    home.write("redrive.db", &"these are notes of mine\n".repeat(100));
+    let told = home.run(&["doctor"]);
+    assert_eq!(told.code, 6, "{told}");
+    assert!(told.stdout.contains("WRONG  store"), "{told}");
+}
+
+#[test]
+fn a_raw_sink_that_cannot_be_read_is_wrong() {
+    let home = Home::new();
+    home.run(&["init"]).done();
+    home.write("raw", "a file, not a directory");
+    let told = home.run(&["doctor", "-o", "json"]);
+    assert_eq!(told.code, 6, "{told}");
+    let told = told.json();
+    assert_eq!((&told["checks"][1]["ok"], &told["checks"][3]["ok"]), (&json!(true), &json!(false)), "{told}");
+}
+
+fn the_finding(subject: &Subject, check: &str) -> Value {
+    let told = subject.home.run(&["doctor", "-o", "json"]);
+    let report = told.json();
+    let all = report["checks"].as_array().unwrap();
+    let well = all.iter().all(|finding| finding["ok"] == true);
+    assert_eq!(told.code, if well { 0 } else { 6 }, "{told}");
+    all.iter().find(|finding| finding["check"] == check).unwrap_or(&Value::Null).clone()
+}
+
+fn tables_of_something_else_are_named_and_left_alone(subject: Subject) {
+    subject.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY)");
+    let before = (subject.inventory(), std::fs::read(subject.home.file("redrive.db")).ok());
+    let finding = the_finding(&subject, "store");
+    assert_eq!(finding["ok"], false);
+    assert!(finding["says"].as_str().unwrap().contains("holds tables of something else"), "{finding}");
+    let after = (subject.inventory(), std::fs::read(subject.home.file("redrive.db")).ok());
+    assert!(before == after, "doctor changed what it looked at");
+}
+
+/// Leaves one audited operation in the database.
+fn furnish(subject: &Subject) {
+    let url = match StoreUrl::parse(&subject.url).unwrap() {
+        StoreUrl::Sqlite(file) => StoreUrl::Sqlite(subject.home.path().join(file)),
+        StoreUrl::Postgres(url) => StoreUrl::Postgres(url),
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let store = Store::open(&url, Open::Migrate, Options::default()).await.unwrap();
+        let control = store.control();
+        let operation = Operation {
+            op_id: control.new_operation_id(),
+            at: control.now(),
+            actor: "alice".to_owned(),
+            command: "state backfill enqueue".to_owned(),
+            filters: "{}".to_owned(),
+            flags: "{}".to_owned(),
+            reason: None,
+        };
+        let key = PartitionKey::new("ads", "1", "daily", "2026-01-01").unwrap();
+        let wanted = Partition::new(key, Lane::Backfill, control.now());
+        control.enqueue(Some(&operation), vec![wanted]).await.unwrap();
+    });
+}
+
+fn a_changed_audit_row_is_found(subject: Subject) {
+    furnish(&subject);
+    assert_eq!(
+        the_finding(&subject, "audit chain"),
+        json!({"check": "audit chain", "ok": true, "says": "2 rows, whole"})
+    );
+    subject.execute("UPDATE operations SET actor = 'somebody else'");
+    let says = "broken at row 1: the row is not as it was written";
+    assert_eq!(the_finding(&subject, "audit chain"), json!({"check": "audit chain", "ok": false, "says": says}));
+    let told = subject.home.run(&["doctor"]);
+    assert!(told.stdout.contains("WRONG  audit chain"), "{told}");
+}
+
+fn a_schema_from_the_future_is_wrong(subject: Subject) {
+    furnish(&subject);
+    subject.execute(match subject.kind {
+        "sqlite" => "PRAGMA user_version = 99",
+        _ => "INSERT INTO redrive_schema VALUES (99)",
+    });
+    let finding = the_finding(&subject, "store");
+    assert_eq!(finding["ok"], false);
+    let says = finding["says"].as_str().unwrap();
+    assert!(says.contains("version 99") && says.contains("upgrade redrive"), "{says}");
+    assert_eq!(the_finding(&subject, "audit chain"), Value::Null);
+}
+
+crate::on_both_databases!(
+    tables_of_something_else_are_named_and_left_alone,
+    a_changed_audit_row_is_found,
+    a_schema_from_the_future_is_wrong,
+);

@@ -1,0 +1,148 @@
+//! `--help`, `--version`, and what is no command at all.
+
+use insta::assert_snapshot;
+
+use crate::home::Home;
+
+#[test]
+fn help_lists_the_commands() {
+    assert_snapshot!(Home::new().run(&["--help"]), @r"
+    Retry and reprocessing control plane for data ingestion
+
+    Usage: redrive [OPTIONS] <COMMAND>
+
+    Commands:
+      init         Write a redrive.toml and make the database
+      migrate      Bring the database's schema up to date
+      doctor       Check configuration, database and raw sink, and say what is wrong
+      state        Look at partitions and decide what happens to them
+      daemon       Requeue failures when their backoff has passed, and want what calendars expect
+      bench        Measure this machine's database
+      completions  Print a completion script for a shell
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+          --config <FILE>    The configuration file [default: redrive.toml if there is one]
+      -o, --output <OUTPUT>  How to print what is found [default: table] [possible values: table, json,
+                             jsonl, csv]
+      -q, --quiet            Say only what is asked for
+      -v, --verbose...       Say more; twice for everything
+      -h, --help             Print help
+      -V, --version          Print version
+    --- stderr
+    --- exit 0
+    ");
+}
+
+#[test]
+fn a_commands_help_names_its_flags_and_their_defaults() {
+    let home = Home::new();
+    assert_snapshot!(home.run(&["init", "--help"]), @r"
+    Write a redrive.toml and make the database
+
+    Usage: redrive init [OPTIONS] [DIRECTORY]
+
+    Arguments:
+      [DIRECTORY]  Where to [default: here]
+
+    Options:
+          --config <FILE>    The configuration file [default: redrive.toml if there is one]
+          --store <URL>      The database to use
+          --force            Replace a redrive.toml that is there
+      -o, --output <OUTPUT>  How to print what is found [default: table] [possible values: table, json,
+                             jsonl, csv]
+      -q, --quiet            Say only what is asked for
+      -v, --verbose...       Say more; twice for everything
+      -h, --help             Print help
+      -V, --version          Print version
+    --- stderr
+    --- exit 0
+    ");
+    assert_snapshot!(home.run(&["bench", "queue", "--help"]), @r"
+    No-op runs: enqueue, drain (claim and complete, durably), and pickup when idle
+
+    Usage: redrive bench queue [OPTIONS]
+
+    Options:
+          --config <FILE>      The configuration file [default: redrive.toml if there is one]
+          --store <URL>        The database to measure; a scratch file or schema is made beside it
+                               [default: store.url]
+          --baseline           Also run a hand-written loop of the same statements, and print the ratio
+      -o, --output <OUTPUT>    How to print what is found [default: table] [possible values: table,
+                               json, jsonl, csv]
+          --force              Measure a database that holds something else's tables
+      -q, --quiet              Say only what is asked for
+          --jobs <JOBS>        How many runs [default: 20000]
+      -v, --verbose...         Say more; twice for everything
+          --batch <BATCH>      How many runs a worker claims and completes at once [default: 1000]
+          --workers <WORKERS>  How many workers, each with its own connection [default: 2]
+          --pickups <PICKUPS>  How often to measure the pickup of a single run [default: 200]
+      -h, --help               Print help
+      -V, --version            Print version
+    --- stderr
+    --- exit 0
+    ");
+    assert_snapshot!(home.run(&["bench", "state", "--help"]), @r"
+    Bulk retry with audit, a page of inspect, and the selection of what is due
+
+    Usage: redrive bench state [OPTIONS]
+
+    Options:
+          --config <FILE>            The configuration file [default: redrive.toml if there is one]
+          --store <URL>              The database to measure; a scratch file or schema is made beside it
+                                     [default: store.url]
+          --baseline                 Also run a hand-written loop of the same statements, and print the
+                                     ratio
+      -o, --output <OUTPUT>          How to print what is found [default: table] [possible values:
+                                     table, json, jsonl, csv]
+          --force                    Measure a database that holds something else's tables
+      -q, --quiet                    Say only what is asked for
+          --partitions <PARTITIONS>  How many failed partitions to retry [default: 100000]
+      -v, --verbose...               Say more; twice for everything
+          --failed <FAILED>          How many failed partitions the table holds [default: as many as are
+                                     retried]
+          --rows <ROWS>              How many partitions the table holds in all [default: ten times the
+                                     failed ones]
+          --due <DUE>                How many of the failed ones are due [default: 1000]
+      -h, --help                     Print help
+      -V, --version                  Print version
+    --- stderr
+    --- exit 0
+    ");
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let expected = format!("redrive {}\n", env!("CARGO_PKG_VERSION"));
+    for arguments in [["--version"].as_slice(), &["-V"]] {
+        let told = Home::new().run(arguments).done();
+        assert_eq!((told.stdout.as_str(), told.stderr.as_str()), (expected.as_str(), ""));
+    }
+}
+
+#[test]
+fn without_a_command_the_help_is_shown_as_a_complaint() {
+    let told = Home::new().run(&[]);
+    assert_eq!((told.code, told.stdout.as_str()), (2, ""));
+    assert!(told.stderr.contains("Usage: redrive"), "{told}");
+}
+
+#[test]
+fn wrong_usage_is_exit_2_on_stderr() {
+    for wrong in [
+        ["frobnicate"].as_slice(),
+        &["init", "--frobnicate"],
+        &["bench"],
+        &["bench", "queue", "--jobs", "0"],
+        &["bench", "queue", "--workers", "many"],
+        &["doctor", "-o", "xml"],
+        &["doctor", "-q", "-v"],
+        &["completions", "tcsh++"],
+    ] {
+        let home = Home::new();
+        let told = home.run(wrong);
+        assert_eq!((told.code, told.stdout.as_str()), (2, ""), "{wrong:?}\n{told}");
+        assert!(!told.stderr.is_empty(), "{wrong:?}");
+        assert!(home.files().is_empty(), "{wrong:?} left {:?}", home.files());
+    }
+}

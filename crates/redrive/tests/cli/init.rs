@@ -1,0 +1,142 @@
+//! `redrive init`.
+
+use insta::assert_snapshot;
+
+use crate::home::{Home, SECRET, Subject};
+
+#[test]
+fn an_empty_folder_gets_a_configuration_and_a_database() {
+    let home = Home::new();
+    assert_snapshot!(home.run(&["init"]), @r"
+    wrote ./redrive.toml and made ./redrive.db
+    --- stderr
+    --- exit 0
+    ");
+    assert_eq!(home.files(), ["redrive.db", "redrive.toml"]);
+    assert_snapshot!(home.read("redrive.toml"), @r#"
+    # Redrive's configuration. Every key can be overridden by environment: REDRIVE_STORE__URL is store.url.
+
+    [store]
+    url = "sqlite:redrive.db"        # or postgres://user@host/database
+
+    [raw]
+    url = "file:raw"                 # or s3://bucket/prefix, with credentials from the usual AWS_* variables
+
+    [worker]
+    concurrency = 16
+    lease = "2m"
+    heartbeat = "30s"
+
+    [daemon]
+    interval = "60s"
+
+    [safety]
+    confirm_above = 20               # more partitions than this need their number typed
+    hard_limit = 10000               # more than this need --force
+    earliest_date = "2015-01-01"     # a filter before this is a slip
+    "#);
+}
+
+#[test]
+fn what_init_writes_is_understood_by_every_other_command() {
+    let home = Home::new();
+    home.run(&["init"]).done();
+    assert_snapshot!(home.run(&["migrate"]), @r"
+    redrive.db is at version 1
+    --- stderr
+    --- exit 0
+    ");
+    assert_snapshot!(home.run(&["doctor"]), @r"
+         check          finding
+     ok  configuration  redrive.toml is understood
+     ok  store          redrive.db is at version 1
+     ok  audit chain    0 rows, whole
+     ok  raw sink       file:raw can be read
+    --- stderr
+    --- exit 0
+    ");
+}
+
+#[test]
+fn a_second_init_is_refused_and_changes_nothing() {
+    let home = Home::new();
+    home.run(&["init"]).done();
+    home.write("redrive.toml", "# mine\n");
+    assert_snapshot!(home.run(&["init"]).complaint(4), @"error: ./redrive.toml is there already; use --force to replace it");
+    assert_eq!(home.read("redrive.toml"), "# mine\n");
+}
+
+#[test]
+fn force_replaces_the_configuration_and_keeps_the_database() {
+    let home = Home::new();
+    home.run(&["init"]).done();
+    let written = home.read("redrive.toml");
+    home.write("redrive.toml", "# mine\n");
+    home.sqlite("redrive.db", "INSERT INTO cooldowns VALUES ('ads', '', 1, NULL)");
+    home.run(&["init", "--force"]).done();
+    assert_eq!(home.read("redrive.toml"), written);
+    let kept = rusqlite::Connection::open(home.file("redrive.db")).unwrap();
+    assert_eq!(kept.query_row("SELECT count(*) FROM cooldowns", (), |row| row.get::<_, i64>(0)).unwrap(), 1);
+}
+
+#[test]
+fn another_folder_is_made_with_everything_in_it() {
+    let home = Home::new();
+    assert_snapshot!(home.run(&["init", "a/b"]), @r"
+    wrote a/b/redrive.toml and made a/b/redrive.db
+    --- stderr
+    --- exit 0
+    ");
+    assert_eq!(home.files(), ["a"]);
+    let inside = Home::at(&home.file("a/b"));
+    assert_eq!(inside.files(), ["redrive.db", "redrive.toml"]);
+    inside.run(&["doctor"]).done();
+}
+
+#[test]
+fn quiet_says_nothing() {
+    let told = Home::new().run(&["init", "-q"]).done();
+    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn a_wrong_store_url_is_one_line_and_leaves_nothing_behind() {
+    for (url, why) in [
+        ("mysql://u:hunter2@h/db", "starts with neither sqlite: nor postgres://"),
+        ("sqlite:", "names no file"),
+        ("sqlite::memory:", "lost with the process"),
+        ("postgres://u:hunter2@h:port/db", "port"),
+        ("sqlite:no/such/folder/redrive.db", "does not exist"),
+        ("postgres://u:hunter2@127.0.0.1:9/db?connect_timeout=5", "cannot open"),
+    ] {
+        let home = Home::new();
+        let line = home.run(&["init", "--store", url]).complaint(6);
+        assert!(line.contains(why), "{line}");
+        assert!(home.files().is_empty(), "{url} left {:?}", home.files());
+        let line = home.run(&["init", "sub", "--store", url]).complaint(6);
+        assert!(line.contains(why), "{line}");
+        assert!(!home.file("sub/redrive.toml").exists(), "{url}");
+    }
+}
+
+#[test]
+fn a_url_is_quoted_as_toml_wants_it() {
+    let home = Home::new();
+    home.run(&["init", "--store", r#"sqlite:a "b" \c.db"#]).done();
+    assert!(home.file(r#"a "b" \c.db"#).exists(), "{:?}", home.files());
+    home.run(&["doctor"]).done();
+}
+
+#[test]
+fn a_database_on_a_server_is_made_and_its_password_kept_out_of_sight() {
+    let subject = Subject::postgres();
+    let url = subject.url.replace("postgres@", &format!("postgres:{SECRET}@"));
+    assert!(url.contains(SECRET));
+    let home = Home::new();
+    let told = home.run(&["init", "--store", &url]).done();
+    assert!(told.stdout.starts_with("wrote ./redrive.toml and made postgres://postgres:***@"), "{told}");
+    assert_eq!(home.files(), ["redrive.toml"]);
+    assert!(home.read("redrive.toml").contains(&format!("url = \"{url}\"")));
+    home.run(&["doctor"]).done();
+    home.run(&["migrate", "-vv"]).done();
+}

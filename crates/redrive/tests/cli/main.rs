@@ -1,0 +1,14 @@
+//! The program as its users meet it: what it prints, where, what it ends with, and what it leaves behind.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
+
+mod bench;
+mod completions;
+mod configuration;
+mod doctor;
+mod help;
+mod home;
+mod init;
+mod migrate;
+mod mount;
+mod unavailable;

@@ -1,0 +1,178 @@
+//! The few changes that are set-based SQL agree with `core::run::apply`: claims, retries that come due, heartbeats.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use redrive_core::failure::ErrorClass;
+use redrive_core::id::{RunId, TaskId};
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{Event, Run, State, Verdict, Workload, apply};
+use redrive_core::time::Timestamp;
+use redrive_store::{RunClaim, RunPage};
+use uuid::Uuid;
+
+use crate::property::{check, wait};
+use crate::raw::Raw;
+use crate::steps::job_claim;
+use crate::support::{LEASE, START, Subject};
+
+const CATEGORIES: &[&str] = &["a", "b", "any%"];
+
+fn moments() -> impl Strategy<Value = Timestamp> {
+    // Near the present, so that both sides of it and the present itself are met.
+    prop_oneof![Just(0i64), -3i64..=3, -1_000_000i64..1_000_000]
+        .prop_map(|micros| Timestamp::from_micros(START.micros() + micros))
+}
+
+fn text() -> impl Strategy<Value = Option<String>> {
+    option::of(select(&["x", "it's", "{\"n\":1}", "é"][..]).prop_map(str::to_owned))
+}
+
+/// Any run that the tables can hold, with what every running one has.
+fn runs() -> impl Strategy<Value = Run> {
+    let what = (select(&[Workload::Process, Workload::Process, Workload::Ingest][..]), select(CATEGORIES), text());
+    let counts = (select(State::ALL), 0u32..5, 0u32..5);
+    let times = (moments(), option::of(moments()), option::of(moments()), option::of(moments()), moments());
+    let errors = (option::of(select(ErrorClass::ALL)), text(), text(), text());
+    let ends = (option::of(moments()), option::of(select(Verdict::ALL)), text(), 1u128..9);
+    (what, counts, times, errors, ends).prop_map(|(what, counts, times, errors, ends)| Run {
+        run_id: RunId::from_uuid(Uuid::nil()),
+        workload: what.0,
+        category: what.1.to_owned(),
+        subject: what.2,
+        state: counts.0,
+        attempt: counts.1,
+        retry_count: counts.2,
+        submitted_at: times.0,
+        next_retry_at: times.1,
+        error_class: errors.0,
+        error_message: errors.1,
+        error_traceback: errors.2,
+        task_id: Some(TaskId::from_uuid(Uuid::from_u128(ends.3))),
+        worker: errors.3,
+        started_at: times.2,
+        last_heartbeat: times.3,
+        lease_until: Some(times.4).filter(|_| counts.0 == State::Running),
+        completed_at: ends.0,
+        verdict: ends.1,
+        metrics: ends.2,
+    })
+}
+
+fn many() -> impl Strategy<Value = Vec<Run>> {
+    vec(runs(), 1..40).prop_map(|mut runs| {
+        for (run, nth) in runs.iter_mut().zip(1..) {
+            run.run_id = RunId::from_uuid(Uuid::from_u128(nth));
+        }
+        runs
+    })
+}
+
+async fn put(raw: &Raw, runs: &[Run]) {
+    let text = |text: Option<&str>| text.map_or("NULL".to_owned(), |text| format!("'{}'", text.replace('\'', "''")));
+    let time = |time: Option<Timestamp>| time.map_or("NULL".to_owned(), |time| time.micros().to_string());
+    let rows = runs.iter().map(|run| {
+        let values = [
+            raw.id(run.run_id.uuid()),
+            text(Some(run.workload.as_str())),
+            text(Some(&run.category)),
+            text(run.subject.as_deref()),
+            text(Some(run.state.as_str())),
+            run.attempt.to_string(),
+            run.retry_count.to_string(),
+            time(Some(run.submitted_at)),
+            time(run.next_retry_at),
+            text(run.error_class.map(ErrorClass::as_str)),
+            text(run.error_message.as_deref()),
+            text(run.error_traceback.as_deref()),
+            run.task_id.map_or("NULL".to_owned(), |task| raw.id(task.uuid())),
+            text(run.worker.as_deref()),
+            time(run.started_at),
+            time(run.last_heartbeat),
+            time(run.lease_until),
+            time(run.completed_at),
+            text(run.verdict.map(Verdict::as_str)),
+            text(run.metrics.as_deref()),
+        ];
+        format!("({})", values.join(", "))
+    });
+    let rows = rows.collect::<Vec<_>>().join(", ");
+    raw.run(&format!(
+        "DELETE FROM runs; INSERT INTO runs (run_id, workload, category, subject, state, attempt, retry_count, \
+         submitted_at, next_retry_at, error_class, error_message, error_traceback, task_id, worker, started_at, \
+         last_heartbeat, lease_until, completed_at, verdict, metrics) VALUES {rows}"
+    ))
+    .await;
+}
+
+async fn all(subject: &Subject) -> BTreeMap<RunId, Run> {
+    let page = RunPage { limit: 1000, ..RunPage::default() };
+    let runs = subject.store.view().runs(page).await.unwrap();
+    runs.into_iter().map(|run| (run.run_id, run)).collect()
+}
+
+fn after(run: &Run, event: Event) -> Option<Run> {
+    apply(run, event, START, &RetryPolicy::process()).ok().map(|change| change.after)
+}
+
+/// AR-6, AR-7, AR-8, AR-9, AR-10, IN-2
+async fn claiming_is_due_and_claimed_of_the_oldest(subject: Subject) {
+    let raw = subject.raw().await;
+    let categories = option::of(vec(select(CATEGORIES).prop_map(str::to_owned), 0..3));
+    check(40, (many(), 0u32..12, categories), |(runs, limit, categories)| {
+        let asked = RunClaim { categories: categories.clone(), ..job_claim(limit) };
+        wait(put(&raw, &runs));
+        let claimed = wait(subject.store.data().claim_runs(asked)).unwrap();
+        let now = wait(all(&subject));
+
+        let due = runs.iter().map(|run| match run.workload {
+            Workload::Process => after(run, Event::Due).unwrap_or_else(|| run.clone()),
+            Workload::Extract | Workload::Ingest => run.clone(),
+        });
+        let mut expected: BTreeMap<RunId, Run> = due.map(|run| (run.run_id, run)).collect();
+        let mut open: Vec<Timestamp> = expected
+            .values()
+            .filter(|run| run.workload == Workload::Process && run.state == State::Queued)
+            .filter(|run| categories.as_ref().is_none_or(|allowed| allowed.contains(&run.category)))
+            .map(|run| run.submitted_at)
+            .collect();
+        open.sort();
+        open.truncate(limit as usize);
+        prop_assert_eq!(claimed.iter().map(|claimed| claimed.run.submitted_at).collect::<Vec<_>>(), open);
+        let lease_until = START.saturating_add(LEASE);
+        for claimed in claimed {
+            let slot = expected.get_mut(&claimed.run.run_id).unwrap();
+            prop_assert!(categories.as_ref().is_none_or(|allowed| allowed.contains(&slot.category)));
+            let task_id = claimed.run.task_id.unwrap();
+            *slot = after(slot, Event::Claimed { task_id, worker: "w1".to_owned(), lease_until }).unwrap();
+            prop_assert_eq!(&claimed.run, &*slot);
+        }
+        prop_assert_eq!(now, expected);
+        Ok(())
+    });
+}
+
+/// IN-5: also when the lease has passed, or the claim is another's.
+async fn a_heartbeat_is_the_event_beat(subject: Subject) {
+    let raw = subject.raw().await;
+    check(40, (many(), vec(1u128..9, 40)), |(runs, tasks)| {
+        wait(put(&raw, &runs));
+        let tasks = tasks.into_iter().map(|task| TaskId::from_uuid(Uuid::from_u128(task)));
+        let held: Vec<_> = runs.iter().map(|run| run.run_id).zip(tasks).collect();
+        let lease = Duration::from_secs(33);
+        let beaten = wait(subject.store.data().beat(held.clone(), lease)).unwrap();
+        let now = wait(all(&subject));
+        for ((run, (_, task_id)), beaten) in runs.iter().zip(held).zip(beaten) {
+            let expected = after(run, Event::Beat { task_id, lease_until: START.saturating_add(lease) });
+            prop_assert_eq!(expected.is_some(), beaten);
+            prop_assert_eq!(&now[&run.run_id], expected.as_ref().unwrap_or(run));
+        }
+        Ok(())
+    });
+}
+
+crate::on_both_databases!(claiming_is_due_and_claimed_of_the_oldest, a_heartbeat_is_the_event_beat);

@@ -1,0 +1,104 @@
+//! The planes take their locks in one order, so that nobody has to be sacrificed: PostgreSQL takes a second to notice,
+//! and a claim that is stuck holds up every other claim.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redrive_core::failure::ErrorClass;
+use redrive_core::lane::Lane;
+use redrive_core::partition::ControlEvent;
+use redrive_core::retry::RetryPolicy;
+use redrive_store::{Page, Store};
+use tokio::task::JoinSet;
+
+use crate::raw::Raw;
+use crate::steps::{claim, job_claim, keys, pause, rejected};
+use crate::support::{LEASE, Subject};
+
+/// How many transactions the server has sacrificed in this database. Servers count when a connection ends.
+async fn deadlocks(raw: &Raw, before: i64) -> i64 {
+    if !raw.is_postgres() {
+        return 0;
+    }
+    while raw.int("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()").await > before {
+        tokio::task::yield_now().await;
+    }
+    raw.int("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").await
+}
+
+/// Lets tasks run on stores of their own, and counts what the server had to sacrifice for them.
+async fn count<F: Future<Output = ()> + Send + 'static>(subject: &Subject, works: Vec<impl FnOnce(Store) -> F>) -> i64 {
+    let raw = subject.raw().await;
+    let before = match &raw {
+        Raw::Sqlite(_) => 0,
+        Raw::Postgres(_) => raw.int("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()").await,
+    };
+    let mut tasks = JoinSet::new();
+    for work in works {
+        tasks.spawn(work(subject.again().await));
+    }
+    tasks.join_all().await;
+    tokio::time::timeout(Duration::from_secs(30), deadlocks(&raw, before)).await.expect("connections stay open")
+}
+
+/// CP-2.5, DESIGN 6
+async fn claims_and_pauses_of_the_same_partitions(subject: Subject) {
+    let days = keys("ads", &["a", "b"], 200);
+    subject.want(Lane::Fresh, days).await;
+    let operation = subject.operation("state pause");
+    let works: Vec<Box<dyn FnOnce(Store) -> futures_util::future::BoxFuture<'static, ()>>> = vec![
+        Box::new(move |store| {
+            Box::pin(async move {
+                for event in [pause(), ControlEvent::Resume].into_iter().cycle().take(12) {
+                    let page = Page { limit: 1000, ..Page::default() };
+                    let read = store.view().partitions(page).await.unwrap();
+                    let items = read.into_iter().map(|partition| (partition, event.clone())).collect();
+                    store.control().commit(&operation, items).await.unwrap();
+                }
+            })
+        }),
+        Box::new(|store| {
+            Box::pin(async move {
+                for _ in 0..20 {
+                    let claimed = store.data().claim_partitions(claim(50)).await.unwrap().0;
+                    join_all(claimed.iter().map(|claimed| {
+                        let data = store.data();
+                        async move { data.release(&claimed.run).await.unwrap() }
+                    }))
+                    .await;
+                }
+            })
+        }),
+    ];
+    assert_eq!(count(&subject, works).await, 0);
+}
+
+/// DESIGN 4.3: a lease runs out while its worker's verdict is on the way.
+async fn verdicts_and_expiries_of_the_same_attempts(subject: Subject) {
+    subject.want(Lane::Fresh, keys("ads", &["a"], 400)).await;
+    let claimed = subject.claim(400).await;
+    subject.submit(&["a"; 50]).await;
+    subject.store.data().claim_runs(job_claim(50)).await.unwrap();
+    subject.clock.advance(LEASE);
+    let works: Vec<Box<dyn FnOnce(Store) -> futures_util::future::BoxFuture<'static, ()>>> = vec![
+        Box::new(move |store| {
+            Box::pin(async move {
+                for some in claimed.chunks(8) {
+                    let judged = some.iter().map(|claimed| {
+                        let (data, judgement) = (store.data(), rejected(ErrorClass::Retryable, "boom"));
+                        async move { data.judge(&claimed.run, judgement, None).await.unwrap() }
+                    });
+                    join_all(judged).await;
+                }
+            })
+        }),
+        Box::new(|store| {
+            Box::pin(
+                async move { while !store.data().expire(25, |_| RetryPolicy::process()).await.unwrap().is_empty() {} },
+            )
+        }),
+    ];
+    assert_eq!(count(&subject, works).await, 0);
+}
+
+crate::on_both_databases!(claims_and_pauses_of_the_same_partitions, verdicts_and_expiries_of_the_same_attempts);

@@ -1,0 +1,114 @@
+//! The model's runs: what a heartbeat, an expired lease, a claim of jobs and a worker's report do to them.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use redrive_core::partition::{self, DataEvent, InFlight, Judgement};
+use redrive_core::refusal::Refused;
+use redrive_core::run::{self, Event, Fault, Run, State, Workload};
+use redrive_core::time::Timestamp;
+use redrive_store::{Recorded, Report};
+
+use super::answer::{Answer, forged, run_id};
+use super::memory::{Checked, Memory, blank, event, key_of};
+use super::op::{Pick, Shown};
+use crate::support::LEASE;
+
+impl Memory {
+    pub(super) fn beat(&mut self, pick: &Pick, wrong: bool, seconds: u64) -> Answer {
+        let either = self.pick(pick, false).or_else(|| self.pick(pick, true));
+        let Some(nth) = either else { return Answer::Nothing };
+        let Some(task_id) = self.runs[nth].task_id else { return Answer::Nothing };
+        let task_id = if wrong { forged() } else { task_id };
+        let beat = Event::Beat { task_id, lease_until: self.now.saturating_add(Duration::from_secs(seconds)) };
+        let change = run::apply(&self.runs[nth], beat, self.now, &self.policy);
+        Answer::Flags(vec![change.map(|change| self.write(nth, change)).is_ok()])
+    }
+
+    pub(super) fn expire(&mut self) -> Answer {
+        let mut ended = Vec::new();
+        for nth in 0..self.runs.len() {
+            let run = self.runs[nth].clone();
+            let Ok(change) = run::apply(&run, Event::LeaseExpired, self.now, &self.policy) else { continue };
+            if run.workload == Workload::Extract {
+                let attempt = InFlight { run_id: run.run_id, task_id: run.task_id.unwrap() };
+                let Fault { class, message, .. } = Fault::lease_expired();
+                let judged = DataEvent::Judged(attempt, Judgement::Rejected { class, message, not_before: None });
+                let key = key_of(&run);
+                let after = partition::apply(&self.partitions[&key], partition::Event::Data(judged), self.now);
+                self.partitions.insert(key, after.unwrap().after);
+            }
+            ended.push(self.write(nth, change));
+        }
+        Answer::Ended(ended)
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        category: &'static str,
+        external_id: Option<&'static str>,
+        submitted_at: Timestamp,
+    ) -> Answer {
+        let run = self.runs.len();
+        if let Some(id) = external_id {
+            if let Some(&run) = self.named.get(&(category, id)) {
+                return Answer::Submitted { run, existing: true };
+            }
+            self.named.insert((category, id), run);
+        }
+        self.runs.push(Run { category: category.to_owned(), submitted_at, ..blank(run_id(run), Workload::Process) });
+        Answer::Submitted { run, existing: false }
+    }
+
+    pub(super) fn claim_jobs(&mut self, limit: u32, categories: Option<&[String]>, chosen: &[Run]) -> Checked<Answer> {
+        for nth in 0..self.runs.len() {
+            if self.runs[nth].workload == Workload::Process
+                && let Ok(change) = run::apply(&self.runs[nth], Event::Due, self.now, &self.policy)
+            {
+                self.write(nth, change);
+            }
+        }
+        let allowed = |run: &&Run| categories.is_none_or(|categories| categories.contains(&run.category));
+        let open = self.runs.iter().filter(|run| run.workload == Workload::Process && run.state == State::Queued);
+        let mut oldest: Vec<_> = open.filter(allowed).map(|run| run.submitted_at).collect();
+        oldest.sort();
+        oldest.truncate(limit as usize);
+        prop_assert_eq!(chosen.iter().map(|run| run.submitted_at).collect::<Vec<_>>(), oldest, "not the oldest");
+        prop_assert!(chosen.iter().all(|run| allowed(&run)));
+        let (task_id, mut claimed) = (self.next_task(), Vec::new());
+        for run in chosen {
+            let nth = self.runs.iter().position(|known| known.run_id == run.run_id).unwrap();
+            let lease_until = self.now.saturating_add(LEASE);
+            let event = Event::Claimed { task_id, worker: "w1".to_owned(), lease_until };
+            let change = run::apply(&self.runs[nth], event, self.now, &self.policy);
+            let run = self.write(nth, change.map_err(|refused| TestCaseError::fail(refused.to_string()))?);
+            self.claimed.insert(run.run_id, run.clone());
+            claimed.push(run);
+        }
+        Ok(Answer::Jobs(claimed))
+    }
+
+    pub(super) fn record(&mut self, pick: &Pick, shown: Shown, report: &Report) -> Answer {
+        let Some(nth) = self.pick(pick, false) else { return Answer::Nothing };
+        let Some(copy) = self.shown(nth, shown) else { return Answer::Nothing };
+        let Some(task_id) = copy.task_id else { return Answer::Unclaimed };
+        Answer::Recorded(match run::apply(&copy, event(task_id, report.clone()), self.now, &self.policy) {
+            Err(refused) => Recorded::Refused(refused),
+            Ok(change) => {
+                let now = &self.runs[nth];
+                if (now.state, now.task_id) == (change.expect_state, change.expect_task) {
+                    Recorded::As(self.write(nth, change))
+                } else {
+                    Recorded::Lost
+                }
+            }
+        })
+    }
+
+    pub(super) fn move_run(&mut self, pick: &Pick, event: Event) -> Answer {
+        let either = self.pick(pick, false).or_else(|| self.pick(pick, true));
+        let Some(nth) = either else { return Answer::Nothing };
+        let change: Result<_, Refused> = run::apply(&self.runs[nth], event, self.now, &self.policy);
+        Answer::Moved(change.map(|change| self.write(nth, change)))
+    }
+}

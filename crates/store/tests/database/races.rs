@@ -1,0 +1,156 @@
+//! Two things at once on one partition: whoever comes second sees everything the first one did.
+
+use std::time::Duration;
+
+use redrive_core::failure::ErrorClass;
+use redrive_core::lane::Lane;
+use redrive_core::partition::Partition;
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::Run;
+use redrive_store::{Outcome, Recorded, Store};
+
+use crate::raw::Raw;
+use crate::steps::{accepted, claim, keys, pause, recorded, rejected};
+use crate::support::{LEASE, Subject, key};
+
+/// Begins to pause a partition, lets `work` run into it, ends the pause, and gives what both left behind.
+async fn pausing_meanwhile<T: Send + 'static>(
+    subject: &Subject,
+    partition: &Partition,
+    work: impl Future<Output = T> + Send + 'static,
+) -> (T, Partition) {
+    let raw = subject.raw().await;
+    let key = &partition.state.key;
+    let place = format!(
+        "WHERE source = '{}' AND customer_id = '{}' AND query_name = '{}' AND logical_date = '{}'",
+        key.source, key.customer_id, key.query_name, key.logical_date
+    );
+    raw.run(if raw.is_postgres() { "BEGIN" } else { "BEGIN IMMEDIATE" }).await;
+    raw.run(&format!("UPDATE partitions SET version = version + 1, held = 1 {place}")).await;
+    raw.run(&format!("UPDATE partition_control SET paused_by = 'ada', paused_at = 5 {place}")).await;
+    let task = tokio::spawn(work);
+    if raw.is_postgres() {
+        let other = subject.raw().await;
+        tokio::time::timeout(Duration::from_secs(20), wait_for_lock(&other)).await.expect("nobody waits for the pause");
+    }
+    raw.run("COMMIT").await;
+    let done = task.await.unwrap();
+    (done, subject.read(key).await)
+}
+
+async fn wait_for_lock(raw: &Raw) {
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while raw.int(waiting).await == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn in_flight(subject: &Subject) -> (Partition, Run, Store) {
+    let key = key("ads", "a", "daily", "2026-01-01");
+    subject.want(Lane::Fresh, vec![key.clone()]).await;
+    let claimed = subject.claim(1).await.remove(0);
+    (claimed.partition, claimed.run, subject.again().await)
+}
+
+/// CP-2.5
+async fn a_verdict_that_waits_for_a_pause_keeps_it(subject: Subject) {
+    let (partition, run, store) = in_flight(&subject).await;
+    let judge = async move { store.data().judge(&run, rejected(ErrorClass::Retryable, "boom"), None).await.unwrap() };
+    let (judged, after) = pausing_meanwhile(&subject, &partition, judge).await;
+    recorded(judged);
+    assert_eq!((after.state.attempt_count, after.control.active), (1, None));
+    assert!(after.control.paused.is_some(), "the pause was lost: {after:?}");
+}
+
+/// CP-2.5
+async fn a_release_that_waits_for_a_pause_keeps_it(subject: Subject) {
+    let (partition, run, store) = in_flight(&subject).await;
+    let release = async move { store.data().release(&run).await.unwrap() };
+    let (released, after) = pausing_meanwhile(&subject, &partition, release).await;
+    recorded(released);
+    assert_eq!((after.state.attempt_count, after.control.active), (0, None));
+    assert!(after.control.paused.is_some(), "the pause was lost: {after:?}");
+}
+
+/// CP-2.5
+async fn an_expiry_that_waits_for_a_pause_keeps_it(subject: Subject) {
+    let (partition, _, store) = in_flight(&subject).await;
+    subject.clock.advance(LEASE);
+    let expire = async move { store.data().expire(9, |_| RetryPolicy::partitions()).await.unwrap() };
+    let (expired, after) = pausing_meanwhile(&subject, &partition, expire).await;
+    assert_eq!(expired.len(), 1);
+    assert_eq!((after.state.attempt_count, after.control.active), (1, None));
+    assert!(after.control.paused.is_some(), "the pause was lost: {after:?}");
+}
+
+/// CP-2.5
+async fn a_claim_that_waits_for_a_pause_respects_it(subject: Subject) {
+    let key = key("ads", "a", "daily", "2026-01-01");
+    subject.want(Lane::Fresh, vec![key.clone()]).await;
+    let (partition, store) = (subject.read(&key).await, subject.again().await);
+    let raw = subject.raw().await;
+    raw.run(if raw.is_postgres() { "BEGIN" } else { "BEGIN IMMEDIATE" }).await;
+    raw.run("UPDATE partitions SET version = version + 1, held = 1").await;
+    raw.run("UPDATE partition_control SET paused_by = 'ada', paused_at = 5").await;
+    let task = tokio::spawn(async move { store.data().claim_partitions(claim(1)).await.unwrap().0 });
+    raw.run("COMMIT").await;
+    // It may come before, after or in the middle; it must not claim what it then finds paused.
+    let claimed = task.await.unwrap();
+    let after = subject.read(&key).await;
+    assert!(claimed.is_empty() && after.control.active.is_none(), "{claimed:?}");
+    assert_eq!(after.state.version, partition.state.version + 1);
+}
+
+/// CP-2.5, CP-4.2, RP-9.4: pauses, verdicts and claims of the same partitions at once, through the store alone.
+async fn pauses_verdicts_and_claims_at_once_lose_nothing(subject: Subject) {
+    let days = keys("ads", &["a"], 40);
+    subject.want(Lane::Fresh, days.clone()).await;
+    let claimed = subject.claim(20).await;
+    let (pauser, judge, claimer) = (subject.again().await, subject.again().await, subject.again().await);
+    let mut read = Vec::new();
+    for key in &days {
+        read.push(subject.read(key).await);
+    }
+    let pausing = read.into_iter().map(|partition| {
+        let (pauser, operation) = (pauser.clone(), subject.operation("state pause"));
+        tokio::spawn(
+            async move { pauser.control().commit(&operation, vec![(partition, pause())]).await.unwrap().remove(0) },
+        )
+    });
+    let judging = claimed.into_iter().map(|claimed| {
+        let judge = judge.clone();
+        tokio::spawn(async move { judge.data().judge(&claimed.run, accepted(1), None).await.unwrap() })
+    });
+    let claiming = (0..10).map(|_| {
+        let claimer = claimer.clone();
+        tokio::spawn(async move { claimer.data().claim_partitions(claim(3)).await.unwrap().0.len() })
+    });
+    let (pausing, judging, claiming): (Vec<_>, Vec<_>, Vec<_>) =
+        (pausing.collect(), judging.collect(), claiming.collect());
+    for task in judging {
+        assert!(matches!(task.await.unwrap(), Recorded::As(_)));
+    }
+    for task in claiming {
+        assert!(task.await.unwrap() <= 3);
+    }
+    for (task, key) in pausing.into_iter().zip(&days) {
+        let now = subject.read(key).await;
+        match task.await.unwrap() {
+            Outcome::Changed { .. } => assert!(now.control.paused.is_some(), "a pause was lost: {now:?}"),
+            Outcome::Overtaken(_) => assert_eq!(now.control.paused, None),
+            Outcome::Refused(refused) => panic!("{refused}"),
+        }
+        let running =
+            subject.store.view().attempts(key).await.unwrap().into_iter().filter(|run| run.completed_at.is_none());
+        assert_eq!(running.count(), usize::from(now.control.active.is_some()));
+    }
+}
+
+crate::on_both_databases!(
+    a_verdict_that_waits_for_a_pause_keeps_it,
+    a_release_that_waits_for_a_pause_keeps_it,
+    an_expiry_that_waits_for_a_pause_keeps_it,
+    a_claim_that_waits_for_a_pause_respects_it,
+    pauses_verdicts_and_claims_at_once_lose_nothing,
+);

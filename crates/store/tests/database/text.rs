@@ -1,0 +1,48 @@
+//! Texts that come from outside: what one database keeps, the other keeps too.
+
+use redrive_store::{NewFile, NewRun};
+
+use crate::stanzas::{stanza, upload};
+use crate::support::Subject;
+
+/// Text that no compression makes short.
+fn noise(bytes: usize) -> String {
+    let mut state = 1u64;
+    let mut text = String::new();
+    while text.len() < bytes {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text.push_str(&format!("{:08x}", state >> 32));
+    }
+    text
+}
+
+/// IN-5, IN-6
+async fn a_stanza_may_have_a_long_name(subject: Subject) {
+    let (data, run) = (subject.store.data(), upload(&subject).await);
+    let path = "a.conf".to_owned();
+    let file = data.file(run, NewFile { path, bytes: 1, sha256: String::new() }).await.unwrap();
+    let name = noise(6000);
+    assert_eq!(data.add_stanzas(run, vec![stanza(file, Some(&name), 1, &[])]).await.unwrap(), 1);
+    assert_eq!(data.add_stanzas(run, vec![stanza(file, Some(&name), 1, &[])]).await.unwrap(), 0);
+}
+
+/// IN-5
+async fn a_setting_may_hold_any_character(subject: Subject) {
+    let (data, run) = (subject.store.data(), upload(&subject).await);
+    let path = "a.conf".to_owned();
+    let file = data.file(run, NewFile { path, bytes: 1, sha256: String::new() }).await.unwrap();
+    let odd = stanza(file, Some("it's 100% \"ok\""), 1, &[("k", "\u{1}\t\u{7f}é🦀\u{10ffff}"), ("l", "before\0after")]);
+    assert_eq!(data.add_stanzas(run, vec![odd]).await.unwrap(), 1);
+}
+
+async fn a_job_may_have_a_long_external_id(subject: Subject) {
+    let job = NewRun { external_id: Some(noise(6000)), ..NewRun::job("a", None, subject.now()) };
+    assert!(!subject.store.control().submit(vec![job.clone()]).await.unwrap()[0].existing);
+    assert!(subject.store.control().submit(vec![job]).await.unwrap()[0].existing);
+}
+
+crate::on_both_databases!(
+    a_stanza_may_have_a_long_name,
+    a_setting_may_hold_any_character,
+    a_job_may_have_a_long_external_id,
+);

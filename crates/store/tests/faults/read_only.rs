@@ -1,0 +1,122 @@
+//! Databases that cannot be written: one clear line, and nothing half-written.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+
+use redrive_fixture::Postgres;
+use redrive_store::{Error, Open, Store, StoreUrl};
+
+use crate::child;
+use crate::mount::Mount;
+use crate::support::{Place, closed, count_in, job, one_line, open, sqlite, standing_still, unavailable_at, wanted};
+
+const NOBODY: u32 = 65534;
+
+/// Asserts that a file which cannot be written is refused, in words that say so.
+async fn assert_refused(file: &Path) {
+    for how in [Open::Migrate, Open::Current] {
+        let error = Store::open(&sqlite(file), how, standing_still()).await.expect_err("it cannot be written");
+        let text = unavailable_at(&error, &file.display().to_string());
+        println!("{how:?}: {text}");
+        assert!(matches!(error, Error::ReadOnly { .. } | Error::Unavailable { .. }), "{error:?}");
+        let clear = ["readonly", "read-only", "cannot be written", "ermission", "unable to open database file"];
+        assert!(clear.iter().any(|word| text.contains(word)), "{text}");
+    }
+}
+
+/// Leaves a database in a file that nobody has open.
+async fn make(file: &Path) {
+    let store = open(&sqlite(file)).await;
+    store.control().submit(vec![job("there before")]).await.unwrap();
+    drop(store);
+    closed(file).await;
+}
+
+fn listing(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
+    let mut files: Vec<_> =
+        entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect();
+    files.sort();
+    files
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_only_file_system_is_told_and_nothing_is_touched() {
+    let Some(mount) = Mount::of_size("4m") else { return };
+    make(&mount.file()).await;
+    let before = listing(mount.path());
+    mount.remount("ro");
+    assert_refused(&mount.file()).await;
+    assert_refused(&mount.path().join("new.db")).await;
+    assert!(listing(mount.path()) == before, "a refused file was touched");
+    mount.remount("rw");
+    let store = open(&sqlite(&mount.file())).await;
+    assert!(store.control().submit(vec![job("there before")]).await.unwrap()[0].existing);
+}
+
+/// The same for a user without the right to write, in a process of its own.
+#[tokio::test]
+async fn child() {
+    let Some(order) = child::order() else { return };
+    assert_refused(Path::new(&order)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_without_the_right_to_write_is_told_and_nothing_is_touched() {
+    let place = Place::new();
+    make(&place.file()).await;
+    if chown(place.file(), Some(0), Some(0)).is_err() {
+        println!("SKIPPED: only root can become somebody else");
+        return;
+    }
+    let directory = place.directory.path();
+    let before = listing(directory);
+    let modes = |directory_mode, file_mode| {
+        fs::set_permissions(directory, fs::Permissions::from_mode(directory_mode)).unwrap();
+        fs::set_permissions(place.file(), fs::Permissions::from_mode(file_mode)).unwrap();
+    };
+    let missing = directory.join("new.db");
+    for (directory_mode, file_mode, file) in [
+        (0o755, 0o444, place.file()),
+        (0o755, 0o666, place.file()),
+        (0o777, 0o444, place.file()),
+        (0o755, 0o600, place.file()),
+        (0o755, 0o444, missing),
+    ] {
+        modes(directory_mode, file_mode);
+        let mut command = child::command("read_only::child", &file);
+        match command.uid(NOBODY).gid(NOBODY).current_dir("/").spawn() {
+            Ok(child) => println!("{directory_mode:o} {file_mode:o} {}", child::succeeded(child)),
+            Err(why) => {
+                println!("SKIPPED: this test binary cannot be run as another user: {why}");
+                return;
+            }
+        }
+        assert!(listing(directory) == before, "a refused file was touched with {directory_mode:o} {file_mode:o}");
+    }
+    modes(0o755, 0o644);
+    assert_eq!(count_in(&place.file(), "SELECT count(*) FROM runs"), 1);
+}
+
+#[tokio::test]
+async fn a_read_only_postgres_is_told_and_nothing_is_changed() {
+    let database = Postgres::shared().fresh_database();
+    drop(open(&StoreUrl::parse(&database.url).unwrap()).await);
+    let mark = if database.url.contains('?') { '&' } else { '?' };
+    let url = format!("{}{mark}options=-c%20default_transaction_read_only%3Don", database.url);
+    let store = Store::open(&StoreUrl::parse(&url).unwrap(), Open::Current, standing_still()).await.unwrap();
+    let refused = [
+        store.control().submit(vec![job("a")]).await.map(drop),
+        store.control().enqueue(None, vec![wanted("ads", "1")]).await.map(drop),
+        store.data().claim_runs(crate::support::claim_runs("w", 1)).await.map(drop),
+    ];
+    for error in refused.map(Result::unwrap_err) {
+        assert!(matches!(error, Error::ReadOnly { .. }), "{error:?}");
+        assert!(error.is_unavailable());
+        one_line(&error);
+    }
+    assert_eq!(database.query("SELECT count(*) FROM runs"), "0");
+    assert!(store.view().run_metrics(redrive_core::run::Workload::Process, 1).await.unwrap().by_state.is_empty());
+}
