@@ -34,6 +34,11 @@ pub struct Usage(pub String);
 #[error("{0}")]
 pub struct NotConfirmed(pub String);
 
+/// Somebody pressed Ctrl-C.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
 /// There is nothing of that name.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -63,10 +68,16 @@ pub fn code(error: &anyhow::Error) -> Exit {
     if let Some(error) = error.downcast_ref::<redrive_store::Error>() {
         return store(error);
     }
-    if error.is::<redrive_store::raw::Error>() {
-        return Exit::Unavailable;
+    if error.is::<Interrupted>() {
+        return Exit::Interrupted;
     }
-    Exit::SomeFailed
+    let out_of_reach = error.chain().any(|cause| {
+        cause.is::<redrive_store::raw::Error>()
+            || cause.is::<std::io::Error>()
+            || cause.is::<rusqlite::Error>()
+            || cause.is::<tokio_postgres::Error>()
+    });
+    if out_of_reach { Exit::Unavailable } else { Exit::SomeFailed }
 }
 
 pub fn control(error: &redrive_control::Error) -> Exit {

@@ -10,5 +10,6 @@ pub fn start(verbose: u8, service: bool) {
         _ => "redrive=debug,redrive_store=debug,redrive_control=debug,redrive_data=debug,info",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colour = anstream::stderr().current_choice() != anstream::ColorChoice::Never;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
 }

@@ -29,7 +29,7 @@ static RETRIES: Sql = Sql::new(
      coalesce(max(attempt - 1), 0) FROM runs WHERE workload = ?1 AND attempt > 1",
 );
 static DURATION: Sql = Sql::new(
-    "/* aggregates::duration */ SELECT CAST(avg(completed_at - started_at) AS BIGINT) FROM runs \
+    "/* aggregates::duration */ SELECT CAST(sum(completed_at - started_at) AS BIGINT) / nullif(count(*), 0) FROM runs \
      WHERE workload = ?1 AND state = 'done' AND started_at IS NOT NULL",
 );
 
@@ -38,6 +38,7 @@ fn count(value: i64) -> u64 {
 }
 
 pub(crate) async fn runs(tx: &mut Tx<'_>, workload: Workload, failures: u32) -> Result<RunMetrics> {
+    tx.sweep().await?;
     let params = [workload.as_str().into()];
     let by_state = tx.rows(&BY_STATE, &params, |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
     let retries =
@@ -49,7 +50,7 @@ pub(crate) async fn runs(tx: &mut Tx<'_>, workload: Workload, failures: u32) -> 
         total_retries: count(retries.1),
         max_retries: count(retries.2),
         average_duration: average.map(|micros| Duration::from_micros(count(micros))),
-        recent_failures: failures::recent(tx, failures).await?,
+        recent_failures: failures::recent(tx, workload, failures).await?,
     })
 }
 
@@ -75,6 +76,7 @@ static WITHHELD: Sql = Sql::new(
 );
 
 pub(crate) async fn partitions(tx: &mut Tx<'_>) -> Result<PartitionMetrics> {
+    tx.sweep().await?;
     let by_status = tx.rows(&BY_STATUS, &[], |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
     let queued = tx.rows(&QUEUED, &[], |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
     let withheld =

@@ -61,42 +61,44 @@ impl Chain {
         Ok(Self { seq: head.seq, hash })
     }
 
-    /// Adds a row; every field goes in with its length, so that no two rows give the same bytes.
-    fn link(&mut self, fields: &[&[u8]]) {
+    /// Adds a row; every field goes in with its length, and an absent one with a length that none has, so that no two
+    /// rows give the same bytes.
+    fn link(&mut self, fields: &[Option<&[u8]>]) {
         let mut digest = Sha256::new();
         digest.update(self.hash);
         self.seq = self.seq.saturating_add(1);
         digest.update(self.seq.to_le_bytes());
         for field in fields {
-            digest.update(u64::try_from(field.len()).unwrap_or(u64::MAX).to_le_bytes());
-            digest.update(field);
+            let length = field.map_or(u64::MAX, |field| u64::try_from(field.len()).unwrap_or(u64::MAX));
+            digest.update(length.to_le_bytes());
+            digest.update(field.unwrap_or_default());
         }
         self.hash = digest.finalize().into();
     }
 
     fn operation(&mut self, operation: &Operation) {
         self.link(&[
-            b"operation",
-            operation.op_id.uuid().as_bytes(),
-            &operation.at.micros().to_le_bytes(),
-            operation.actor.as_bytes(),
-            operation.command.as_bytes(),
-            operation.filters.as_bytes(),
-            operation.flags.as_bytes(),
-            operation.reason.as_deref().map_or(b"", str::as_bytes),
+            Some(b"operation"),
+            Some(operation.op_id.uuid().as_bytes()),
+            Some(&operation.at.micros().to_le_bytes()),
+            Some(operation.actor.as_bytes()),
+            Some(operation.command.as_bytes()),
+            Some(operation.filters.as_bytes()),
+            Some(operation.flags.as_bytes()),
+            operation.reason.as_deref().map(str::as_bytes),
         ]);
     }
 
     fn change(&mut self, op_id: OpId, key: [&str; 4], before: Option<&str>, after: &str) {
         self.link(&[
-            b"change",
-            op_id.uuid().as_bytes(),
-            key[0].as_bytes(),
-            key[1].as_bytes(),
-            key[2].as_bytes(),
-            key[3].as_bytes(),
-            before.unwrap_or_default().as_bytes(),
-            after.as_bytes(),
+            Some(b"change"),
+            Some(op_id.uuid().as_bytes()),
+            Some(key[0].as_bytes()),
+            Some(key[1].as_bytes()),
+            Some(key[2].as_bytes()),
+            Some(key[3].as_bytes()),
+            before.map(str::as_bytes),
+            Some(after.as_bytes()),
         ]);
     }
 }
@@ -111,8 +113,8 @@ static INSERT_OPERATION: Sql = Sql::new(
 );
 static INSERT_CHANGES: Batch = Batch::new(
     "/* audit::insert_changes */ INSERT INTO operation_changes (seq, op_id, source, customer_id, query_name, \
-     logical_date, before, after, hash) SELECT @seq, @op_id, @source, @customer_id, @query_name, @logical_date, @before, \
-     @after, @hash {from} WHERE true",
+     logical_date, before, after, hash) {values @seq, @op_id, @source, @customer_id, @query_name, @logical_date, @before, \
+     @after, @hash}",
     &[
         ("seq", Kind::Int),
         ("op_id", Kind::Id),
@@ -297,6 +299,9 @@ const STRETCH: i64 = 10_000;
 /// Checks the whole chain, a stretch at a time; `progress` hears how far it is.
 pub(crate) async fn verify(tx: &mut Tx<'_>) -> Result<Verified> {
     let head = head(tx).await?;
+    if let Some(seq) = first_between(tx, i64::MIN, 0).await? {
+        return Ok(broken(seq, "the row lies before the first"));
+    }
     let mut chain = Chain { seq: 0, hash: [0; 32] };
     while chain.seq < head.seq {
         let (from, to) = (chain.seq, head.seq.min(chain.seq.saturating_add(STRETCH)));
@@ -338,15 +343,18 @@ pub(crate) async fn verify(tx: &mut Tx<'_>) -> Result<Verified> {
     if chain.hash.as_slice() != head.hash {
         return Ok(broken(head.seq, "the head is not the hash of the last row"));
     }
-    Ok(beyond(tx, head).await?)
+    match first_between(tx, head.seq, i64::MAX).await? {
+        Some(seq) => Ok(broken(seq, "the row lies beyond the head")),
+        None => Ok(Verified::Whole(head)),
+    }
 }
 
-/// Rows after the head were not written by us.
-async fn beyond(tx: &mut Tx<'_>, head: Head) -> Result<Verified> {
-    let params = [head.seq.into(), i64::MAX.into()];
-    let stray = tx.row(&CHANGES_FROM, &params, |row| row.int(0)).await?;
-    let stray = stray.or(tx.row(&OPERATIONS_FROM, &params, |row| row.int(0)).await?);
-    Ok(stray.map_or(Verified::Whole(head), |seq| broken(seq, "the row lies beyond the head")))
+/// The first row after `from` up to `to`, of either table.
+async fn first_between(tx: &mut Tx<'_>, from: i64, to: i64) -> Result<Option<i64>> {
+    let params = [from.into(), to.into()];
+    let change = tx.row(&CHANGES_FROM, &params, |row| row.int(0)).await?;
+    let operation = tx.row(&OPERATIONS_FROM, &params, |row| row.int(0)).await?;
+    Ok(change.into_iter().chain(operation).min())
 }
 
 fn broken(seq: i64, why: &str) -> Verified {

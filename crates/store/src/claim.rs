@@ -131,7 +131,7 @@ static OF_CUSTOMER: Sql = Sql::new(concat!(
     " FROM partition_control c JOIN partitions p ON p.source = c.source AND p.customer_id = c.customer_id \
      AND p.query_name = c.query_name AND p.logical_date = c.logical_date WHERE c.lane IS NOT NULL \
      AND c.active_run_id IS NULL AND c.paused_at IS NULL AND c.lane = ?1 AND c.scope = ?2 \
-     ORDER BY c.queued_at, c.query_name, c.logical_date LIMIT CAST(?3 AS BIGINT) {skip_locked_control}"
+     ORDER BY c.queued_at, c.query_name, c.logical_date LIMIT CAST(?3 AS BIGINT)"
 ));
 
 /// A customer of a source, and the text that stands for both in the index.
@@ -156,7 +156,8 @@ impl Customer {
     }
 }
 
-/// Chooses up to `quota` partitions of a lane, the same number from each customer as far as it goes.
+/// Chooses up to `quota` partitions of a lane: as many customers as there are places, the same number from each as far
+/// as it goes, and then the customers after them.
 async fn choose(
     tx: &mut Tx<'_>,
     lane: Lane,
@@ -166,12 +167,33 @@ async fn choose(
     chosen: &mut Vec<Partition>,
 ) -> Result<()> {
     let goal = chosen.len().saturating_add(usize::try_from(quota).unwrap_or(usize::MAX));
-    let customers = customers(tx, lane, quota, served, room).await?;
-    let mut depth = usize::try_from(quota).unwrap_or(usize::MAX).div_ceil(customers.len().max(1));
+    let mut turn = Turn { lane, after: served.clone(), end: served.clone(), wrapped: false };
+    while chosen.len() < goal {
+        let places = goal - chosen.len();
+        let customers = turn.next(tx, places, room).await?;
+        if customers.is_empty() {
+            break;
+        }
+        share_out(tx, lane, &customers, goal, served, room, chosen).await?;
+    }
+    Ok(())
+}
+
+/// Takes from some customers in rounds, one from each, until the goal is met or they have no more.
+async fn share_out(
+    tx: &mut Tx<'_>,
+    lane: Lane,
+    customers: &[Customer],
+    goal: usize,
+    served: &mut String,
+    room: &mut Room<'_>,
+    chosen: &mut Vec<Partition>,
+) -> Result<()> {
+    let mut depth = (goal - chosen.len()).div_ceil(customers.len().max(1));
     loop {
         let mut more = false;
         let mut queues = Vec::with_capacity(customers.len());
-        for customer in &customers {
+        for customer in customers {
             let of_customer = |partition: &&Partition| {
                 let key = &partition.state.key;
                 key.source == customer.source && key.customer_id == customer.customer_id
@@ -188,7 +210,7 @@ async fn choose(
         let before = chosen.len();
         loop {
             let round = chosen.len();
-            for (queue, customer) in queues.iter_mut().zip(&customers) {
+            for (queue, customer) in queues.iter_mut().zip(customers) {
                 if chosen.len() < goal
                     && room.admits(&customer.source, &customer.customer_id)
                     && let Some(partition) = queue.next()
@@ -209,34 +231,50 @@ async fn choose(
     }
 }
 
-/// The customers whose turn it is: those after the one who was served last, and round to the beginning.
-async fn customers(tx: &mut Tx<'_>, lane: Lane, quota: u32, served: &str, room: &Room<'_>) -> Result<Vec<Customer>> {
-    let wanted = usize::try_from(quota).unwrap_or(usize::MAX);
-    let mut found: Vec<Customer> = Vec::new();
-    for (start, end) in [(served, None), ("", Some(served))] {
-        let mut after = start.to_owned();
-        'looking: while found.len() < wanted {
-            let params = [lane.as_str().into(), (&after).into(), i64::from(quota).max(1).into()];
+/// Whose turn it is in a lane: those after the one who was served last, and round to that one again.
+struct Turn {
+    lane: Lane,
+    after: String,
+    end: String,
+    wrapped: bool,
+}
+
+impl Turn {
+    /// The next customers who may be served now, up to `wanted`; none when all have had their turn.
+    async fn next(&mut self, tx: &mut Tx<'_>, wanted: usize, room: &Room<'_>) -> Result<Vec<Customer>> {
+        let mut found: Vec<Customer> = Vec::new();
+        while found.len() < wanted {
+            let step = i64::try_from(wanted).unwrap_or(i64::MAX);
+            let params = [self.lane.as_str().into(), (&self.after).into(), step.into()];
             let scopes = tx.rows(&NEXT_CUSTOMERS, &params, |row| row.text(0)).await?;
-            let Some(last) = scopes.last() else { break };
-            after.clone_from(last);
+            if scopes.is_empty() {
+                if self.wrapped {
+                    break;
+                }
+                (self.wrapped, self.after) = (true, String::new());
+                continue;
+            }
             for scope in scopes {
                 let customer = Customer::parse(scope)?;
-                if end.is_some_and(|end| customer.scope.as_str() > end) || found.len() >= wanted {
-                    break 'looking;
+                if self.wrapped && customer.scope > self.end {
+                    return Ok(found);
                 }
                 if !room.admits_source(&customer.source) {
                     // None of this source's customers will do, however many there are.
-                    after = customer.end_of_source();
-                    continue 'looking;
+                    self.after = customer.end_of_source();
+                    break;
                 }
+                self.after.clone_from(&customer.scope);
                 if room.admits(&customer.source, &customer.customer_id) {
                     found.push(customer);
                 }
+                if found.len() >= wanted {
+                    break;
+                }
             }
         }
+        Ok(found)
     }
-    Ok(found)
 }
 
 async fn start(

@@ -57,6 +57,7 @@ pub struct ControlStore {
 
 /// What became of one partition of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly every outcome is the large one")]
 pub enum Outcome {
     Changed {
         before: Partition,
@@ -187,6 +188,7 @@ impl ControlStore {
 
     /// Submits runs in one transaction.
     pub async fn submit(&self, runs: Vec<NewRun>) -> Result<Vec<Submitted>> {
+        runs.iter().try_for_each(NewRun::check)?;
         let now = self.inner.now();
         let runs: Vec<_> = runs.into_iter().map(|run| (self.inner.ids.run(now), run)).collect();
         let runs = Arc::new(runs);

@@ -7,7 +7,7 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::partition::{self, DataEvent, Event, InFlight, Judgement, Partition};
 use redrive_core::refusal::Refused;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, Fault, Run, Verdict};
+use redrive_core::run::{self, Fault, Run, Verdict, Workload};
 use redrive_core::time::Timestamp;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -65,6 +65,7 @@ pub enum Report {
 
 /// What became of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly every answer is the large one")]
 pub enum Recorded {
     As(Run),
     /// It came from a claim that is no longer the current one, or too late; nothing was changed.
@@ -133,6 +134,9 @@ impl DataStore {
         let mut recorded = Vec::with_capacity(reports.len());
         let mut changes = Vec::with_capacity(reports.len());
         for (run, report) in reports {
+            if run.workload == Workload::Extract {
+                return Err(Error::Input { what: "an extraction's end", why: "it is judged with its partition" });
+            }
             match run::apply(&run, event(&run, report)?, now, policy) {
                 Ok(change) => {
                     changes.push(change);
@@ -202,10 +206,11 @@ impl DataStore {
                 Box::pin(async move {
                     let (key, run_event, data_event) = &*work;
                     let absent = |what, id: String| Error::Absent { what, id };
-                    let partition =
-                        partitions::get_locked(tx, key).await?.ok_or_else(|| absent("partition", key.to_string()))?;
+                    // Runs are locked before partitions everywhere, so that no two transactions wait for each other.
                     let run = runs::get_locked(tx, attempt.run_id).await?;
                     let run = run.ok_or_else(|| absent("run", attempt.run_id.to_string()))?;
+                    let partition =
+                        partitions::get_locked(tx, key).await?.ok_or_else(|| absent("partition", key.to_string()))?;
                     let run_change = run::apply(&run, run_event.clone(), now, &RetryPolicy::partitions())?;
                     let change = partition::apply(&partition, Event::Data(data_event.clone()), now)?;
                     let both = partition_row::write(tx, std::slice::from_ref(&change)).await? == [true]

@@ -33,8 +33,15 @@ pub enum Error {
     Row { table: &'static str, why: String },
     #[error(transparent)]
     Refused(#[from] Refused),
+    #[error("{what} cannot be stored: {why}")]
+    Input { what: &'static str, why: &'static str },
     #[error("there is no {what} {id}")]
     Absent { what: &'static str, id: String },
+}
+
+/// A text with its line breaks folded: an error is one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl Error {
@@ -52,7 +59,7 @@ impl Error {
             | Self::Lost { .. }
             | Self::Statement { .. }
             | Self::Row { .. } => true,
-            Self::Refused(_) | Self::Absent { .. } => false,
+            Self::Refused(_) | Self::Input { .. } | Self::Absent { .. } => false,
         }
     }
 

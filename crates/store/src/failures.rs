@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive_core::id::RunId;
-use redrive_core::run::{FailureRecord, Run};
+use redrive_core::run::{FailureRecord, Run, Workload};
 use redrive_core::time::{Timestamp, whole_micros};
 
 use crate::db::{Batch, Column, Effect, Kind, Row, Sql, Tx};
@@ -11,8 +11,8 @@ use crate::error::Result;
 
 static INSERT: Batch = Batch::new(
     "/* failures::insert */ INSERT INTO run_failures (run_id, attempt, failed_at, error_class, error_message, \
-     error_traceback, worker, delay, stop) SELECT @run_id, @attempt, @failed_at, @error_class, @error_message, \
-     @error_traceback, @worker, @delay, @stop {from} WHERE true",
+     error_traceback, worker, delay, stop) {values @run_id, @attempt, @failed_at, @error_class, @error_message, \
+     @error_traceback, @worker, @delay, @stop}",
     &[
         ("run_id", Kind::Id),
         ("attempt", Kind::Int),
@@ -84,13 +84,13 @@ pub(crate) async fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<PastFai
     tx.rows(&OF_RUN, &[run_id.uuid().into()], read).await
 }
 
-static RECENT: Sql = Sql::new(concat!(
-    "/* failures::recent */ SELECT ",
-    failure_columns!(),
-    " FROM run_failures ORDER BY failed_at DESC LIMIT CAST(?1 AS BIGINT)"
-));
+static RECENT: Sql = Sql::new(
+    "/* failures::recent */ SELECT f.run_id, f.attempt, f.failed_at, f.error_class, f.error_message, f.error_traceback, \
+     f.worker, f.delay, f.stop FROM run_failures f JOIN runs r ON r.run_id = f.run_id WHERE r.workload = ?1 \
+     ORDER BY f.failed_at DESC LIMIT CAST(?2 AS BIGINT)",
+);
 
-/// The newest failed tries of all runs, newest first.
-pub(crate) async fn recent(tx: &mut Tx<'_>, limit: u32) -> Result<Vec<PastFailure>> {
-    tx.rows(&RECENT, &[i64::from(limit).into()], read).await
+/// The newest failed tries of a workload's runs, newest first.
+pub(crate) async fn recent(tx: &mut Tx<'_>, workload: Workload, limit: u32) -> Result<Vec<PastFailure>> {
+    tx.rows(&RECENT, &[workload.as_str().into(), i64::from(limit).into()], read).await
 }

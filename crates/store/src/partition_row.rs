@@ -20,8 +20,7 @@ macro_rules! partition_columns {
 
 macro_rules! partition_tables {
     () => {
-        "partitions p LEFT JOIN partition_control c ON c.source = p.source AND c.customer_id = p.customer_id \
-         AND c.query_name = p.query_name AND c.logical_date = p.logical_date"
+        "partitions p {with_control}"
     };
 }
 pub(crate) use {partition_columns, partition_tables};
@@ -109,8 +108,8 @@ fn key_columns<'a, T>(rows: &'a [T], dates: &'a [String], key: impl Fn(&'a T) ->
 
 static INSERT: Batch = Batch::new(
     "/* partition_row::insert */ INSERT INTO partitions (source, customer_id, query_name, logical_date, status, \
-     attempt_count, created_at, updated_at, version) SELECT @source, @customer_id, @query_name, @logical_date, @status, 0, \
-     @created_at, @created_at, 1 {from} WHERE true ON CONFLICT DO NOTHING",
+     attempt_count, created_at, updated_at, version) {values @source, @customer_id, @query_name, @logical_date, @status, 0, \
+     @created_at, @created_at, 1} ON CONFLICT DO NOTHING",
     &[KEY[0], KEY[1], KEY[2], KEY[3], ("status", Kind::Text), ("created_at", Kind::Int)],
     Effect::Inserted(&["source", "customer_id", "query_name", "logical_date"]),
 );
@@ -190,9 +189,9 @@ pub(crate) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<boo
 static PUT_CONTROL: Batch = Batch::new(
     "/* partition_row::put_control */ INSERT INTO partition_control (source, customer_id, query_name, logical_date, lane, \
      queued_at, reprocess, not_before, terminal_by, terminal_at, terminal_why, paused_by, paused_at, paused_why, \
-     active_run_id, active_task_id) SELECT @source, @customer_id, @query_name, @logical_date, @lane, @queued_at, \
+     active_run_id, active_task_id) {values @source, @customer_id, @query_name, @logical_date, @lane, @queued_at, \
      @reprocess, @not_before, @terminal_by, @terminal_at, @terminal_why, @paused_by, @paused_at, @paused_why, \
-     @active_run_id, @active_task_id {from} WHERE true ON CONFLICT (source, customer_id, query_name, logical_date) \
+     @active_run_id, @active_task_id} ON CONFLICT (source, customer_id, query_name, logical_date) \
      DO UPDATE SET lane = excluded.lane, queued_at = excluded.queued_at, reprocess = excluded.reprocess, \
      not_before = excluded.not_before, terminal_by = excluded.terminal_by, terminal_at = excluded.terminal_at, \
      terminal_why = excluded.terminal_why, paused_by = excluded.paused_by, paused_at = excluded.paused_at, \

@@ -6,7 +6,7 @@ use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source
 use redrive_core::partition::{Partition, Status};
 use redrive_core::time::Timestamp;
 
-use crate::db::{Param, Sql, Tx};
+use crate::db::{Param, Row, Sql, Tx};
 use crate::error::Result;
 use crate::partition_row::{self, partition_columns, partition_tables};
 
@@ -18,32 +18,28 @@ static GET: Sql = Sql::new(concat!(
     " WHERE p.source = ?1 AND p.customer_id = ?2 AND p.query_name = ?3 AND p.logical_date = ?4"
 ));
 
-static GET_LOCKED: Sql = Sql::new(concat!(
-    "/* partitions::get_locked */ SELECT ",
-    partition_columns!(),
-    " FROM ",
-    partition_tables!(),
-    " WHERE p.source = ?1 AND p.customer_id = ?2 AND p.query_name = ?3 AND p.logical_date = ?4 {lock_partition}"
-));
+static LOCK: Sql = Sql::new(
+    "/* partitions::lock */ SELECT version FROM partitions WHERE source = ?1 AND customer_id = ?2 AND query_name = ?3 \
+     AND logical_date = ?4 {lock}",
+);
 
 pub(crate) async fn get(tx: &mut Tx<'_>, key: &PartitionKey) -> Result<Option<Partition>> {
-    one(tx, &GET, key).await
-}
-
-/// The same, and nobody else changes it until this transaction ends.
-pub(crate) async fn get_locked(tx: &mut Tx<'_>, key: &PartitionKey) -> Result<Option<Partition>> {
-    one(tx, &GET_LOCKED, key).await
-}
-
-async fn one(tx: &mut Tx<'_>, sql: &Sql, key: &PartitionKey) -> Result<Option<Partition>> {
     let date = key.logical_date.to_string();
-    let params = [
-        key.source.as_str().into(),
-        key.customer_id.as_str().into(),
-        key.query_name.as_str().into(),
-        date.as_str().into(),
-    ];
-    tx.row(sql, &params, partition_row::read).await
+    tx.row(&GET, &params_of(key, &date), partition_row::read).await
+}
+
+/// The same, and nobody else changes it until this transaction ends. Locked first and read afterwards: a join that waited
+/// for its lock would give the partition as it is now with its control row as it was before.
+pub(crate) async fn get_locked(tx: &mut Tx<'_>, key: &PartitionKey) -> Result<Option<Partition>> {
+    let date = key.logical_date.to_string();
+    match tx.row(&LOCK, &params_of(key, &date), |row| row.int(0)).await? {
+        Some(_) => get(tx, key).await,
+        None => Ok(None),
+    }
+}
+
+fn params_of<'a>(key: &'a PartitionKey, date: &'a str) -> [Param<'a>; 4] {
+    [key.source.as_str().into(), key.customer_id.as_str().into(), key.query_name.as_str().into(), date.into()]
 }
 
 /// A page of what a filter means, in key order, after `after`.
@@ -64,7 +60,7 @@ pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<Partition>>
     let after_date;
     if let Some(after) = &page.after {
         after_date = after.logical_date.to_string();
-        conditions.after(after, &after_date);
+        conditions.after(&page.filter, after, &after_date);
     }
     if page.open {
         conditions.plain("p.status <> 'success'");
@@ -76,10 +72,12 @@ pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<Partition>>
         conditions.plain("c.paused_at IS NOT NULL");
     }
     // Marks live in the small table: starting there keeps the large one out of it.
-    let tables = if page.marked_terminal || page.paused {
-        partition_tables!().replace("LEFT JOIN", "JOIN")
-    } else {
-        partition_tables!().to_owned()
+    let tables = match page.marked_terminal || page.paused {
+        true => {
+            "partition_control c JOIN partitions p ON p.source = c.source AND p.customer_id = c.customer_id \
+             AND p.query_name = c.query_name AND p.logical_date = c.logical_date"
+        }
+        false => partition_tables!(),
     };
     let sql = format!(
         concat!(
@@ -95,6 +93,7 @@ pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<Partition>>
 }
 
 pub(crate) async fn count(tx: &mut Tx<'_>, filter: &Filter) -> Result<u64> {
+    tx.sweep().await?;
     let conditions = Conditions::new(filter);
     let sql = format!("/* partitions::count */ SELECT count(*) FROM partitions p {}", conditions.sql());
     let rows = tx.built_rows(&sql, &conditions.params(), |row| row.int(0)).await?;
@@ -188,18 +187,21 @@ impl<'a> Conditions<'a> {
         self.texts.push(format!("{text} ?{}", self.values.len()));
     }
 
-    fn after(&mut self, key: &'a PartitionKey, date: &'a str) {
+    /// What comes after a key. Columns that the filter fixes from the left are left out of the comparison, so that the
+    /// index is entered at the key and not at the beginning of what is fixed.
+    fn after(&mut self, filter: &Filter, key: &'a PartitionKey, date: &'a str) {
+        let columns = [
+            ("p.source", key.source.as_str(), filter.source.is_some()),
+            ("p.customer_id", key.customer_id.as_str(), filter.customer_id.is_some()),
+            ("p.query_name", key.query_name.as_str(), filter.query_name.is_some()),
+            ("p.logical_date", date, false),
+        ];
+        let open: Vec<_> = columns.into_iter().skip_while(|(.., fixed)| *fixed).collect();
         let first = self.values.len() + 1;
-        self.values.extend(
-            [key.source.as_str(), key.customer_id.as_str(), key.query_name.as_str(), date].map(Value::Borrowed),
-        );
-        self.texts.push(format!(
-            "(p.source, p.customer_id, p.query_name, p.logical_date) > (?{}, ?{}, ?{}, ?{})",
-            first,
-            first + 1,
-            first + 2,
-            first + 3
-        ));
+        let names: Vec<_> = open.iter().map(|(name, ..)| *name).collect();
+        let marks: Vec<_> = (first..first + open.len()).map(|nth| format!("?{nth}")).collect();
+        self.values.extend(open.iter().map(|(_, value, _)| Value::Borrowed(value)));
+        self.texts.push(format!("({}) > ({})", names.join(", "), marks.join(", ")));
     }
 
     fn sql(&self) -> String {
@@ -224,18 +226,26 @@ pub struct Band {
     pub attempt_count: u32,
 }
 
-/// The next band after `after`: each is one step down the index, however many rows it has.
+/// The next band of a source, and the first of the next source: each one step down the index, however many rows a band
+/// has. A comparison of both columns at once would read the band.
 static NEXT_BAND: Sql = Sql::new(
     "/* partitions::next_band */ SELECT source, attempt_count FROM partitions WHERE status = 'failed' AND held = 0 \
-     AND error_class <> 'final' AND (source, attempt_count) > (?1, CAST(?2 AS BIGINT)) \
-     ORDER BY source, attempt_count LIMIT 1",
+     AND error_class <> 'final' AND source = ?1 AND attempt_count > ?2 ORDER BY source, attempt_count LIMIT 1",
+);
+static NEXT_SOURCE: Sql = Sql::new(
+    "/* partitions::next_source */ SELECT source, attempt_count FROM partitions WHERE status = 'failed' AND held = 0 \
+     AND error_class <> 'final' AND source > ?1 ORDER BY source, attempt_count LIMIT 1",
 );
 
 pub(crate) async fn bands(tx: &mut Tx<'_>) -> Result<Vec<Band>> {
     let mut found: Vec<(String, i64)> = Vec::new();
     loop {
         let (source, attempt) = found.last().map_or(("", -1), |(source, attempt)| (source.as_str(), *attempt));
-        let next = tx.row(&NEXT_BAND, &[source.into(), attempt.into()], |row| Ok((row.text(0)?, row.int(1)?))).await?;
+        let band = |row: &Row<'_>| Ok((row.text(0)?, row.int(1)?));
+        let mut next = tx.row(&NEXT_BAND, &[source.into(), attempt.into()], band).await?;
+        if next.is_none() {
+            next = tx.row(&NEXT_SOURCE, &[source.into()], band).await?;
+        }
         match next {
             Some(band) => found.push(band),
             None => break,

@@ -14,8 +14,9 @@ use crate::db::{Sql, Tx};
 use crate::error::Result;
 use crate::runs::{self, run_columns};
 
-/// The most retries that one claim moves back to the queue.
-const PROMOTED: i64 = 1000;
+/// The most retries that one claim moves back to the queue. Each is moved once, so that a backlog costs its first claim; as
+/// long as no more than this come due at once, age alone decides among them.
+const PROMOTED: i64 = 100_000;
 
 /// What a worker asks for.
 #[derive(Debug, Clone)]

@@ -74,6 +74,30 @@ impl NewRun {
     }
 }
 
+/// The longest external id, which has to fit into an index.
+const MAX_EXTERNAL_ID: usize = 1024;
+
+impl NewRun {
+    /// Refuses what one of the databases could not keep.
+    pub(crate) fn check(&self) -> Result<()> {
+        let texts = [
+            ("category", Some(&self.category)),
+            ("subject", self.subject.as_ref()),
+            ("external id", self.external_id.as_ref()),
+            ("payload", self.payload.as_ref()),
+        ];
+        for (what, text) in texts {
+            if text.is_some_and(|text| text.contains('\0')) {
+                return Err(Error::Input { what, why: "it holds a NUL character" });
+            }
+        }
+        if self.external_id.as_ref().is_some_and(|id| id.len() > MAX_EXTERNAL_ID) {
+            return Err(Error::Input { what: "external id", why: "it is longer than 1,024 bytes" });
+        }
+        Ok(())
+    }
+}
+
 /// What became of a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Submitted {
@@ -84,7 +108,7 @@ pub struct Submitted {
 
 pub(crate) static INSERT: Batch = Batch::new(
     "/* runs::insert */ INSERT INTO runs (run_id, workload, category, subject, external_id, payload, state, submitted_at) \
-     SELECT @run_id, @workload, @category, @subject, @external_id, @payload, @state, @submitted_at {from} WHERE true \
+     {values @run_id, @workload, @category, @subject, @external_id, @payload, @state, @submitted_at} \
      ON CONFLICT DO NOTHING",
     &[
         ("run_id", Kind::Id),
@@ -172,8 +196,8 @@ pub(crate) async fn of_partition(tx: &mut Tx<'_>, key: &PartitionKey) -> Result<
 
 static INSERT_ATTEMPTS: Batch = Batch::new(
     "/* runs::insert_attempts */ INSERT INTO runs (run_id, workload, category, subject, state, attempt, submitted_at, \
-     task_id, worker, started_at, last_heartbeat, lease_until) SELECT @run_id, 'extract', '', @subject, 'running', \
-     @attempt, @submitted_at, @task_id, @worker, @started_at, @started_at, @lease_until {from} WHERE true",
+     task_id, worker, started_at, last_heartbeat, lease_until) {values @run_id, 'extract', '', @subject, 'running', \
+     @attempt, @submitted_at, @task_id, @worker, @started_at, @started_at, @lease_until}",
     &[
         ("run_id", Kind::Id),
         ("subject", Kind::Text),

@@ -1,6 +1,7 @@
 //! What ingestion parsed: files, their stanzas, and the settings in them. A retry adds only what is not there yet.
 
 use redrive_core::id::RunId;
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
@@ -53,8 +54,8 @@ pub(crate) async fn file(tx: &mut Tx<'_>, run_id: RunId, new: &NewFile, id: Uuid
 }
 
 static INSERT: Batch = Batch::new(
-    "/* stanzas::insert */ INSERT INTO stanzas (stanza_id, run_id, file_id, name, source_path, line, layer) \
-     SELECT @stanza_id, @run_id, @file_id, @name, @source_path, @line, @layer {from} WHERE true ON CONFLICT DO NOTHING",
+    "/* stanzas::insert */ INSERT INTO stanzas (stanza_id, run_id, file_id, name, source_path, line, layer, digest) \
+     {values @stanza_id, @run_id, @file_id, @name, @source_path, @line, @layer, @digest} ON CONFLICT DO NOTHING",
     &[
         ("stanza_id", Kind::Id),
         ("run_id", Kind::Id),
@@ -63,12 +64,13 @@ static INSERT: Batch = Batch::new(
         ("source_path", Kind::Text),
         ("line", Kind::Int),
         ("layer", Kind::Text),
+        ("digest", Kind::Bytes),
     ],
     Effect::Inserted(&["stanza_id"]),
 );
 static INSERT_SETTINGS: Batch = Batch::new(
     "/* stanzas::settings */ INSERT INTO settings (stanza_id, position, key, value) \
-     SELECT @stanza_id, @position, @key, @value {from} WHERE true",
+     {values @stanza_id, @position, @key, @value}",
     &[("stanza_id", Kind::Id), ("position", Kind::Int), ("key", Kind::Text), ("value", Kind::Text)],
     Effect::All,
 );
@@ -81,20 +83,28 @@ pub(crate) async fn insert(
     ids: &Ids,
     now: redrive_core::time::Timestamp,
 ) -> Result<u64> {
-    let rows: Vec<(Uuid, &NewStanza)> = stanzas.iter().map(|stanza| (ids.run(now).uuid(), stanza)).collect();
+    let rows: Vec<(Uuid, NewStanza, [u8; 32])> = stanzas
+        .iter()
+        .map(|stanza| {
+            let clean = cleaned(stanza);
+            let digest = digest(&clean);
+            (ids.run(now).uuid(), clean, digest)
+        })
+        .collect();
     let columns = [
-        Column::ids(&rows, |(id, _)| Some(*id)),
+        Column::ids(&rows, |(id, ..)| Some(*id)),
         Column::ids(&rows, |_| Some(run_id.uuid())),
-        Column::ids(&rows, |(_, stanza)| Some(stanza.file_id)),
-        Column::texts(&rows, |(_, stanza)| stanza.name.as_deref()),
-        Column::texts(&rows, |(_, stanza)| Some(stanza.source_path.as_str())),
-        Column::ints(&rows, |(_, stanza)| Some(i64::from(stanza.line))),
-        Column::texts(&rows, |(_, stanza)| stanza.layer.as_deref()),
+        Column::ids(&rows, |(_, stanza, _)| Some(stanza.file_id)),
+        Column::texts(&rows, |(_, stanza, _)| stanza.name.as_deref()),
+        Column::texts(&rows, |(_, stanza, _)| Some(stanza.source_path.as_str())),
+        Column::ints(&rows, |(_, stanza, _)| Some(i64::from(stanza.line))),
+        Column::texts(&rows, |(_, stanza, _)| stanza.layer.as_deref()),
+        Column::bytes(&rows, |(.., digest)| Some(digest.as_slice())),
     ];
     let new = tx.batch(&INSERT, &columns).await?;
     let mut settings: Vec<(Uuid, i64, &str, &str)> = Vec::new();
     let mut count = 0;
-    for ((id, stanza), _) in rows.iter().zip(&new).filter(|(_, new)| **new) {
+    for ((id, stanza, _), _) in rows.iter().zip(&new).filter(|(_, new)| **new) {
         count += 1;
         let entries = (0i64..).zip(&stanza.entries);
         settings.extend(entries.map(|(position, (key, value))| (*id, position, key.as_str(), value.as_str())));
@@ -107,6 +117,30 @@ pub(crate) async fn insert(
     ];
     tx.batch(&INSERT_SETTINGS, &columns).await?;
     Ok(count)
+}
+
+/// A stanza without NUL, which PostgreSQL text cannot hold.
+fn cleaned(stanza: &NewStanza) -> NewStanza {
+    let clean = |text: &String| if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.clone() };
+    NewStanza {
+        file_id: stanza.file_id,
+        name: stanza.name.as_ref().map(clean),
+        source_path: clean(&stanza.source_path),
+        line: stanza.line,
+        layer: stanza.layer.as_ref().map(clean),
+        entries: stanza.entries.iter().map(|(key, value)| (clean(key), clean(value))).collect(),
+    }
+}
+
+/// What makes a stanza the same on every retry, within its run and file.
+fn digest(stanza: &NewStanza) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    digest.update([u8::from(stanza.name.is_some())]);
+    let name = stanza.name.as_deref().unwrap_or_default();
+    digest.update(u64::try_from(name.len()).unwrap_or(u64::MAX).to_le_bytes());
+    digest.update(name);
+    digest.update(&stanza.source_path);
+    digest.finalize().into()
 }
 
 static OF_RUN: Sql = Sql::new(

@@ -43,6 +43,9 @@ pub fn record_runs(database: For) -> &'static str {
 /// How many values [`record_runs`] takes for each run.
 pub const RECORD_COLUMNS: usize = 18;
 
+/// How the store sets its sessions on PostgreSQL, which decides the plans.
+pub const POSTGRES_SESSION: &str = crate::db::POSTGRES_SESSION;
+
 /// Selects what may be due in one band.
 pub fn due(database: For) -> String {
     render(partitions::REACH, database.dialect())

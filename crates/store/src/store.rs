@@ -45,7 +45,11 @@ pub enum Open {
 
 impl Store {
     pub async fn open(url: &StoreUrl, how: Open, options: Options) -> Result<Self> {
-        let db = Db::open(url, options).await?;
+        let create = match how {
+            Open::Migrate | Open::Untouched => true,
+            Open::Current => false,
+        };
+        let db = Db::open(url, create, options).await?;
         let store = Self { inner: Arc::new(Inner { db, ids: Ids::default() }) };
         match how {
             Open::Migrate => store.migrate().await.map(drop)?,

@@ -37,24 +37,27 @@ impl StoreUrl {
     }
 }
 
-/// Takes the password out of a URL, also out of one that cannot be parsed.
+/// Takes passwords out of a text that was meant as a URL, also out of one that cannot be parsed.
 fn redacted(text: &str) -> String {
-    let (scheme, rest) = match text.find("://") {
-        Some(at) => text.split_at(at + 3),
-        None => ("", text),
-    };
-    let (address, query) = rest.split_once('?').map_or((rest, None), |(address, query)| (address, Some(query)));
-    let address = match address.rsplit_once('@') {
-        Some((user, host)) => {
-            format!("{}@{host}", user.split_once(':').map_or(user.to_owned(), |(name, _)| name.to_owned() + ":***"))
-        }
-        None => address.to_owned(),
-    };
-    let query = query.map_or(String::new(), |query| {
-        let shown = query.split('&').map(|pair| if pair.starts_with("password=") { "password=***" } else { pair });
-        format!("?{}", shown.collect::<Vec<_>>().join("&"))
+    // The scheme's own colon is not the password's; everything between the next one and the last `@` is.
+    let after_scheme = text.find(':').map_or(0, |colon| colon + 1);
+    let password = text.rfind('@').and_then(|at| {
+        let user = text.get(after_scheme..at)?;
+        Some((after_scheme + user.find(':')?, at))
     });
-    format!("{scheme}{address}{query}")
+    let shown = match password {
+        Some((colon, at)) => format!("{}:***{}", &text[..colon], &text[at..]),
+        None => text.to_owned(),
+    };
+    let mut out = String::new();
+    let mut rest = shown.as_str();
+    while let Some(at) = rest.find("password=") {
+        let value = at + "password=".len();
+        out.push_str(&rest[..value]);
+        out.push_str("***");
+        rest = rest[value..].find(['&', ' ']).map_or("", |end| &rest[value + end..]);
+    }
+    out + rest
 }
 
 #[cfg(test)]
@@ -80,5 +83,13 @@ mod tests {
         assert!(!url.place().contains("hunter2"));
         let wrong = StoreUrl::parse("postgres://u:hunter2@h:x/db").unwrap_err().to_string();
         assert!(!wrong.contains("hunter2"), "{wrong}");
+        for text in [
+            "postgres:u:hunter2@h/db",
+            "postgres://u:hunter2?x@h/db",
+            "host=h password=hunter2 user=u",
+            "postgres://h/db?password=hunter2&x=1",
+        ] {
+            assert!(!redacted(text).contains("hunter2"), "{}", redacted(text));
+        }
     }
 }

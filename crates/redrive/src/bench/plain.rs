@@ -16,7 +16,9 @@ pub fn sqlite(path: &std::path::Path) -> anyhow::Result<Connection> {
 }
 
 pub async fn postgres(url: &str) -> anyhow::Result<Client> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("cannot reach the database")?;
+    let place = StoreUrl::Postgres(url.to_owned()).place();
+    let connected = tokio_postgres::connect(url, NoTls).await;
+    let (client, connection) = connected.with_context(|| format!("cannot reach {place}"))?;
     tokio::spawn(connection);
     Ok(client)
 }

@@ -41,15 +41,17 @@ pub async fn run(args: &BenchQueue, context: &Context) -> anyhow::Result<Exit> {
     let baseline = match args.common.baseline {
         true => {
             let scratch = Scratch::make(&args.common, context).await?;
-            let url = scratch.url.clone();
-            Some(scratch.during(queue_loop::run(&url, args, quiet)).await?)
+            Some(scratch.during(async |scratch| queue_loop::run(&scratch.url, args, quiet).await).await?)
         }
         false => None,
     };
     let scratch = Scratch::make(&args.common, context).await?;
-    let store = scratch.open(args.workers + 2).await?;
-    let kind = store.kind();
-    let (enqueue, drain, pickups) = scratch.during(ours(store, args.clone(), quiet)).await?;
+    let measure = async |scratch: &Scratch| {
+        let store = scratch.open(args.workers + 2).await?;
+        let kind = store.kind();
+        ours(store, args, quiet).await.map(|figures| (kind, figures))
+    };
+    let (kind, (enqueue, drain, pickups)) = scratch.during(measure).await?;
     let jobs = u64::from(args.jobs);
     let (p50, p99) = percentiles(pickups);
     let (enqueue_per_s, drain_per_s) = (rate(jobs, enqueue), rate(jobs, drain));
@@ -95,9 +97,9 @@ fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn ours(store: Store, args: BenchQueue, quiet: bool) -> anyhow::Result<(Duration, Duration, Vec<Duration>)> {
-    let ((), enqueue) = phase(quiet, "enqueue", enqueue(&store, &args)).await?;
-    let (drained, drain) = phase(quiet, "drain", drain(&store, &args)).await?;
+async fn ours(store: Store, args: &BenchQueue, quiet: bool) -> anyhow::Result<(Duration, Duration, Vec<Duration>)> {
+    let ((), enqueue) = phase(quiet, "enqueue", enqueue(&store, args)).await?;
+    let (drained, drain) = phase(quiet, "drain", drain(&store, args)).await?;
     anyhow::ensure!(drained == args.jobs, "{drained} of {} runs came out", args.jobs);
     let (pickups, _) = phase(quiet, "pickup", pickup(&store, args.pickups)).await?;
     Ok((enqueue, drain, pickups))

@@ -124,7 +124,9 @@ async fn each_worker<T: Send + 'static, F: Future<Output = anyhow::Result<T>> + 
 ) -> anyhow::Result<Vec<T>> {
     let mut tasks = tokio::task::JoinSet::new();
     for nth in 0..args.workers {
-        tasks.spawn(work(plain::postgres(url).await?, args.clone(), nth));
+        let client = plain::postgres(url).await?;
+        client.batch_execute(statements::POSTGRES_SESSION).await?;
+        tasks.spawn(work(client, args.clone(), nth));
     }
     tasks.join_all().await.into_iter().collect()
 }

@@ -8,7 +8,7 @@ use tokio_postgres::NoTls;
 
 use crate::cli::BenchCommon;
 use crate::commands::Context;
-use crate::exit::{Refusal, Usage};
+use crate::exit::{Interrupted, Refusal};
 
 #[derive(Debug)]
 pub struct Scratch {
@@ -50,11 +50,12 @@ impl Scratch {
         }
     }
 
-    /// Does the work and removes the place, also when interrupted.
-    pub async fn during<T>(self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    /// Does the work and removes the place, also when it fails or is interrupted.
+    pub async fn during<T>(self, work: impl AsyncFnOnce(&Self) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let result = tokio::select! {
-            result = work => result,
-            _ = tokio::signal::ctrl_c() => Err(Usage("interrupted".to_owned()).into()),
+            biased;
+            _ = tokio::signal::ctrl_c() => Err(Interrupted.into()),
+            result = work(&self) => result,
         };
         let removed = self.remove().await;
         result.and_then(|value| removed.map(|()| value))
@@ -102,7 +103,9 @@ async fn refuse_foreign(url: &StoreUrl) -> anyhow::Result<()> {
 }
 
 async fn execute(url: &str, sql: &str) -> anyhow::Result<()> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("cannot reach the database")?;
+    let place = StoreUrl::Postgres(url.to_owned()).place();
+    let connected = tokio_postgres::connect(url, NoTls).await;
+    let (client, connection) = connected.with_context(|| format!("cannot reach {place}"))?;
     let driver = tokio::spawn(connection);
     let result = client.batch_execute(sql).await;
     drop(client);

@@ -43,23 +43,25 @@ struct Figures {
 
 pub async fn run(args: &BenchState, context: &Context) -> anyhow::Result<Exit> {
     let scratch = Scratch::make(&args.common, context).await?;
-    let url = scratch.url.clone();
-    let store = scratch.open(4).await?;
-    let figures = scratch.during(measure(store, url, args.clone(), context.global.quiet)).await?;
+    let work = async |scratch: &Scratch| {
+        let store = scratch.open(4).await?;
+        measure(store, &scratch.url, args, context.global.quiet).await
+    };
+    let figures = scratch.during(work).await?;
     show(&figures, context.global.output)?;
     Ok(if figures.sequential_scan { Exit::SomeFailed } else { Exit::Done })
 }
 
-async fn measure(store: Store, url: StoreUrl, args: BenchState, quiet: bool) -> anyhow::Result<Figures> {
+async fn measure(store: Store, url: &StoreUrl, args: &BenchState, quiet: bool) -> anyhow::Result<Figures> {
     let failed = args.failed.unwrap_or(args.partitions).max(args.due);
     let all = args.rows.unwrap_or(failed.saturating_mul(10));
     let rows = Rows { retried: args.partitions, failed, due: args.due, all };
-    phase(quiet, "making rows", state_rows::make(&url, rows)).await?;
+    phase(quiet, "making rows", state_rows::make(url, rows)).await?;
     let (due_found, due) = phase(quiet, "due", due(&store, args.due)).await?;
-    let plan = plan(&url).await?;
+    let plan = plan(url).await?;
     let (looks, _) = phase(quiet, "inspect", inspect(&store)).await?;
     let plainly = match args.common.baseline {
-        true => Some(phase(quiet, "plain retry", plain_retry(&url)).await?.1),
+        true => Some(phase(quiet, "plain retry", plain_retry(url)).await?.1),
         false => None,
     };
     let (changed, retry) = phase(quiet, "retry", retry(&store)).await?;
@@ -190,6 +192,8 @@ async fn plan(url: &StoreUrl) -> anyhow::Result<Vec<String>> {
         }
         StoreUrl::Postgres(url) => {
             let client = plain::postgres(url).await?;
+            // As the store's own sessions are set.
+            client.batch_execute(statements::POSTGRES_SESSION).await?;
             let sql = format!("EXPLAIN {}", statements::due(For::Postgres));
             let (before, limit) = (FAILED_AT - 1, 1000i64);
             let rows =
@@ -199,9 +203,9 @@ async fn plan(url: &StoreUrl) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Whether a line of a plan reads a whole table.
+/// Whether a line of a plan reads all partitions.
 fn scans_all(line: &str) -> bool {
-    line.contains("Seq Scan") || line.trim_start().starts_with("SCAN ")
+    line.contains("Seq Scan on partitions ") || line.trim_start().starts_with("SCAN p")
 }
 
 fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use redrive_store::raw::RawView;
 use redrive_store::{Open, Options, Store, StoreUrl};
 
 use crate::cli::Global;
-use crate::config::{Config, ConfigError, Environment};
+use crate::config::{Config, Environment};
 
 /// What every command is given.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn config(&self) -> Result<Config, ConfigError> {
+    pub fn config(&self) -> anyhow::Result<Config> {
         Config::load(self.global.config.as_deref(), &self.environment)
     }
 

@@ -19,6 +19,7 @@ pub use sections::Settings;
 /// Where the file lies unless told otherwise.
 pub const FILE: &str = "redrive.toml";
 
+/// Settings that cannot be used. What they name is not looked at here, but for the form of its URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct ConfigError {
@@ -59,7 +60,7 @@ pub struct Config {
 
 impl Config {
     /// Reads the file given by `--config`, else by `REDRIVE_CONFIG`, else `redrive.toml` here if there is one.
-    pub fn load(flag: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
+    pub fn load(flag: Option<&Path>, environment: &Environment) -> anyhow::Result<Self> {
         let named = flag.map(Path::to_path_buf).or_else(|| environment.get("REDRIVE_CONFIG").map(PathBuf::from));
         let file = match named {
             Some(path) => Some(path),
@@ -72,10 +73,14 @@ impl Config {
         };
         let shown = file.as_deref().unwrap_or(Path::new(FILE));
         let settings = overlay::read(shown, &text, &environment.0)?;
-        settings.check().map_err(|why| ConfigError::new(format!("{}: {why}", shown.display())))?;
-        let store =
-            StoreUrl::parse(&settings.store.url).map_err(|error| ConfigError::new(format!("store.url: {error}")))?;
-        let raw: RawUrl = settings.raw.url.parse().map_err(|error| ConfigError::new(format!("raw.url: {error}")))?;
+        settings.check().map_err(|(key, why)| {
+            // An override comes last, so where there is one, it is to blame.
+            let variable = format!("REDRIVE_{}", key.to_uppercase().replace('.', "__"));
+            let blamed = environment.get(&variable).map_or_else(|| shown.display().to_string(), |_| variable.clone());
+            ConfigError::new(format!("{blamed}: {key} {why}"))
+        })?;
+        let store = StoreUrl::parse(&settings.store.url)?;
+        let raw: RawUrl = settings.raw.url.parse()?;
         let s3 = S3Options::from_vars(environment.0.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let sources = sources::resolve(&settings.sources)
             .map_err(|why| ConfigError::new(format!("{}: {why}", shown.display())))?;

@@ -25,7 +25,7 @@ pub(super) fn read(file: &Path, text: &str, environment: &[(String, String)]) ->
         table
             .clone()
             .try_into::<Settings>()
-            .map_err(|error| ConfigError::new(format!("{name}={value}: {}", error.message())))?;
+            .map_err(|error| ConfigError::new(format!("{name}: {}", error.message())))?;
     }
     table.try_into().map_err(|error: toml::de::Error| ConfigError::new(error.message().to_owned()))
 }
@@ -35,9 +35,11 @@ fn in_file(file: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
         return ConfigError::new(format!("{}: {}", file.display(), error.message()));
     };
     let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
-    let source = text.lines().nth(line - 1).unwrap_or_default().trim();
+    // Only the key: the value may be a secret.
+    let source = text.lines().nth(line - 1).unwrap_or_default();
+    let key = source.split('=').next().unwrap_or_default().trim();
     let message = error.message().replace('\n', " ");
-    ConfigError::new(format!("{}:{line}: {message} (in `{source}`)", file.display()))
+    ConfigError::new(format!("{}:{line}: {message} (at `{key}`)", file.display()))
 }
 
 fn set(table: &mut Table, path: &[String], value: &str) -> Result<(), String> {
@@ -49,10 +51,8 @@ fn set(table: &mut Table, path: &[String], value: &str) -> Result<(), String> {
         }
         [key, rest @ ..] => {
             let inner = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
-            match inner {
-                Value::Table(inner) => set(inner, rest, value),
-                _ => Err(format!("{key} is a value, not a section")),
-            }
+            let inner = inner.as_table_mut().ok_or_else(|| format!("{key} is a value, not a section"))?;
+            set(inner, rest, value)
         }
     }
 }

@@ -142,13 +142,13 @@ impl Default for Safety {
 }
 
 impl Settings {
-    /// What no single key can tell.
-    pub fn check(&self) -> Result<(), String> {
+    /// What no single key's type can tell: the key at fault, and why.
+    pub fn check(&self) -> Result<(), (&'static str, &'static str)> {
         if self.worker.concurrency == 0 {
-            return Err("worker.concurrency is 0; a worker needs at least 1".to_owned());
+            return Err(("worker.concurrency", "is 0; a worker needs at least 1"));
         }
         if self.worker.heartbeat >= self.worker.lease {
-            return Err("worker.heartbeat is not shorter than worker.lease; every lease would run out".to_owned());
+            return Err(("worker.heartbeat", "is not shorter than worker.lease; every lease would run out"));
         }
         Ok(())
     }

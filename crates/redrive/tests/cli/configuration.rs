@@ -95,11 +95,14 @@ fn a_file_that_was_named_must_be_there() {
     assert_snapshot!(told.complaint(2), @"error: cannot read mine.toml: No such file or directory (os error 2)");
 }
 
-/// The reference in the README is what `init` writes, but for its comments.
+/// The README's references: the first is what `init` writes, but for its comments, and the second is understood.
 #[test]
-fn the_readme_shows_the_defaults() {
+fn the_readme_shows_the_defaults_and_keys_that_exist() {
     let readme = include_str!("../../../../README.md");
-    let shown = readme.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let shown: Vec<_> = readme.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let [shown, source] = shown.try_into().unwrap();
+    let told = Home::with_config(source).run(&["doctor", "-o", "json"]).json();
+    assert_eq!(told["checks"][0]["ok"], true, "{told}");
     let home = Home::new();
     home.run(&["init"]).done();
     let read = |text: &str| text.parse::<toml::Table>().unwrap();

@@ -1,6 +1,7 @@
 //! The program as its users meet it: what it prints, where, what it ends with, and what it leaves behind.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 
 mod bench;
 mod completions;

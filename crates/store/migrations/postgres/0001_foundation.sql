@@ -43,7 +43,7 @@ CREATE TABLE partition_control (
     active_run_id UUID,
     active_task_id UUID,
     -- Source and customer in one, so that a step down the index finds the next customer. No key holds the separator.
-    scope TEXT NOT NULL GENERATED ALWAYS AS (source || chr(31) || customer_id) STORED,
+    scope TEXT COLLATE "C" NOT NULL GENERATED ALWAYS AS (source || chr(31) || customer_id) STORED,
     PRIMARY KEY (source, customer_id, query_name, logical_date)
 );
 
@@ -117,9 +117,11 @@ CREATE TABLE stanzas (
     name TEXT,
     source_path TEXT NOT NULL,
     line BIGINT NOT NULL,
-    layer TEXT
+    layer TEXT,
+    -- Of name and source_path, which together may be longer than an index takes.
+    digest BYTEA NOT NULL
 );
-CREATE UNIQUE INDEX stanzas_once ON stanzas (run_id, file_id, coalesce('=' || name, ''), source_path);
+CREATE UNIQUE INDEX stanzas_once ON stanzas (run_id, file_id, digest);
 
 CREATE TABLE settings (
     stanza_id UUID NOT NULL,

@@ -1,15 +1,16 @@
 -- Times are UTC microseconds; ids are UUIDs of 16 bytes. The views at the end show both as text.
+-- Checks are written as ORs: for an IN list SQLite would build a table of its own with every row that is written.
 
 CREATE TABLE partitions (
     source TEXT NOT NULL,
     customer_id TEXT NOT NULL,
     query_name TEXT NOT NULL,
     logical_date TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('pending', 'success', 'failed')),
+    status TEXT NOT NULL CHECK (status = 'pending' OR status = 'success' OR status = 'failed'),
     current_run_id BLOB,
     record_count INTEGER,
     attempt_count INTEGER NOT NULL DEFAULT 0,
-    error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
     error_message TEXT,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
@@ -30,7 +31,7 @@ CREATE TABLE partition_control (
     customer_id TEXT NOT NULL,
     query_name TEXT NOT NULL,
     logical_date TEXT NOT NULL,
-    lane TEXT CHECK (lane IN ('fresh', 'retry', 'backfill')),
+    lane TEXT CHECK (lane = 'fresh' OR lane = 'retry' OR lane = 'backfill'),
     queued_at INTEGER,
     reprocess INTEGER NOT NULL DEFAULT 0,
     not_before INTEGER,
@@ -54,17 +55,17 @@ CREATE INDEX partition_control_active ON partition_control (source) WHERE active
 
 CREATE TABLE runs (
     run_id BLOB NOT NULL PRIMARY KEY,
-    workload TEXT NOT NULL CHECK (workload IN ('extract', 'ingest', 'process')),
+    workload TEXT NOT NULL CHECK (workload = 'extract' OR workload = 'ingest' OR workload = 'process'),
     category TEXT NOT NULL,
     subject TEXT,
     external_id TEXT,
     payload TEXT,
-    state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'waiting', 'done', 'dead')),
+    state TEXT NOT NULL CHECK (state = 'queued' OR state = 'running' OR state = 'waiting' OR state = 'done' OR state = 'dead'),
     attempt INTEGER NOT NULL DEFAULT 0,
     retry_count INTEGER NOT NULL DEFAULT 0,
     submitted_at INTEGER NOT NULL,
     next_retry_at INTEGER,
-    error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
     error_message TEXT,
     error_traceback TEXT,
     task_id BLOB,
@@ -73,7 +74,7 @@ CREATE TABLE runs (
     last_heartbeat INTEGER,
     lease_until INTEGER,
     completed_at INTEGER,
-    verdict TEXT CHECK (verdict IN ('passed', 'needs_review', 'failed')),
+    verdict TEXT CHECK (verdict = 'passed' OR verdict = 'needs_review' OR verdict = 'failed'),
     metrics TEXT
 ) STRICT;
 
@@ -117,9 +118,11 @@ CREATE TABLE stanzas (
     name TEXT,
     source_path TEXT NOT NULL,
     line INTEGER NOT NULL,
-    layer TEXT
+    layer TEXT,
+    -- Of name and source_path, which together may be longer than an index takes.
+    digest BLOB NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX stanzas_once ON stanzas (run_id, file_id, coalesce('=' || name, ''), source_path);
+CREATE UNIQUE INDEX stanzas_once ON stanzas (run_id, file_id, digest);
 
 CREATE TABLE settings (
     stanza_id BLOB NOT NULL,
@@ -171,16 +174,16 @@ CREATE TABLE audit_head (
 INSERT INTO audit_head VALUES (1, 0, zeroblob(32));
 
 CREATE VIEW partition_state AS
-SELECT p.source, p.customer_id, p.query_name, p.logical_date, p.status, lower(hex(p.current_run_id)) AS current_run_id,
+SELECT p.source, p.customer_id, p.query_name, p.logical_date, p.status, lower(substr(hex(p.current_run_id), 1, 8) || '-' || substr(hex(p.current_run_id), 9, 4) || '-' || substr(hex(p.current_run_id), 13, 4) || '-' || substr(hex(p.current_run_id), 17, 4) || '-' || substr(hex(p.current_run_id), 21)) AS current_run_id,
     p.record_count, p.attempt_count, p.error_class, p.error_message,
     strftime('%Y-%m-%dT%H:%M:%fZ', p.created_at / 1000000.0, 'unixepoch') AS created_at,
     strftime('%Y-%m-%dT%H:%M:%fZ', p.updated_at / 1000000.0, 'unixepoch') AS updated_at,
     c.lane, strftime('%Y-%m-%dT%H:%M:%fZ', c.queued_at / 1000000.0, 'unixepoch') AS queued_at,
-    c.terminal_by, c.paused_by, lower(hex(c.active_run_id)) AS active_run_id
+    c.terminal_by, c.paused_by, lower(substr(hex(c.active_run_id), 1, 8) || '-' || substr(hex(c.active_run_id), 9, 4) || '-' || substr(hex(c.active_run_id), 13, 4) || '-' || substr(hex(c.active_run_id), 17, 4) || '-' || substr(hex(c.active_run_id), 21)) AS active_run_id
 FROM partitions p LEFT JOIN partition_control c USING (source, customer_id, query_name, logical_date);
 
 CREATE VIEW run_status AS
-SELECT lower(hex(run_id)) AS run_id, workload, category, subject, state, attempt, retry_count,
+SELECT lower(substr(hex(run_id), 1, 8) || '-' || substr(hex(run_id), 9, 4) || '-' || substr(hex(run_id), 13, 4) || '-' || substr(hex(run_id), 17, 4) || '-' || substr(hex(run_id), 21)) AS run_id, workload, category, subject, state, attempt, retry_count,
     strftime('%Y-%m-%dT%H:%M:%fZ', submitted_at / 1000000.0, 'unixepoch') AS submitted_at,
     strftime('%Y-%m-%dT%H:%M:%fZ', next_retry_at / 1000000.0, 'unixepoch') AS next_retry_at,
     error_class, error_message, worker,

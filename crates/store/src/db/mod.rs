@@ -19,6 +19,7 @@ use crate::clock::{Clock, FollowingClock};
 use crate::error::Result;
 use crate::url::StoreUrl;
 
+pub(crate) use postgres::SESSION as POSTGRES_SESSION;
 pub(crate) use row::Row;
 pub(crate) use sql::{Batch, Dialect, Effect, Kind, Sql, render};
 pub(crate) use tx::Tx;
@@ -54,11 +55,12 @@ enum Backend {
 }
 
 impl Db {
-    pub(crate) async fn open(url: &StoreUrl, options: Options) -> Result<Self> {
+    /// Opens a database; a SQLite file that is not there is made only with `create`.
+    pub(crate) async fn open(url: &StoreUrl, create: bool, options: Options) -> Result<Self> {
         let place = url.place();
         match url {
             StoreUrl::Sqlite(path) => {
-                let backend = Backend::Sqlite(sqlite::Sqlite::open(path, options.connections).await?);
+                let backend = Backend::Sqlite(sqlite::Sqlite::open(path, create, options.connections).await?);
                 Ok(Self { backend, clock: options.clock, place })
             }
             StoreUrl::Postgres(url) => {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Transaction};
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Transaction,
+};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use redrive_core::time::Timestamp;
@@ -14,7 +16,7 @@ use tokio_postgres::{AsyncMessage, Config, IsolationLevel};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::clock::FollowingClock;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, one_line};
 use crate::migrate;
 
 use super::Schema;
@@ -22,9 +24,15 @@ use super::tx::Tx;
 use super::value::{Column, Param};
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long data may lie unacknowledged before the network counts as gone.
+const NETWORK_PATIENCE: Duration = Duration::from_secs(30);
 const CLOCK_SAMPLES: Duration = Duration::from_secs(60);
 /// How often a transaction that the server aborted for another's sake is run again.
 const TRIES: u32 = 8;
+/// Every statement here is made for an index. A planner that believes a table is small, or that an array is, would read all
+/// of it or hash it instead, and would be right only until the table grows.
+pub(crate) const SESSION: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; \
+                       SET plan_cache_mode = force_generic_plan";
 const MIGRATION_LOCK: i64 = 0x7265_6472_6976_6500;
 
 #[derive(Debug)]
@@ -55,16 +63,27 @@ impl Postgres {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_PATIENCE);
         }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(NETWORK_PATIENCE);
+        }
         if config.get_application_name().is_none() {
             config.application_name("redrive");
         }
         let tls = tls();
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let settle = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
+            Box::pin(async move { client.batch_execute(SESSION).await.map_err(HookError::Backend) })
+        });
         let pool = Pool::builder(Manager::from_config(config.clone(), tls.clone(), recycling))
             .max_size(connections.max(2))
+            .post_create(settle)
             .build()
             .map_err(|error| unavailable(error.to_string()))?;
-        let client = pool.get().await.map_err(|error| unavailable(pool_told(&error)))?;
+        // The driver's own limit covers the connection but not a server that never answers on it.
+        let client = tokio::time::timeout(CONNECT_PATIENCE, pool.get())
+            .await
+            .map_err(|_| unavailable(format!("no answer within {} s", CONNECT_PATIENCE.as_secs())))?
+            .map_err(|error| unavailable(pool_told(&error)))?;
         let mut background = Vec::new();
         if let Some(clock) = clock {
             sample_clock(&client, &clock).await.map_err(|error| unavailable(told(&error)))?;
@@ -171,6 +190,9 @@ impl Postgres {
     }
 
     pub(super) async fn migrate(&self) -> Result<(i64, i64)> {
+        if self.schema().await? == Schema::Foreign {
+            return Err(Error::Foreign { place: self.place.clone() });
+        }
         let mut client = self.client("migrate").await?;
         let fault = |error| self.fault("migrate", &error);
         let transaction = client.transaction().await.map_err(fault)?;
@@ -278,8 +300,11 @@ fn fault(place: &str, name: &'static str, error: &tokio_postgres::Error) -> Erro
     }
 }
 
-/// An error with its causes, which the library keeps behind it.
+/// An error with its causes, which the library keeps behind it, in one line. A server's detail is left out: it shows rows.
 fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(refused) = error.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::as_db_error) {
+        return one_line(refused.message());
+    }
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
@@ -289,14 +314,11 @@ fn told(error: &(dyn std::error::Error + 'static)) -> String {
         }
         cause = next.source();
     }
-    text
+    one_line(&text)
 }
 
 fn pool_told(error: &PoolError) -> String {
-    match error {
-        PoolError::Backend(error) => told(error),
-        other => told(other),
-    }
+    if let PoolError::Backend(error) = error { told(error) } else { told(error) }
 }
 
 fn tls() -> MakeRustlsConnect {
@@ -336,7 +358,13 @@ async fn listen(config: Config, tls: MakeRustlsConnect, wake: Arc<watch::Sender<
             let mut listening = Box::pin(client.batch_execute("LISTEN redrive").fuse());
             loop {
                 futures_util::select! {
-                    done = listening => if done.is_err() { break },
+                    done = listening => {
+                        if done.is_err() {
+                            break;
+                        }
+                        // What was said before anybody listened is found by looking.
+                        wake.send_modify(|count| *count = count.wrapping_add(1));
+                    },
                     message = news.next() => match message {
                         Some(Ok(AsyncMessage::Notification(_))) => {
                             wake.send_modify(|count| *count = count.wrapping_add(1));
@@ -346,8 +374,6 @@ async fn listen(config: Config, tls: MakeRustlsConnect, wake: Arc<watch::Sender<
                     },
                 }
             }
-            // What was said while nobody listened is found by looking.
-            wake.send_modify(|count| *count = count.wrapping_add(1));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -17,12 +17,21 @@ pub(crate) enum Dialect {
 fn fragment(name: &str, dialect: Dialect) -> &'static str {
     match (name, dialect) {
         ("skip_locked", Dialect::Postgres) => "FOR UPDATE SKIP LOCKED",
-        ("skip_locked_control", Dialect::Postgres) => "FOR UPDATE OF c SKIP LOCKED",
-        ("lock_partition", Dialect::Postgres) => "FOR UPDATE OF p",
         ("lock", Dialect::Postgres) => "FOR UPDATE",
+        // With a constant for one key column, PostgreSQL would look the others up without the index; a subquery that it may
+        // not flatten keeps the whole key together.
+        ("with_control", Dialect::Postgres) => {
+            "LEFT JOIN LATERAL (SELECT * FROM partition_control k WHERE k.source = p.source \
+             AND k.customer_id = p.customer_id AND k.query_name = p.query_name AND k.logical_date = p.logical_date \
+             OFFSET 0) c ON true"
+        }
+        ("with_control", Dialect::Sqlite) => {
+            "LEFT JOIN partition_control c ON c.source = p.source AND c.customer_id = p.customer_id \
+             AND c.query_name = p.query_name AND c.logical_date = p.logical_date"
+        }
         // PostgreSQL must not flatten the picking subquery into the update, or it picks more than it was asked for.
         ("materialized", Dialect::Postgres) => "MATERIALIZED",
-        ("skip_locked" | "skip_locked_control" | "lock_partition" | "lock" | "materialized", Dialect::Sqlite) => "",
+        ("skip_locked" | "lock" | "materialized", Dialect::Sqlite) => "",
         _ => unreachable!("unknown fragment {{{name}}}"),
     }
 }
@@ -136,27 +145,29 @@ impl Batch {
         match self.effect {
             Effect::All => self.substitute(&rows, value),
             Effect::Row => self.substitute(&rows, value) + " RETURNING r.v_ord",
-            Effect::Inserted(unique) => {
-                let insert = self.substitute("r", value);
-                let matches: Vec<_> = unique.iter().map(|name| format!("i.{name} = r.v_{name}")).collect();
-                format!(
-                    "WITH r AS MATERIALIZED (SELECT * FROM {rows}), i AS ({insert} RETURNING {}) \
-                     SELECT r.v_ord FROM r JOIN i ON {}",
-                    unique.join(", "),
-                    matches.join(" AND ")
-                )
-            }
+            Effect::Inserted(unique) => format!("{} RETURNING {}", self.substitute(&rows, value), unique.join(", ")),
         }
     }
 
-    /// Puts values in for `@column` and the row source in for `{from}` or `{using}`.
+    /// Where the unique columns of an insert lie among its values, and their types.
+    pub(crate) fn unique_columns(&self) -> Vec<(usize, Kind)> {
+        let Effect::Inserted(unique) = self.effect else { return vec![] };
+        let places = unique.iter().filter_map(|name| self.columns.iter().position(|(column, _)| column == name));
+        places.map(|nth| (nth, self.columns[nth].1)).collect()
+    }
+
+    /// Puts values in for `@column`, and the row source in for `{from}`, `{using}` or `{values …}`.
     fn substitute(&self, rows: &str, value: impl Fn(usize, &str) -> String) -> String {
-        let (from, using) = if rows.is_empty() {
-            (String::new(), String::new())
+        let text = if rows.is_empty() {
+            // SQLite runs a plain VALUES without the temporary table that an INSERT … SELECT gets.
+            let bare = self.text.replace("{from}", "").replace("{using}", "");
+            replace_values(&bare, |list| format!("VALUES ({list})"))
         } else {
-            (format!("FROM {rows}"), format!("USING {rows}"))
+            let text =
+                self.text.replace("{from}", &format!("FROM {rows}")).replace("{using}", &format!("USING {rows}"));
+            // Without a WHERE, what follows could be taken for a join's condition.
+            replace_values(&text, |list| format!("SELECT {list} FROM {rows} WHERE true"))
         };
-        let text = self.text.replace("{from}", &from).replace("{using}", &using);
         let mut out = String::with_capacity(text.len() + 64);
         let mut rest = text.as_str();
         while let Some(at) = rest.find('@') {
@@ -175,6 +186,14 @@ impl Batch {
     }
 }
 
+/// Puts something in for `{values a, b, c}`.
+fn replace_values(text: &str, make: impl Fn(&str) -> String) -> String {
+    const OPEN: &str = "{values ";
+    let Some(start) = text.find(OPEN) else { return text.to_owned() };
+    let end = text[start..].find('}').map_or(text.len(), |end| start + end);
+    format!("{}{}{}", &text[..start], make(&text[start + OPEN.len()..end]), &text[end + 1..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +203,21 @@ mod tests {
         static PICK: Sql = Sql::new("SELECT id FROM t WHERE a = ?1 LIMIT ?2 {skip_locked}");
         assert_eq!(PICK.render(Dialect::Sqlite), "SELECT id FROM t WHERE a = ?1 LIMIT ?2 ");
         assert_eq!(PICK.render(Dialect::Postgres), "SELECT id FROM t WHERE a = $1 LIMIT $2 FOR UPDATE SKIP LOCKED");
+    }
+
+    #[test]
+    fn an_insert_gives_values_or_selects_them() {
+        static ADD: Batch = Batch::new(
+            "INSERT INTO t (a, b) {values @a, 'x'} ON CONFLICT DO NOTHING",
+            &[("a", Kind::Int)],
+            Effect::All,
+        );
+        assert_eq!(ADD.render(Dialect::Sqlite), "INSERT INTO t (a, b) VALUES (?1, 'x') ON CONFLICT DO NOTHING");
+        assert_eq!(
+            ADD.render(Dialect::Postgres),
+            "INSERT INTO t (a, b) SELECT r.v_a, 'x' FROM unnest($1::bigint[]) WITH ORDINALITY AS r(v_a, v_ord) \
+             WHERE true ON CONFLICT DO NOTHING"
+        );
     }
 
     #[test]

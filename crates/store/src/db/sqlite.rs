@@ -4,6 +4,7 @@
 //! affordable with many callers. Each piece of work has its own savepoint: one that fails takes nothing else with it.
 //! Other processes wait their turn in the busy handler.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -34,9 +35,21 @@ type Job = Box<dyn FnOnce(Result<&mut Connection>) -> Told + Send>;
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     path: PathBuf,
-    jobs: mpsc::Sender<Job>,
+    jobs: Option<mpsc::Sender<Job>>,
+    writer: Option<std::thread::JoinHandle<()>>,
     readers: Arc<Readers>,
     wake: watch::Sender<u64>,
+}
+
+/// The writer is the last to close, so that it can fold the write-ahead log into the file and leave nothing beside it.
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.jobs = None;
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -47,11 +60,11 @@ struct Readers {
 }
 
 impl Sqlite {
-    pub(super) async fn open(path: &Path, readers: usize) -> Result<Self> {
+    pub(super) async fn open(path: &Path, create: bool, readers: usize) -> Result<Self> {
         let owned = path.to_owned();
-        let connection = blocking(move || open_writer(&owned)).await?;
+        let connection = blocking(move || open_writer(&owned, create)).await?;
         let (jobs, inbox) = mpsc::channel();
-        std::thread::Builder::new()
+        let writer = std::thread::Builder::new()
             .name("redrive-sqlite".to_owned())
             .spawn(move || write_loop(connection, &inbox))
             .map_err(|error| unavailable(path, &error))?;
@@ -60,7 +73,8 @@ impl Sqlite {
             idle: Mutex::new(Vec::new()),
             permits: Arc::new(Semaphore::new(readers.max(1))),
         };
-        Ok(Self { path: path.to_owned(), jobs, readers: Arc::new(readers), wake: watch::channel(0).0 })
+        let (path, wake) = (path.to_owned(), watch::channel(0).0);
+        Ok(Self { path, jobs: Some(jobs), writer: Some(writer), readers: Arc::new(readers), wake })
     }
 
     pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -76,17 +90,10 @@ impl Sqlite {
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
-        self.submit(name, move |connection| {
-            connection.execute_batch("SAVEPOINT work").map_err(|error| sqlite_fault(name, error))?;
-            let result = ready(work(&mut Tx::Sqlite { connection: &mut *connection, name }));
-            let end = if result.is_ok() { "RELEASE work" } else { "ROLLBACK TO work; RELEASE work" };
-            let ended = connection.execute_batch(end).map_err(|error| sqlite_fault(name, error));
-            result.and_then(|value| ended.map(|()| value))
-        })
-        .await
+        self.submit(name, move |connection| ready(work(&mut Tx::Sqlite { connection, name }))).await
     }
 
-    /// Hands work to the writer thread; what it gives comes back after the commit.
+    /// Hands work to the writer thread, which does it in a savepoint of its own; what it gives comes back after the commit.
     async fn submit<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -94,7 +101,7 @@ impl Sqlite {
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            let result = connection.and_then(work);
+            let result = connection.and_then(|connection| in_savepoint(name, connection, work));
             Box::new(move |fault| {
                 // Nobody waits any more when the caller was cancelled; the work stands all the same.
                 let _ = reply.send(match fault {
@@ -104,9 +111,9 @@ impl Sqlite {
             })
         });
         let gone = |name| Error::Lost { place: String::new(), name, why: "the writer thread has ended".to_owned() };
-        let result = match self.jobs.send(job) {
-            Ok(()) => answer.await.unwrap_or_else(|_| Err(gone(name))),
-            Err(_) => Err(gone(name)),
+        let result = match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
+            Some(Ok(())) => answer.await.unwrap_or_else(|_| Err(gone(name))),
+            Some(Err(_)) | None => Err(gone(name)),
         };
         result.map_err(|error| named(error, &self.path))
     }
@@ -135,11 +142,11 @@ impl Sqlite {
     pub(super) async fn migrate(&self) -> Result<(i64, i64)> {
         let place = self.path.display().to_string();
         self.submit("migrate", move |connection| {
-            let found = user_version(connection)?;
-            migrate::check_known(&place, found)?;
             if schema_of(connection)? == Schema::Foreign {
                 return Err(Error::Foreign { place });
             }
+            let found = user_version(connection, &place)?;
+            migrate::check_known(&place, found)?;
             let mut version = found;
             for step in migrate::steps_after(found) {
                 let fault = |error| sqlite_fault("migrate", error);
@@ -177,10 +184,32 @@ impl Readers {
     }
 }
 
+/// Does a piece of work whole or not at all. One that panics has failed, and takes nobody with it.
+fn in_savepoint<T>(
+    name: &'static str,
+    connection: &mut Connection,
+    work: impl FnOnce(&mut Connection) -> Result<T>,
+) -> Result<T> {
+    let fault = |error| sqlite_fault(name, error);
+    connection.execute_batch("SAVEPOINT work").map_err(fault)?;
+    let result = catch_unwind(AssertUnwindSafe(|| work(connection)))
+        .unwrap_or_else(|_| Err(Error::Statement { name, why: "it panicked; nothing was changed".to_owned() }));
+    // A fault that made SQLite roll everything back has taken the savepoint too.
+    if connection.is_autocommit() {
+        return result;
+    }
+    let end = if result.is_ok() { "RELEASE work" } else { "ROLLBACK TO work; RELEASE work" };
+    let ended = connection.execute_batch(end).map_err(fault);
+    result.and_then(|value| ended.map(|()| value))
+}
+
 fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
     while let Ok(first) = inbox.recv() {
         if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
-            first(Err(sqlite_fault("begin", error)))(None);
+            // Whoever came while it was tried has waited as long.
+            for job in std::iter::once(first).chain(inbox.try_iter()) {
+                job(Err(sqlite_fault("begin", copy_of(&error))))(None);
+            }
             continue;
         }
         let mut told = vec![first(Ok(&mut connection))];
@@ -190,6 +219,10 @@ fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
                 Ok(job) => told.push(job(Ok(&mut connection))),
                 Err(_) => break,
             }
+        }
+        if connection.is_autocommit() {
+            told.into_iter().for_each(|tell| tell(Some(Error::Full { place: String::new() })));
+            continue;
         }
         let committed = connection.execute_batch("COMMIT");
         if committed.is_err() && !connection.is_autocommit() {
@@ -202,42 +235,70 @@ fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
 }
 
 fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {
-    match error {
-        rusqlite::Error::SqliteFailure(code, text) => rusqlite::Error::SqliteFailure(*code, text.clone()),
-        other => rusqlite::Error::ToSqlConversionFailure(other.to_string().into()),
+    if let rusqlite::Error::SqliteFailure(code, text) = error {
+        return rusqlite::Error::SqliteFailure(*code, text.clone());
     }
+    rusqlite::Error::ToSqlConversionFailure(error.to_string().into())
 }
 
 /// Puts the file's name into an error that knows only "the database".
-fn named(error: Error, path: &Path) -> Error {
-    let here = path.display().to_string();
-    match error {
-        Error::Full { .. } => Error::Full { place: here },
-        Error::ReadOnly { why, .. } => Error::ReadOnly { place: here, why },
-        Error::Busy { seconds, .. } => Error::Busy { place: here, seconds },
-        Error::Lost { name, why, .. } => Error::Lost { place: here, name, why },
-        other => other,
+fn named(mut error: Error, path: &Path) -> Error {
+    if let Error::Full { place }
+    | Error::ReadOnly { place, .. }
+    | Error::Busy { place, .. }
+    | Error::Lost { place, .. } = &mut error
+    {
+        *place = path.display().to_string();
     }
+    error
 }
 
-fn open_writer(path: &Path) -> Result<Connection> {
+fn open_writer(path: &Path, create: bool) -> Result<Connection> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
         return Err(unavailable(path, &format!("the directory {} does not exist", parent.display())));
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if !create && !path.exists() {
+        return Err(unavailable(path, &"it does not exist; run `redrive init`"));
+    }
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
     let fault = |error: rusqlite::Error| unavailable(path, &error);
     let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
     connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    let found = user_version(&connection)?;
-    migrate::check_known(&path.display().to_string(), found)?;
-    // A database that may not be written is refused here and not in the middle of something.
-    connection.pragma_update(None, "journal_mode", "wal").map_err(fault)?;
+    let place = path.display().to_string();
+    // A database that may not be written is refused here, before anything is made beside it.
+    if connection.is_readonly("main").map_err(fault)? {
+        return Err(Error::ReadOnly { place, why: "the file or its directory is read-only".to_owned() });
+    }
+    let found = user_version(&connection, &place)?;
+    // Somebody else's file is left as it is; migrating will refuse it.
+    if schema_of(&connection)? == Schema::Foreign {
+        return Ok(connection);
+    }
+    migrate::check_known(&place, found)?;
+    use_write_ahead_log(&connection).map_err(fault)?;
     connection.pragma_update(None, "synchronous", "full").map_err(fault)?;
     connection.pragma_update(None, "cache_size", -64 * 1024).map_err(fault)?;
     connection.pragma_update(None, "wal_autocheckpoint", 4000).map_err(fault)?;
     connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(fault)?;
     Ok(connection)
+}
+
+/// SQLite does not call the busy handler for this, so that several processes that open a new file at once must wait here.
+fn use_write_ahead_log(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tries = 0;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "wal") {
+            Err(error) if is_busy(&error) && wait_for_lock(tries) => tries += 1,
+            other => return other,
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    let busy = [rusqlite::ErrorCode::DatabaseBusy, rusqlite::ErrorCode::DatabaseLocked];
+    error.sqlite_error_code().is_some_and(|code| busy.contains(&code))
 }
 
 fn open_reader(path: &Path) -> Result<Connection> {
@@ -262,10 +323,10 @@ fn wait_for_lock(tries: i32) -> bool {
     now.duration_since(since) < BUSY_PATIENCE
 }
 
-fn user_version(connection: &Connection) -> Result<i64> {
+fn user_version(connection: &Connection, place: &str) -> Result<i64> {
     connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(|error| Error::Unavailable { place: "the database file".to_owned(), why: error.to_string() })
+        .map_err(|error| Error::Unavailable { place: place.to_owned(), why: error.to_string() })
 }
 
 fn schema_of(connection: &Connection) -> Result<Schema> {
@@ -285,7 +346,7 @@ fn schema_of(connection: &Connection) -> Result<Schema> {
         return Ok(Schema::Foreign);
     }
     let beside_others = tables.iter().any(|table| !migrate::TABLES.contains(&table.as_str()));
-    Ok(Schema::Redrive { version: user_version(connection)?, beside_others })
+    Ok(Schema::Redrive { version: user_version(connection, "the database")?, beside_others })
 }
 
 /// The result of work on SQLite, where nothing ever has to be waited for.

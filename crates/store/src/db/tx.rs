@@ -1,11 +1,13 @@
 //! A transaction on either database. On SQLite every call is done when it returns, so a future over it is ready at
 //! its first poll; the writer thread relies on that.
 
-use crate::error::{Error, Result};
+use std::collections::HashSet;
+
+use crate::error::{Error, Result, one_line};
 
 use super::postgres::PgTx;
 use super::row::Row;
-use super::sql::{Batch, Dialect, Effect, Sql, render};
+use super::sql::{Batch, Dialect, Effect, Kind, Sql, render};
 use super::value::{Column, Param};
 
 pub(crate) enum Tx<'a> {
@@ -95,7 +97,16 @@ impl Tx<'_> {
                     tx.execute_arrays(text, columns).await?;
                     Ok(vec![true; rows])
                 }
-                Effect::Row | Effect::Inserted(_) => {
+                Effect::Inserted(_) => {
+                    let inserted = tx.query_arrays(text, columns).await?;
+                    if inserted.len() == rows {
+                        return Ok(vec![true; rows]);
+                    }
+                    let unique = sql.unique_columns();
+                    let found = inserted.iter().map(|row| key_of_row(row, &unique)).collect::<Result<HashSet<_>>>()?;
+                    Ok((0..rows).map(|nth| found.contains(&key_of_values(columns, &unique, nth))).collect())
+                }
+                Effect::Row => {
                     let mut took = vec![false; rows];
                     for row in tx.query_arrays(text, columns).await? {
                         let nth = usize::try_from(Row::Postgres(&row).int(0)?).unwrap_or(0);
@@ -118,6 +129,15 @@ impl Tx<'_> {
         }
     }
 
+    /// For what has to read a whole table: lets PostgreSQL do it in one sweep, which is otherwise forbidden it.
+    pub(crate) async fn sweep(&mut self) -> Result<()> {
+        static SWEEP: Sql = Sql::new("/* sweep */ SET LOCAL enable_seqscan = on");
+        match self {
+            Self::Sqlite { .. } => Ok(()),
+            Self::Postgres(_) => self.execute(&SWEEP, &[]).await.map(drop),
+        }
+    }
+
     /// Keeps two transactions of this kind from running at once. SQLite has one writer anyway.
     pub(crate) async fn exclusive(&mut self, key: i64) -> Result<()> {
         static LOCK: Sql = Sql::new("/* exclusive */ SELECT pg_advisory_xact_lock(CAST(?1 AS BIGINT))");
@@ -126,6 +146,31 @@ impl Tx<'_> {
             Self::Postgres(_) => self.rows(&LOCK, &[key.into()], |_| Ok(())).await.map(drop),
         }
     }
+}
+
+/// The unique values of an inserted row, to be found again among the values it was made from.
+fn key_of_row(row: &tokio_postgres::Row, unique: &[(usize, Kind)]) -> Result<Vec<Vec<u8>>> {
+    let row = Row::Postgres(row);
+    let values = unique.iter().enumerate().map(|(nth, (_, kind))| {
+        Ok(match kind {
+            Kind::Int => row.int(nth)?.to_le_bytes().to_vec(),
+            Kind::Text => row.text(nth)?.into_bytes(),
+            Kind::Id => row.id(nth)?.as_bytes().to_vec(),
+            Kind::Bytes => row.bytes(nth)?,
+        })
+    });
+    values.collect()
+}
+
+fn key_of_values(columns: &[Column<'_>], unique: &[(usize, Kind)], nth: usize) -> Vec<Vec<u8>> {
+    let bytes = |param: Param<'_>| match param {
+        Param::Null => vec![],
+        Param::Int(value) => value.to_le_bytes().to_vec(),
+        Param::Text(value) => value.as_bytes().to_vec(),
+        Param::Id(value) => value.as_bytes().to_vec(),
+        Param::Bytes(value) => value.to_vec(),
+    };
+    unique.iter().map(|(column, _)| bytes(columns[*column].row(nth))).collect()
 }
 
 fn sqlite_rows<T>(
@@ -168,7 +213,12 @@ fn sqlite_batch(
 pub(super) fn sqlite_fault(name: &'static str, error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode;
     let place = || "the database".to_owned();
-    let why = error.to_string();
+    // A statement's text belongs in a log, not in a sentence.
+    let why = if let rusqlite::Error::SqlInputError { msg, .. } = &error {
+        one_line(msg)
+    } else {
+        one_line(&error.to_string())
+    };
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Error::Full { place: place() },
         Some(ErrorCode::ReadOnly) => Error::ReadOnly { place: place(), why },

@@ -43,6 +43,11 @@ impl Place {
     /// For reading: a directory that nobody has made yet is an empty sink.
     pub(super) async fn open_to_read(url: &RawUrl, options: &S3Options) -> Result<Self, Error> {
         let Checked { place, check } = Self::locate(url, options)?;
+        if let Some(root) = place.root.clone() {
+            // A listing of a file is empty, and would pass for an empty sink.
+            let usable = blocking(move || sync::directory_or_absent(&root)).await;
+            usable.map_err(|error| cause::file("read", url.to_string(), error))?;
+        }
         match check.list(Some(&place.base)).next().await {
             Some(Err(error)) => Err(cause::storage("read", url.to_string(), error)),
             Some(Ok(_)) | None => Ok(place),

@@ -30,6 +30,11 @@ pub(super) fn create_root(root: &Path) -> io::Result<()> {
     directories(root, &there)
 }
 
+/// Refuses what is there and is no directory.
+pub(super) fn directory_or_absent(root: &Path) -> io::Result<()> {
+    if root.exists() && !root.is_dir() { Err(io::ErrorKind::NotADirectory.into()) } else { Ok(()) }
+}
+
 /// Whether a file can be made in `dir`: permissions, mounts and quotas are best asked that way.
 pub(super) fn probe(dir: &Path) -> io::Result<()> {
     // A hasher's random seed: two workers on one shared directory must not meet in one name.

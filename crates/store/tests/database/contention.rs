@@ -75,6 +75,21 @@ async fn eight_claimers_take_each_partition_once(subject: Subject) {
     }
 }
 
+/// AR-10: PostgreSQL lets several claim at once; none waits for what another is about to take.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_passes_over_what_another_is_taking() {
+    let subject = Subject::postgres().await;
+    let ids = subject.submit(&["a"; 3]).await;
+    let raw = subject.raw().await;
+    raw.run("BEGIN").await;
+    raw.rows(&format!("SELECT 1 FROM runs WHERE run_id = {} FOR UPDATE", raw.id(ids[0].uuid()))).await;
+    let patience = std::time::Duration::from_secs(20);
+    let claimed = tokio::time::timeout(patience, subject.claim_jobs(1)).await.expect("the claim waits for another");
+    assert_eq!(claimed.iter().map(|run| run.run_id).collect::<Vec<_>>(), ids[1..2]);
+    raw.run("ROLLBACK").await;
+    assert_eq!(subject.claim_jobs(1).await[0].run_id, ids[0]);
+}
+
 crate::on_both_databases!(
     eight_claimers_take_five_thousand_runs_and_none_twice,
     eight_claimers_take_each_partition_once,

@@ -73,7 +73,7 @@ fn policies() -> impl Strategy<Value = RetryPolicy> {
 
 async fn put(raw: &Raw, rows: &[Row]) {
     let ago = |seconds: u64| START.saturating_sub(Duration::from_secs(seconds)).micros();
-    let mut sql = String::from("DELETE FROM partition_control; DELETE FROM partitions;");
+    let mut sql = String::from("BEGIN; DELETE FROM partition_control; DELETE FROM partitions;");
     for (nth, row) in rows.iter().enumerate() {
         let Row { source, status, class, attempts, .. } = row;
         let key = format!("'{source}', 'c{}', 'daily', '2026-01-{:02}'", nth % 5, nth % 28 + 1);
@@ -93,7 +93,7 @@ async fn put(raw: &Raw, rows: &[Row]) {
             mark(row.paused)
         );
     }
-    raw.run(&sql).await;
+    raw.run(&(sql + "COMMIT;")).await;
 }
 
 /// When the policy lets a failure go.

@@ -1,6 +1,6 @@
 //! Texts that come from outside: what one database keeps, the other keeps too.
 
-use redrive_store::{NewFile, NewRun};
+use redrive_store::{Error, NewFile, NewRun};
 
 use crate::stanzas::{stanza, upload};
 use crate::support::Subject;
@@ -35,14 +35,32 @@ async fn a_setting_may_hold_any_character(subject: Subject) {
     assert_eq!(data.add_stanzas(run, vec![odd]).await.unwrap(), 1);
 }
 
-async fn a_job_may_have_a_long_external_id(subject: Subject) {
-    let job = NewRun { external_id: Some(noise(6000)), ..NewRun::job("a", None, subject.now()) };
-    assert!(!subject.store.control().submit(vec![job.clone()]).await.unwrap()[0].existing);
-    assert!(subject.store.control().submit(vec![job]).await.unwrap()[0].existing);
+async fn an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond(subject: Subject) {
+    let control = subject.store.control();
+    let job = |bytes| NewRun { external_id: Some(noise(bytes)), ..NewRun::job("a", None, subject.now()) };
+    assert!(!control.submit(vec![job(1024)]).await.unwrap()[0].existing);
+    assert!(control.submit(vec![job(1024)]).await.unwrap()[0].existing);
+    assert!(matches!(control.submit(vec![job(8), job(1032)]).await, Err(Error::Input { .. })));
+    assert_eq!(subject.claim_jobs(9).await.len(), 1, "a submission is taken whole or not at all");
+}
+
+async fn a_nul_in_a_submission_is_refused(subject: Subject) {
+    let job = NewRun::job("a", None, subject.now());
+    let odd = Some("before\0after".to_owned());
+    for bad in [
+        NewRun { category: "\0".to_owned(), ..job.clone() },
+        NewRun { payload: odd.clone(), ..job.clone() },
+        NewRun { external_id: odd.clone(), ..job.clone() },
+        NewRun { subject: odd, ..job.clone() },
+    ] {
+        let refused = subject.store.control().submit(vec![bad]).await;
+        assert!(matches!(refused, Err(Error::Input { .. })), "{refused:?}");
+    }
 }
 
 crate::on_both_databases!(
     a_stanza_may_have_a_long_name,
     a_setting_may_hold_any_character,
-    a_job_may_have_a_long_external_id,
+    an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond,
+    a_nul_in_a_submission_is_refused,
 );

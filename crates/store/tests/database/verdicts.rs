@@ -110,6 +110,20 @@ async fn an_attempt_cannot_end_without_its_partition(subject: Subject) {
     assert_eq!(partition.control.active.is_some(), run.state == State::Running, "{run:?}");
 }
 
+/// RP-9.4: both the run and its partition must know the fence.
+async fn a_verdict_whose_fence_the_partition_does_not_know_changes_nothing(subject: Subject) {
+    let key = key("ads", "a", "daily", "2026-01-01");
+    subject.want(Lane::Fresh, vec![key.clone()]).await;
+    let claimed = subject.claim(1).await.remove(0);
+    let raw = subject.raw().await;
+    raw.run(&format!("UPDATE partition_control SET active_task_id = {}", raw.id(Uuid::from_u128(7)))).await;
+    let before = subject.read(&key).await;
+    assert_eq!(subject.judge(&claimed.run, accepted(1)).await, STALE);
+    assert_eq!(subject.store.data().release(&claimed.run).await.unwrap(), STALE);
+    assert_eq!(subject.read(&key).await, before);
+    assert_eq!(subject.run(claimed.run.run_id).await, claimed.run);
+}
+
 /// RP-9.4: should the control row ever forget an attempt, the table of runs still knows it.
 async fn the_database_itself_refuses_a_second_attempt_in_flight(subject: Subject) {
     let key = key("ads", "a", "daily", "2026-01-01");
@@ -196,6 +210,7 @@ crate::on_both_databases!(
     a_stale_fence_changes_nothing,
     a_verdict_after_the_lease_is_refused,
     an_attempt_cannot_end_without_its_partition,
+    a_verdict_whose_fence_the_partition_does_not_know_changes_nothing,
     the_database_itself_refuses_a_second_attempt_in_flight,
     a_release_burns_no_attempt,
     each_attempt_is_a_new_run_and_none_is_rewritten,

@@ -75,7 +75,7 @@ async fn fill(store: &Store, ledger: &Arc<Ledger>) {
     for caller in 0..4 {
         let (store, ledger) = (store.clone(), Arc::clone(ledger));
         callers.spawn(async move {
-            for nth in 0.. {
+            for nth in 0..1000 {
                 let name = format!("run-{caller}-{nth}");
                 if !ledger.note(name.clone(), store.control().submit(vec![filling(&name, 2000)]).await) {
                     return;
@@ -86,7 +86,7 @@ async fn fill(store: &Store, ledger: &Arc<Ledger>) {
     for caller in 0..4 {
         let (store, ledger) = (store.clone(), Arc::clone(ledger));
         callers.spawn(async move {
-            for nth in 0.. {
+            for nth in 0..1000 {
                 let name = format!("partition-{caller}-{nth}");
                 let enqueue = operation(&store, "enqueue");
                 let all = vec![wanted("ads", &name)];
@@ -226,7 +226,7 @@ async fn fill_with_noise(store: &Store, ledger: &Arc<Ledger>) {
     for caller in 0..4 {
         let (store, ledger) = (store.clone(), Arc::clone(ledger));
         callers.spawn(async move {
-            for nth in 0.. {
+            for nth in 0..1000 {
                 let name = format!("run-{caller}-{nth}");
                 let noise: String = (0..2000).map(|_| uuid::Uuid::now_v7().simple().to_string()).collect();
                 let run = NewRun { payload: Some(noise), ..job(&name) };

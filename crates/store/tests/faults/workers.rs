@@ -33,7 +33,7 @@ async fn no_run_is_claimed_twice_and_none_is_forgotten() {
         tokio::spawn(async move {
             let (worker, limit) = (format!("w{nth}"), u32::try_from(nth).unwrap() % 5 + 1);
             let mut mine = Vec::new();
-            for round in 0.. {
+            for round in 0..1000 {
                 if round < JOBS / 5 {
                     let jobs = (0..5).map(|job_nth| job(&format!("{nth}-{round}-{job_nth}"))).collect();
                     store.control().submit(jobs).await.unwrap();

@@ -89,7 +89,7 @@ async fn show(operation: &str, plane: &ControlPlane, context: &Context) -> anyho
             let operation = &past.operation;
             if context.global.output == Format::Table {
                 output::line(&format!("{} by {} at {}", operation.op_id, operation.actor, operation.at));
-                output::line(&format!("{}", operation.command));
+                output::line(&operation.command);
                 output::line(&format!("filters {}  flags {}", operation.filters, operation.flags));
             }
             let rows = changes.iter().map(|change| {
