@@ -43,5 +43,5 @@ pub use queue::{ClaimedRun, RunClaim};
 pub use runs::{NewRun, RunPage, Submitted};
 pub use stanzas::{NewFile, NewStanza, Stanza};
 pub use store::{Open, Store};
-pub use url::StoreUrl;
+pub use url::{StoreUrl, redacted};
 pub use view::View;

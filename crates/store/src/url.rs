@@ -37,8 +37,8 @@ impl StoreUrl {
     }
 }
 
-/// Takes passwords out of a text that was meant as a URL, also out of one that cannot be parsed.
-fn redacted(text: &str) -> String {
+/// Takes passwords out of a text that is or holds a URL, also one that cannot be parsed. Rather too much than too little.
+pub fn redacted(text: &str) -> String {
     // The scheme's own colon is not the password's; everything between the next one and the last `@` is.
     let after_scheme = text.find(':').map_or(0, |colon| colon + 1);
     let password = text.rfind('@').and_then(|at| {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use redrive_store::redacted;
 use toml::{Table, Value};
 
 use super::ConfigError;
@@ -25,7 +26,7 @@ pub(super) fn read(file: &Path, text: &str, environment: &[(String, String)]) ->
         table
             .clone()
             .try_into::<Settings>()
-            .map_err(|error| ConfigError::new(format!("{name}: {}", error.message())))?;
+            .map_err(|error| ConfigError::new(format!("{name}: {}", redacted(error.message()))))?;
     }
     table.try_into().map_err(|error: toml::de::Error| ConfigError::new(error.message().to_owned()))
 }
@@ -38,7 +39,7 @@ fn in_file(file: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     // Only the key: the value may be a secret.
     let source = text.lines().nth(line - 1).unwrap_or_default();
     let key = source.split('=').next().unwrap_or_default().trim();
-    let message = error.message().replace('\n', " ");
+    let message = redacted(&error.message().replace('\n', " "));
     ConfigError::new(format!("{}:{line}: {message} (at `{key}`)", file.display()))
 }
 

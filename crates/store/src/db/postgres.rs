@@ -80,9 +80,10 @@ impl Postgres {
             .build()
             .map_err(|error| unavailable(error.to_string()))?;
         // The driver's own limit covers the connection but not a server that never answers on it.
-        let client = tokio::time::timeout(CONNECT_PATIENCE, pool.get())
+        let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT_PATIENCE);
+        let client = tokio::time::timeout(patience, pool.get())
             .await
-            .map_err(|_| unavailable(format!("no answer within {} s", CONNECT_PATIENCE.as_secs())))?
+            .map_err(|_| unavailable(format!("no answer within {} s", patience.as_secs())))?
             .map_err(|error| unavailable(pool_told(&error)))?;
         let mut background = Vec::new();
         if let Some(clock) = clock {

@@ -16,7 +16,9 @@ const NOBODY: u32 = 65534;
 
 /// Asserts that a file which cannot be written is refused, in words that say so.
 async fn assert_refused(file: &Path) {
-    for how in [Open::Migrate, Open::Current] {
+    // One that is not there is only made by a migration.
+    let ways: &[Open] = if file.exists() { &[Open::Migrate, Open::Current] } else { &[Open::Migrate] };
+    for &how in ways {
         let error = Store::open(&sqlite(file), how, standing_still()).await.expect_err("it cannot be written");
         let text = unavailable_at(&error, &file.display().to_string());
         println!("{how:?}: {text}");
