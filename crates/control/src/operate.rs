@@ -1,7 +1,7 @@
 //! The one way in which many partitions change: selected in key order, decided one by one, written in chunks, each chunk
 //! one transaction with its audit rows.
 //!
-//! The next chunk is read while the one before is written. A fault of the database ends it there: what was reached
+//! The next chunk is read and decided while the one before is written. A fault of the database ends it there: what was reached
 //! stands, what was not is untouched, and the same command finishes the work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use redrive_core::filter::Filter;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{self, ControlEvent, Event, Partition, Standing, Status};
 use redrive_core::refusal::{Reason, Refused};
-use redrive_store::{Operation, Outcome, Page};
+use redrive_store::{Decided, Operation, Outcome, Page};
 use serde_json::json;
 
 use crate::error::Result;
@@ -121,9 +121,22 @@ pub(crate) struct Chunk {
     pub(crate) skipped: Vec<(PartitionKey, Refused)>,
 }
 
-impl Chunk {
+/// Who was asked about, and for an undo what it is put back to.
+struct Asked {
+    key: PartitionKey,
+    revert: Option<(Standing, u64)>,
+}
+
+/// A chunk about which it is decided, or for a dry run its candidates.
+struct Ready {
+    matched: usize,
+    skipped: Vec<(PartitionKey, Refused)>,
+    decided: std::result::Result<(Vec<Asked>, Decided), Vec<Candidate>>,
+}
+
+impl Ready {
     fn is_empty(&self) -> bool {
-        self.candidates.is_empty() && self.skipped.is_empty()
+        self.matched == 0
     }
 }
 
@@ -191,14 +204,14 @@ impl ControlPlane {
             Deed::Undo => "undo",
         };
         let mut report = Report::new(name, dry_run);
-        let mut chunk = selection.next().await?;
-        while !chunk.is_empty() {
+        let mut ready = self.prepare(selection.next().await?, deed, dry_run).await?;
+        while !ready.is_empty() {
             if watch.cancelled.load(Ordering::SeqCst) {
                 report.halt = Some(Halt::Interrupted);
                 break;
             }
-            let (done, next) =
-                tokio::join!(self.chunk(chunk, deed, &operation, dry_run, &mut report), selection.next());
+            let next = async { self.prepare(selection.next().await?, deed, dry_run).await };
+            let (done, next) = tokio::join!(self.carry_out(ready, deed, &operation, &mut report), next);
             (watch.progress)(report.matched);
             if let Err(error) = done {
                 report.halt = Some(Halt::Fault(error));
@@ -208,8 +221,8 @@ impl ControlPlane {
             if watch.stop_after.is_some_and(|enough| changed > enough) {
                 break;
             }
-            chunk = match next {
-                Ok(chunk) => chunk,
+            ready = match next {
+                Ok(ready) => ready,
                 Err(error) => {
                     report.halt = Some(Halt::Fault(error));
                     break;
@@ -231,35 +244,58 @@ impl ControlPlane {
         }
     }
 
-    async fn chunk(
-        &self,
-        chunk: Chunk,
-        deed: Deed<'_>,
-        operation: &Operation,
-        dry_run: bool,
-        report: &mut Report,
-    ) -> Result<()> {
-        report.matched += u64::try_from(chunk.candidates.len() + chunk.skipped.len()).unwrap_or(0);
-        for (key, refused) in chunk.skipped {
+    /// Decides about a chunk: what is left out, and what becomes of the rest. Nothing is written.
+    async fn prepare(&self, chunk: Chunk, deed: Deed<'_>, dry_run: bool) -> Result<Ready> {
+        let Chunk { mut candidates, mut skipped } = chunk;
+        let matched = candidates.len() + skipped.len();
+        if let Deed::Verb(Verb::Retry { allow_missing_raw: false, .. }, _) = deed {
+            candidates = self.with_raw(candidates, deed, &mut skipped).await?;
+        }
+        let decided = match dry_run {
+            true => Err(candidates),
+            false => Ok(self.decide(candidates, deed)?),
+        };
+        Ok(Ready { matched, skipped, decided })
+    }
+
+    fn decide(&self, candidates: Vec<Candidate>, deed: Deed<'_>) -> Result<(Vec<Asked>, Decided)> {
+        let mut asked = Vec::with_capacity(candidates.len());
+        let mut partitions = Vec::with_capacity(candidates.len());
+        for candidate in candidates {
+            asked.push(Asked { key: candidate.partition.state.key.clone(), revert: candidate.revert });
+            partitions.push(candidate.partition);
+        }
+        let items = partitions.into_iter().zip(&asked).map(|(partition, asked)| {
+            let event = self.event(&partition, asked.revert.as_ref(), deed);
+            (partition, event)
+        });
+        let decided = self.store.decide(items.collect())?;
+        Ok((asked, decided))
+    }
+
+    /// Writes a chunk, and looks again at what was overtaken.
+    async fn carry_out(&self, ready: Ready, deed: Deed<'_>, operation: &Operation, report: &mut Report) -> Result<()> {
+        report.matched += u64::try_from(ready.matched).unwrap_or(0);
+        for (key, refused) in ready.skipped {
             report.skip(key, refused);
         }
-        let mut candidates = chunk.candidates;
-        if let Deed::Verb(Verb::Retry { allow_missing_raw: false, .. }, _) = deed {
-            candidates = self.with_raw(candidates, deed, report).await?;
-        }
-        if dry_run {
-            self.foresee(&candidates, deed, report);
-            return Ok(());
-        }
-        for _ in 0..LOOKS {
-            if candidates.is_empty() {
+        let (mut asked, mut decided) = match ready.decided {
+            Ok(decided) => decided,
+            Err(candidates) => {
+                self.foresee(&candidates, deed, report);
                 return Ok(());
             }
-            candidates = self.write(candidates, deed, operation, report).await?;
+        };
+        for _ in 0..LOOKS {
+            let overtaken = self.write(asked, decided, operation, report).await?;
+            if overtaken.is_empty() {
+                return Ok(());
+            }
+            (asked, decided) = self.decide(overtaken, deed)?;
         }
-        for candidate in candidates {
+        for Asked { key, .. } in asked {
             let error = "it is being changed by somebody else; run the command again".to_owned();
-            report.failed.push(Failed { key: candidate.partition.state.key, error });
+            report.failed.push(Failed { key, error });
         }
         Ok(())
     }
@@ -267,24 +303,14 @@ impl ControlPlane {
     /// Commits what can be; gives back what was overtaken, as it is now.
     async fn write(
         &self,
-        candidates: Vec<Candidate>,
-        deed: Deed<'_>,
+        asked: Vec<Asked>,
+        decided: Decided,
         operation: &Operation,
         report: &mut Report,
     ) -> Result<Vec<Candidate>> {
-        let reverts: Vec<_> = candidates.iter().map(|candidate| candidate.revert.clone()).collect();
-        let items = candidates
-            .into_iter()
-            .zip(&reverts)
-            .map(|(candidate, revert)| {
-                let event = self.event(&candidate.partition, revert.as_ref(), deed);
-                (candidate.partition, event)
-            })
-            .collect::<Vec<_>>();
-        let keys: Vec<PartitionKey> = items.iter().map(|(partition, _)| partition.state.key.clone()).collect();
-        let outcomes = self.store.commit(operation, items).await?;
+        let outcomes = self.store.write(operation, decided).await?;
         let mut overtaken = Vec::new();
-        for ((outcome, key), revert) in outcomes.into_iter().zip(keys).zip(reverts) {
+        for (outcome, Asked { key, revert }) in outcomes.into_iter().zip(asked) {
             match outcome {
                 Outcome::Changed { before, after } => report.change(Some(&before), &after),
                 Outcome::Refused(refused) => report.skip(key, refused),
@@ -333,7 +359,7 @@ impl ControlPlane {
         &self,
         candidates: Vec<Candidate>,
         deed: Deed<'_>,
-        report: &mut Report,
+        skipped: &mut Vec<(PartitionKey, Refused)>,
     ) -> Result<Vec<Candidate>> {
         let now = self.now();
         let mut there = Vec::with_capacity(candidates.len());
@@ -363,7 +389,7 @@ impl ControlPlane {
             if there {
                 kept.push(candidate);
             } else {
-                report.skip(candidate.partition.state.key, Refused::Rule(Reason::NoRawPartition));
+                skipped.push((candidate.partition.state.key, Refused::Rule(Reason::NoRawPartition)));
             }
         }
         Ok(kept)

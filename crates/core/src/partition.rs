@@ -231,6 +231,8 @@ pub enum Event<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub expect_version: u64,
+    /// Whether there was anything to remember before, and so a control row.
+    pub had_control: bool,
     pub after: Partition,
 }
 
@@ -242,7 +244,7 @@ pub fn apply(partition: &Partition, event: Event<'_>, now: Timestamp) -> Result<
         Event::Data(event) => data(partition, event, now, &mut after)?,
     }
     after.state.version = partition.state.version.saturating_add(1);
-    Ok(Change { expect_version: partition.state.version, after })
+    Ok(Change { expect_version: partition.state.version, had_control: !partition.control.is_empty(), after })
 }
 
 fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &mut Partition) -> Result<(), Refused> {

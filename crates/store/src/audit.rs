@@ -36,6 +36,19 @@ pub struct AuditedChange {
     pub after: Standing,
 }
 
+/// A change written out as its row will hold it; made before the transaction, which is for writing.
+#[derive(Debug)]
+pub(crate) struct WrittenChange {
+    before: Option<String>,
+    after: String,
+}
+
+impl WrittenChange {
+    pub(crate) fn new(before: Option<&Standing>, after: &Standing) -> Result<Self> {
+        Ok(Self { before: before.map(json).transpose()?, after: json(after)? })
+    }
+}
+
 /// Where the chain ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
@@ -132,13 +145,16 @@ static INSERT_CHANGES: Batch = Batch::new(
 struct ChangeRow<'a> {
     seq: i64,
     key: &'a PartitionKey,
-    before: Option<String>,
-    after: String,
+    change: &'a WrittenChange,
     hash: [u8; 32],
 }
 
 /// Adds an operation's changes to the chain, and the operation itself before its first.
-pub(crate) async fn record(tx: &mut Tx<'_>, operation: &Operation, changes: &[AuditedChange]) -> Result<()> {
+pub(crate) async fn record(
+    tx: &mut Tx<'_>,
+    operation: &Operation,
+    changes: &[(&PartitionKey, &WrittenChange)],
+) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
     }
@@ -159,14 +175,12 @@ pub(crate) async fn record(tx: &mut Tx<'_>, operation: &Operation, changes: &[Au
         ];
         tx.execute(&INSERT_OPERATION, &params).await?;
     }
-    let dates = dates(changes.iter().map(|change| &change.key));
+    let dates = dates(changes.iter().map(|(key, _)| *key));
     let mut rows = Vec::with_capacity(changes.len());
-    for (change, date) in changes.iter().zip(&dates) {
-        let (before, after) = (change.before.as_ref().map(json).transpose()?, json(&change.after)?);
-        let key = &change.key;
+    for ((key, change), date) in changes.iter().zip(&dates) {
         let parts = [key.source.as_str(), key.customer_id.as_str(), key.query_name.as_str(), date.as_str()];
-        chain.change(operation.op_id, parts, before.as_deref(), &after);
-        rows.push(ChangeRow { seq: chain.seq, key, before, after, hash: chain.hash });
+        chain.change(operation.op_id, parts, change.before.as_deref(), &change.after);
+        rows.push(ChangeRow { seq: chain.seq, key, change, hash: chain.hash });
     }
     let columns = [
         Column::ints(&rows, |row| Some(row.seq)),
@@ -175,8 +189,8 @@ pub(crate) async fn record(tx: &mut Tx<'_>, operation: &Operation, changes: &[Au
         Column::texts(&rows, |row| Some(row.key.customer_id.as_str())),
         Column::texts(&rows, |row| Some(row.key.query_name.as_str())),
         Column::texts(&dates, |date| Some(date.as_str())),
-        Column::texts(&rows, |row| row.before.as_deref()),
-        Column::texts(&rows, |row| Some(row.after.as_str())),
+        Column::texts(&rows, |row| row.change.before.as_deref()),
+        Column::texts(&rows, |row| Some(row.change.after.as_str())),
         Column::bytes(&rows, |row| Some(row.hash.as_slice())),
     ];
     tx.batch(&INSERT_CHANGES, &columns).await?;

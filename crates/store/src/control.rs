@@ -9,7 +9,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{self, Run};
 use redrive_core::time::Timestamp;
 
-use crate::audit::{self, AuditedChange, Operation};
+use crate::audit::{self, Operation, WrittenChange};
 use crate::error::{Error, Result};
 use crate::runs::{self, NewRun, Submitted};
 use crate::store::Inner;
@@ -68,6 +68,14 @@ pub enum Outcome {
     Overtaken(Box<Partition>),
 }
 
+/// Partitions about which it was decided what becomes of them, and what the audit will say.
+#[derive(Debug, Default)]
+pub struct Decided {
+    outcomes: Vec<Outcome>,
+    changes: Vec<partition::Change>,
+    written: Vec<WrittenChange>,
+}
+
 impl ControlStore {
     pub fn view(&self) -> View {
         View { inner: Arc::clone(&self.inner) }
@@ -92,26 +100,23 @@ impl ControlStore {
             partitions.iter().enumerate().map(|(nth, partition)| first[&partition.state.key] == nth).collect();
         let unique: Vec<Partition> =
             partitions.into_iter().zip(&once).filter_map(|(partition, once)| once.then_some(partition)).collect();
-        let work = Arc::new((operation.cloned(), unique));
+        let written = unique
+            .iter()
+            .map(|partition| WrittenChange::new(None, &partition.standing()))
+            .collect::<Result<Vec<_>>>()?;
+        let work = Arc::new((operation.cloned(), unique, written));
         let new = self
             .inner
             .db
             .write("enqueue partitions", move |tx| {
                 let work = Arc::clone(&work);
                 Box::pin(async move {
-                    let (operation, partitions) = &*work;
+                    let (operation, partitions, written) = &*work;
                     let new = partition_row::insert(tx, partitions).await?;
                     if let Some(operation) = operation {
-                        let made: Vec<AuditedChange> = partitions
-                            .iter()
-                            .zip(&new)
-                            .filter(|(_, new)| **new)
-                            .map(|(partition, _)| AuditedChange {
-                                key: partition.state.key.clone(),
-                                before: None,
-                                after: partition.standing(),
-                            })
-                            .collect();
+                        let made: Vec<_> = partitions.iter().zip(written).zip(&new).filter(|(_, new)| **new).collect();
+                        let made: Vec<_> =
+                            made.iter().map(|((partition, change), _)| (&partition.state.key, *change)).collect();
                         audit::record(tx, operation, &made).await?;
                     }
                     tx.notify().await?;
@@ -131,58 +136,61 @@ impl ControlStore {
         operation: &Operation,
         items: Vec<(Partition, ControlEvent<'_>)>,
     ) -> Result<Vec<Outcome>> {
+        self.write(operation, self.decide(items)?).await
+    }
+
+    /// Decides about partitions as they were read. Nothing is written, so that it can be done while others are.
+    pub fn decide(&self, items: Vec<(Partition, ControlEvent<'_>)>) -> Result<Decided> {
         let now = self.inner.now();
-        let mut outcomes = Vec::with_capacity(items.len());
-        let mut changes = Vec::with_capacity(items.len());
+        let mut decided = Decided::default();
         for (before, event) in items {
             match partition::apply(&before, Event::Control(event), now) {
                 Ok(change) => {
-                    outcomes.push(Outcome::Overtaken(Box::new(before)));
-                    changes.push(change);
+                    decided.written.push(WrittenChange::new(Some(&before.standing()), &change.after.standing())?);
+                    decided.changes.push(change);
+                    decided.outcomes.push(Outcome::Overtaken(Box::new(before)));
                 }
-                Err(refused) => outcomes.push(Outcome::Refused(refused)),
+                Err(refused) => decided.outcomes.push(Outcome::Refused(refused)),
             }
         }
+        Ok(decided)
+    }
+
+    /// Writes what was decided, where it still holds.
+    pub async fn write(&self, operation: &Operation, decided: Decided) -> Result<Vec<Outcome>> {
+        let Decided { outcomes, changes, written } = decided;
         if changes.is_empty() {
             return Ok(outcomes);
         }
-        let befores: Vec<_> = outcomes
-            .iter()
-            .filter_map(|outcome| match outcome {
-                Outcome::Overtaken(before) => Some(before.standing()),
-                Outcome::Changed { .. } | Outcome::Refused(_) => None,
-            })
-            .collect();
-        let work = Arc::new((operation.clone(), befores, changes));
+        let work = Arc::new((operation.clone(), changes, written));
         let inside = Arc::clone(&work);
-        let written = self
+        let results = self
             .inner
             .db
             .write("commit changes", move |tx| {
                 let work = Arc::clone(&inside);
                 Box::pin(async move {
-                    let (operation, befores, changes) = &*work;
-                    let took = partition_row::write(tx, changes).await?;
-                    let (mut made, mut lost) = (Vec::with_capacity(changes.len()), Vec::new());
-                    for ((change, before), took) in changes.iter().zip(befores).zip(&took) {
+                    let (operation, changes, written) = &*work;
+                    let took = partition_row::write_standing(tx, changes).await?;
+                    let (mut made, mut now) = (Vec::with_capacity(changes.len()), Vec::new());
+                    for ((change, written), took) in changes.iter().zip(written).zip(&took) {
                         let key = &change.after.state.key;
                         if *took {
-                            let (before, after) = (Some(before.clone()), change.after.standing());
-                            made.push(AuditedChange { key: key.clone(), before, after });
-                            lost.push(None);
+                            made.push((key, written));
+                            now.push(None);
                         } else {
-                            lost.push(partitions::get(tx, key).await?);
+                            now.push(partitions::get(tx, key).await?);
                         }
                     }
                     audit::record(tx, operation, &made).await?;
                     tx.notify().await?;
-                    Ok(took.into_iter().zip(lost).collect::<Vec<_>>())
+                    Ok(took.into_iter().zip(now).collect::<Vec<_>>())
                 })
             })
             .await?;
         self.inner.db.announce();
-        let changes = Arc::into_inner(work).map_or_else(Vec::new, |(_, _, changes)| changes);
-        let mut results = changes.into_iter().zip(written);
+        let changes = Arc::into_inner(work).map_or_else(Vec::new, |(_, changes, _)| changes);
+        let mut results = changes.into_iter().zip(results);
         Ok(outcomes.into_iter().map(|outcome| settle(outcome, &mut results)).collect())
     }
 

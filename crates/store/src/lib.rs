@@ -31,7 +31,7 @@ mod view;
 pub use aggregates::{PartitionMetrics, RunMetrics};
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
 pub use claim::{ClaimedPartition, PartitionClaim, Rotation};
-pub use control::{ControlStore, Outcome};
+pub use control::{ControlStore, Decided, Outcome};
 pub use cooldowns::Cooldown;
 pub use data::{DataStore, Recorded, Report};
 pub use db::{Options, Schema};

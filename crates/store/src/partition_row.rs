@@ -129,7 +129,7 @@ pub(crate) async fn insert(tx: &mut Tx<'_>, partitions: &[Partition]) -> Result<
     let new = tx.batch(&INSERT, &columns).await?;
     let inserted: Vec<&Partition> =
         partitions.iter().zip(&new).filter_map(|(partition, new)| new.then_some(partition)).collect();
-    put_control(tx, &inserted).await?;
+    put_control(tx, &NEW_CONTROL, &inserted).await?;
     Ok(new)
 }
 
@@ -157,7 +157,47 @@ static UPDATE: Batch = Batch::new(
     Effect::Row,
 );
 
-/// Writes changes whose partition is still as it was; says of each whether it was.
+/// What the control plane may change, and nothing else: there is no column here for a run, a count or an outcome.
+static UPDATE_STANDING: Batch = Batch::new(
+    "/* partition_row::write_standing */ UPDATE partitions SET status = @status, error_message = @error_message, \
+     updated_at = @updated_at, version = @expect_version + 1, held = @held {from} \
+     WHERE source = @source AND customer_id = @customer_id AND query_name = @query_name AND logical_date = @logical_date \
+     AND version = @expect_version",
+    &[
+        KEY[0],
+        KEY[1],
+        KEY[2],
+        KEY[3],
+        ("status", Kind::Text),
+        ("error_message", Kind::Text),
+        ("updated_at", Kind::Int),
+        ("held", Kind::Int),
+        ("expect_version", Kind::Int),
+    ],
+    Effect::Row,
+);
+
+/// Writes the control plane's changes whose partition is still as it was; says of each whether it was.
+pub(crate) async fn write_standing(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
+    let dates = dates(changes.iter().map(|change| &change.after.state.key));
+    let [source, customer, query, date] = key_columns(changes, &dates, |change| &change.after.state.key);
+    let columns = [
+        source,
+        customer,
+        query,
+        date,
+        Column::texts(changes, |change| Some(change.after.state.status.as_str())),
+        Column::texts(changes, |change| change.after.state.error_message.as_deref()),
+        Column::ints(changes, |change| Some(change.after.state.updated_at.micros())),
+        Column::ints(changes, |change| Some(i64::from(change.after.control.is_held()))),
+        Column::ints(changes, |change| Some(int(change.expect_version))),
+    ];
+    let took = tx.batch(&UPDATE_STANDING, &columns).await?;
+    write_control(tx, changes, &took).await?;
+    Ok(took)
+}
+
+/// Writes the data plane's changes whose partition is still as it was; says of each whether it was.
 pub(crate) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
     let dates = dates(changes.iter().map(|change| &change.after.state.key));
     let [source, customer, query, date] = key_columns(changes, &dates, |change| &change.after.state.key);
@@ -177,47 +217,75 @@ pub(crate) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<boo
         Column::ints(changes, |change| Some(int(change.expect_version))),
     ];
     let took = tx.batch(&UPDATE, &columns).await?;
-    let (mut keep, mut forget) = (Vec::new(), Vec::new());
-    for (change, _) in changes.iter().zip(&took).filter(|(_, took)| **took) {
-        if change.after.control.is_empty() { forget.push(&change.after) } else { keep.push(&change.after) }
-    }
-    put_control(tx, &keep).await?;
-    forget_control(tx, &forget).await?;
+    write_control(tx, changes, &took).await?;
     Ok(took)
 }
 
+/// Keeps or forgets the control rows of the changes that took effect.
+async fn write_control(tx: &mut Tx<'_>, changes: &[Change], took: &[bool]) -> Result<()> {
+    let (mut new, mut kept, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
+    for (change, _) in changes.iter().zip(took).filter(|(_, took)| **took) {
+        match (change.had_control, change.after.control.is_empty()) {
+            (false, false) => new.push(&change.after),
+            (true, false) => kept.push(&change.after),
+            (true, true) => forgotten.push(&change.after),
+            (false, true) => {}
+        }
+    }
+    put_control(tx, &NEW_CONTROL, &new).await?;
+    put_control(tx, &PUT_CONTROL, &kept).await?;
+    forget_control(tx, &forgotten).await
+}
+
+macro_rules! insert_control {
+    () => {
+        "INSERT INTO partition_control (source, customer_id, query_name, logical_date, lane, queued_at, reprocess, \
+         not_before, terminal_by, terminal_at, terminal_why, paused_by, paused_at, paused_why, active_run_id, \
+         active_task_id) {values @source, @customer_id, @query_name, @logical_date, @lane, @queued_at, @reprocess, \
+         @not_before, @terminal_by, @terminal_at, @terminal_why, @paused_by, @paused_at, @paused_why, @active_run_id, \
+         @active_task_id}"
+    };
+}
+
+const CONTROL: [(&str, Kind); 16] = [
+    KEY[0],
+    KEY[1],
+    KEY[2],
+    KEY[3],
+    ("lane", Kind::Text),
+    ("queued_at", Kind::Int),
+    ("reprocess", Kind::Int),
+    ("not_before", Kind::Int),
+    ("terminal_by", Kind::Text),
+    ("terminal_at", Kind::Int),
+    ("terminal_why", Kind::Text),
+    ("paused_by", Kind::Text),
+    ("paused_at", Kind::Int),
+    ("paused_why", Kind::Text),
+    ("active_run_id", Kind::Id),
+    ("active_task_id", Kind::Id),
+];
+
+/// For partitions that had no control row: the version's guard says so.
+static NEW_CONTROL: Batch =
+    Batch::new(concat!("/* partition_row::new_control */ ", insert_control!()), &CONTROL, Effect::All);
+
 static PUT_CONTROL: Batch = Batch::new(
-    "/* partition_row::put_control */ INSERT INTO partition_control (source, customer_id, query_name, logical_date, lane, \
-     queued_at, reprocess, not_before, terminal_by, terminal_at, terminal_why, paused_by, paused_at, paused_why, \
-     active_run_id, active_task_id) {values @source, @customer_id, @query_name, @logical_date, @lane, @queued_at, \
-     @reprocess, @not_before, @terminal_by, @terminal_at, @terminal_why, @paused_by, @paused_at, @paused_why, \
-     @active_run_id, @active_task_id} ON CONFLICT (source, customer_id, query_name, logical_date) \
-     DO UPDATE SET lane = excluded.lane, queued_at = excluded.queued_at, reprocess = excluded.reprocess, \
-     not_before = excluded.not_before, terminal_by = excluded.terminal_by, terminal_at = excluded.terminal_at, \
-     terminal_why = excluded.terminal_why, paused_by = excluded.paused_by, paused_at = excluded.paused_at, \
-     paused_why = excluded.paused_why, active_run_id = excluded.active_run_id, active_task_id = excluded.active_task_id",
-    &[
-        KEY[0],
-        KEY[1],
-        KEY[2],
-        KEY[3],
-        ("lane", Kind::Text),
-        ("queued_at", Kind::Int),
-        ("reprocess", Kind::Int),
-        ("not_before", Kind::Int),
-        ("terminal_by", Kind::Text),
-        ("terminal_at", Kind::Int),
-        ("terminal_why", Kind::Text),
-        ("paused_by", Kind::Text),
-        ("paused_at", Kind::Int),
-        ("paused_why", Kind::Text),
-        ("active_run_id", Kind::Id),
-        ("active_task_id", Kind::Id),
-    ],
+    concat!(
+        "/* partition_row::put_control */ ",
+        insert_control!(),
+        " ON CONFLICT (source, customer_id, query_name, logical_date) \
+         DO UPDATE SET lane = excluded.lane, queued_at = excluded.queued_at, reprocess = excluded.reprocess, \
+         not_before = excluded.not_before, terminal_by = excluded.terminal_by, terminal_at = excluded.terminal_at, \
+         terminal_why = excluded.terminal_why, paused_by = excluded.paused_by, paused_at = excluded.paused_at, \
+         paused_why = excluded.paused_why, active_run_id = excluded.active_run_id, \
+         active_task_id = excluded.active_task_id"
+    ),
+    &CONTROL,
     Effect::All,
 );
 
-async fn put_control(tx: &mut Tx<'_>, partitions: &[&Partition]) -> Result<()> {
+async fn put_control(tx: &mut Tx<'_>, sql: &Batch, partitions: &[&Partition]) -> Result<()> {
     let dates = dates(partitions.iter().map(|partition| &partition.state.key));
     let [source, customer, query, date] = key_columns(partitions, &dates, |partition| &partition.state.key);
     let terminal = |partition: &&'_ Partition| partition.control.terminal.as_ref().map(|mark| mark.at.micros());
@@ -240,7 +308,7 @@ async fn put_control(tx: &mut Tx<'_>, partitions: &[&Partition]) -> Result<()> {
         Column::ids(partitions, |p| p.control.active.map(|active| active.run_id.uuid())),
         Column::ids(partitions, |p| p.control.active.map(|active| active.task_id.uuid())),
     ];
-    tx.batch(&PUT_CONTROL, &columns).await.map(drop)
+    tx.batch(sql, &columns).await.map(drop)
 }
 
 static FORGET_CONTROL: Batch = Batch::new(

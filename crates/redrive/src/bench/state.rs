@@ -1,26 +1,26 @@
 //! `bench state`: what operators and the daemon do to many partitions.
 
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use redrive_control::{ControlPlane, Request, Sources, Verb, Watch};
 use redrive_core::filter::Filter;
-use redrive_core::partition::{ControlEvent, Status};
-use redrive_core::retry::RetryPolicy;
+use redrive_core::partition::Status;
 use redrive_core::time::Timestamp;
+use redrive_store::raw::{RawUrl, RawView, S3Options};
 use redrive_store::statements::{self, For};
-use redrive_store::{Band, Operation, Outcome, Page, Reach, Store, StoreUrl};
+use redrive_store::{Band, Page, Reach, Store, StoreUrl};
 use serde::Serialize;
 
 use super::measure::{millis, percentiles, phase, rate, ratio};
 use super::plain;
 use super::scratch::Scratch;
-use super::state_rows::{self, FAILED_AT, OURS, PLAIN, Rows, SOURCE};
+use super::state_rows::{self, CLAIMABLE, FAILED_AT, OURS, PLAIN, Rows, SOURCE};
 use crate::cli::{BenchState, Format};
 use crate::commands::Context;
 use crate::exit::Exit;
 use crate::output;
 
-/// How many partitions go into one transaction.
-const CHUNK: u32 = 2000;
 const LOOKS: u32 = 200;
 
 #[derive(Debug, Serialize)]
@@ -31,8 +31,12 @@ struct Figures {
     failed: u32,
     rows: u32,
     retry_per_s: f64,
+    /// One UPDATE and one INSERT … SELECT into the audit.
     baseline_retry_per_s: Option<f64>,
     retry_ratio: Option<f64>,
+    /// The same with the rows that make the partitions claimable, as a retry has to write them.
+    same_effect_retry_per_s: Option<f64>,
+    same_effect_ratio: Option<f64>,
     inspect_key_p50_ms: f64,
     inspect_page_p50_ms: f64,
     due_found: u32,
@@ -61,7 +65,10 @@ async fn measure(store: Store, url: &StoreUrl, args: &BenchState, quiet: bool) -
     let plan = plan(url).await?;
     let (looks, _) = phase(quiet, "inspect", inspect(&store)).await?;
     let plainly = match args.common.baseline {
-        true => Some(phase(quiet, "plain retry", plain_retry(url)).await?.1),
+        true => {
+            let two = phase(quiet, "plain retry", plain_retry(url, PLAIN, false)).await?.1;
+            Some((two, phase(quiet, "plain retry, claimable", plain_retry(url, CLAIMABLE, true)).await?.1))
+        }
         false => None,
     };
     let (changed, retry) = phase(quiet, "retry", retry(&store)).await?;
@@ -74,8 +81,10 @@ async fn measure(store: Store, url: &StoreUrl, args: &BenchState, quiet: bool) -
         failed,
         rows: all,
         retry_per_s: rate(count, retry),
-        baseline_retry_per_s: plainly.map(|took| rate(count, took)),
-        retry_ratio: plainly.map(|took| ratio(rate(count, retry), rate(count, took))),
+        baseline_retry_per_s: plainly.map(|(two, _)| rate(count, two)),
+        retry_ratio: plainly.map(|(two, _)| ratio(rate(count, retry), rate(count, two))),
+        same_effect_retry_per_s: plainly.map(|(_, three)| rate(count, three)),
+        same_effect_ratio: plainly.map(|(_, three)| ratio(rate(count, retry), rate(count, three))),
         inspect_key_p50_ms: millis(looks.0),
         inspect_page_p50_ms: millis(looks.1),
         due_found,
@@ -85,56 +94,55 @@ async fn measure(store: Store, url: &StoreUrl, args: &BenchState, quiet: bool) -
     })
 }
 
-/// Retries every failed partition of one customer as `state retry` does: a page is read while the one before is written.
+/// Retries every failed partition of one customer, as `state retry --force --allow-missing-raw` does.
 async fn retry(store: &Store) -> anyhow::Result<u32> {
-    let (control, view, policy) = (store.control(), store.view(), RetryPolicy::partitions());
-    let operation = Operation {
-        op_id: control.new_operation_id(),
-        at: control.now(),
-        actor: "bench".to_owned(),
+    let nowhere = std::env::temp_dir().join(format!("redrive_bench_{}_raw", std::process::id()));
+    let raw = RawView::open(&RawUrl::File(nowhere), &S3Options::default()).await?;
+    let earliest = "2015-01-01".parse()?;
+    let plane = ControlPlane::new(store.control(), raw, Sources::default(), "bench".to_owned(), earliest);
+    let request = Request {
+        verb: Verb::Retry { clear_terminal: true, allow_missing_raw: true, stale: false },
+        filter: filter(OURS, Some(Status::Failed))?,
         command: "bench state".to_owned(),
-        filters: "{}".to_owned(),
-        flags: "{}".to_owned(),
+        dry_run: false,
+        yes: false,
+        force: true,
         reason: None,
     };
-    let mut page = Page { filter: filter(OURS, Some(Status::Failed))?, limit: CHUNK, ..Page::default() };
-    let mut next = view.partitions(page.clone()).await?;
-    let mut changed = 0;
-    while let Some(last) = next.last() {
-        page.after = Some(last.state.key.clone());
-        let event = ControlEvent::Retry { policy: &policy, clear_terminal: true, stale: false };
-        let items = next.into_iter().map(|partition| (partition, event.clone())).collect();
-        let (outcomes, following) = tokio::join!(control.commit(&operation, items), view.partitions(page.clone()));
-        let made = outcomes?.iter().filter(|outcome| matches!(outcome, Outcome::Changed { .. })).count();
-        changed += u32::try_from(made)?;
-        next = following?;
-    }
-    Ok(changed)
+    let watch = Watch { cancelled: &AtomicBool::new(false), progress: &|_| {}, stop_after: None };
+    let report = plane.operate(&request, watch).await?;
+    Ok(u32::try_from(report.changed.len())?)
 }
 
 fn filter(customer: &str, status: Option<Status>) -> anyhow::Result<Filter> {
     Ok(Filter { status, ..Filter::exact(Some(SOURCE), Some(customer), None)? })
 }
 
-/// What the store is compared with: one update and one insert into the audit, in one transaction.
-async fn plain_retry(url: &StoreUrl) -> anyhow::Result<()> {
-    let hash = match url {
-        StoreUrl::Sqlite(_) => "x'00'",
-        StoreUrl::Postgres(_) => "'\\x00'",
+/// What the store is compared with: one update and one insert into the audit, in one transaction; with `claimable` also
+/// the control rows without which nobody would ever run what was retried.
+async fn plain_retry(url: &StoreUrl, customer: &str, claimable: bool) -> anyhow::Result<()> {
+    let (hash, op) = match url {
+        StoreUrl::Sqlite(_) => ("x'00'", "x'00000000000000000000000000000000'"),
+        StoreUrl::Postgres(_) => ("'\\x00'", "'00000000-0000-0000-0000-000000000000'::uuid"),
     };
-    let op = match url {
-        StoreUrl::Sqlite(_) => "x'00000000000000000000000000000000'",
-        StoreUrl::Postgres(_) => "'00000000-0000-0000-0000-000000000000'::uuid",
+    let these = format!("FROM partitions WHERE source = '{SOURCE}' AND customer_id = '{customer}'");
+    let control = match claimable {
+        true => format!(
+            "INSERT INTO partition_control (source, customer_id, query_name, logical_date, lane, queued_at) \
+             SELECT source, customer_id, query_name, logical_date, 'retry', {FAILED_AT} {these};"
+        ),
+        false => String::new(),
     };
+    // Two runs of this must not meet in the audit's sequence.
+    let first = if claimable { 2_000_000_000 } else { 1_000_000_000 };
     plain::execute(
         url,
         &format!(
             "BEGIN; UPDATE partitions SET status = 'pending', updated_at = {FAILED_AT} + 1, version = version + 1 \
-             WHERE source = '{SOURCE}' AND customer_id = '{PLAIN}' AND status = 'failed'; \
+             WHERE source = '{SOURCE}' AND customer_id = '{customer}' AND status = 'failed'; {control} \
              INSERT INTO operation_changes (seq, op_id, source, customer_id, query_name, logical_date, before, after, hash) \
-             SELECT 1000000000 + row_number() OVER (), {op}, source, customer_id, query_name, logical_date, \
-             '{{\"status\":\"failed\"}}', '{{\"status\":\"pending\"}}', {hash} FROM partitions \
-             WHERE source = '{SOURCE}' AND customer_id = '{PLAIN}'; COMMIT"
+             SELECT {first} + row_number() OVER (), {op}, source, customer_id, query_name, logical_date, \
+             '{{\"status\":\"failed\"}}', '{{\"status\":\"pending\"}}', {hash} {these}; COMMIT"
         ),
     )
     .await
@@ -215,11 +223,17 @@ fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
     }
     let Figures { store, partitions, failed, rows, .. } = figures;
     output::line(&format!("{partitions} of {failed} failed partitions, {rows} in all, on {store}"));
-    let plainly = figures.baseline_retry_per_s.map_or_else(String::new, |plainly| format!("{plainly:.0}/s"));
-    let of_it = figures.retry_ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0));
+    let compared = |per_s: Option<f64>, ratio: Option<f64>| {
+        let per_s = per_s.map_or_else(String::new, |per_s| format!("{per_s:.0}/s"));
+        [per_s, ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0))]
+    };
+    let [plainly, of_it] = compared(figures.baseline_retry_per_s, figures.retry_ratio);
+    let [claimable, of_that] = compared(figures.same_effect_retry_per_s, figures.same_effect_ratio);
+    let per_s = format!("{:.0}/s", figures.retry_per_s);
     let only = |name: &str, value: String| vec![name.to_owned(), value, String::new(), String::new()];
     let table = vec![
-        vec!["retry, audited".to_owned(), format!("{:.0}/s", figures.retry_per_s), plainly, of_it],
+        vec!["retry, audited".to_owned(), per_s.clone(), plainly, of_it],
+        vec!["  and made claimable".to_owned(), per_s, claimable, of_that],
         only("inspect one key, p50", format!("{} ms", figures.inspect_key_p50_ms)),
         only("inspect a page of 50, p50", format!("{} ms", figures.inspect_page_p50_ms)),
         only(&format!("select {} due", figures.due_found), format!("{} ms", figures.due_ms)),

@@ -8,6 +8,7 @@ pub const SOURCE: &str = "bench";
 /// The customers whose failed partitions are retried by the store, and by plain SQL.
 pub const OURS: &str = "ours";
 pub const PLAIN: &str = "plain";
+pub const CLAIMABLE: &str = "plain, claimable";
 
 /// 2026-01-01T00:00:00Z; everything failed then, but for what is due.
 pub const FAILED_AT: i64 = 1_767_225_600_000_000;
@@ -29,6 +30,7 @@ pub async fn make(url: &StoreUrl, rows: Rows) -> anyhow::Result<()> {
     // The due ones failed an hour before the others.
     let (late, early) = (FAILED_AT, FAILED_AT - 3_600_000_000);
     fill(url, OURS, retried, "'failed', NULL, 3, 'retryable', 'bench'", &late.to_string()).await?;
+    fill(url, CLAIMABLE, retried, "'failed', NULL, 3, 'retryable', 'bench'", &late.to_string()).await?;
     fill(url, PLAIN, retried, "'failed', NULL, 3, 'retryable', 'bench'", &late.to_string()).await?;
     let when = format!("CASE WHEN n < {due} THEN {early} ELSE {late} END");
     fill(url, "failing", others.max(due), "'failed', NULL, 1, 'retryable', 'bench'", &when).await?;

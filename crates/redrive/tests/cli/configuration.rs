@@ -62,7 +62,7 @@ fn a_bad_variable_is_named() {
     assert_snapshot!(told("REDRIVE_WORKER__LEASE", "soon"), @r#"error: REDRIVE_WORKER__LEASE: "soon" is not a duration; write it like "90s", "5m", "1h30m" or "30d""#);
     assert_snapshot!(told("REDRIVE_WORKER__CONCURRENCY", "many"), @r#"error: REDRIVE_WORKER__CONCURRENCY: invalid type: string "many", expected u32"#);
     assert_snapshot!(told("REDRIVE_WORKER__LEASES", "2m"), @"error: REDRIVE_WORKER__LEASES: unknown field `leases`, expected one of `concurrency`, `lease`, `heartbeat`");
-    assert_snapshot!(told("REDRIVE_STORE__URL__HOST", "h"), @"error: REDRIVE_STORE__URL__HOST=h: invalid type: map, expected a string");
+    assert_snapshot!(told("REDRIVE_STORE__URL__HOST", "h"), @"error: REDRIVE_STORE__URL__HOST: invalid type: map, expected a string");
 }
 
 #[test]

@@ -30,7 +30,15 @@ const STATEMENTS: usize = 256;
 /// What became of a piece of work, to be told once the commit is durable, or why it is not.
 type Told = Box<dyn FnOnce(Option<Error>) + Send>;
 /// A piece of work, given the connection inside a transaction, or why there is none.
-type Job = Box<dyn FnOnce(Result<&mut Connection>) -> Told + Send>;
+type Job = Box<dyn FnOnce(Result<(&mut Connection, Company)>) -> Told + Send>;
+
+/// Whether a piece of work has the transaction to itself. A savepoint makes SQLite copy every page that is touched, so it
+/// is only there where somebody else's work must be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Company {
+    Alone,
+    InGroup,
+}
 
 #[derive(Debug)]
 pub(crate) struct Sqlite {
@@ -101,7 +109,7 @@ impl Sqlite {
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            let result = connection.and_then(|connection| in_savepoint(name, connection, work));
+            let result = connection.and_then(|(connection, company)| whole(name, connection, company, work));
             Box::new(move |fault| {
                 // Nobody waits any more when the caller was cancelled; the work stands all the same.
                 let _ = reply.send(match fault {
@@ -185,43 +193,57 @@ impl Readers {
 }
 
 /// Does a piece of work whole or not at all. One that panics has failed, and takes nobody with it.
-fn in_savepoint<T>(
+fn whole<T>(
     name: &'static str,
     connection: &mut Connection,
+    company: Company,
     work: impl FnOnce(&mut Connection) -> Result<T>,
 ) -> Result<T> {
     let fault = |error| sqlite_fault(name, error);
-    connection.execute_batch("SAVEPOINT work").map_err(fault)?;
+    if company == Company::InGroup {
+        connection.execute_batch("SAVEPOINT work").map_err(fault)?;
+    }
     let result = catch_unwind(AssertUnwindSafe(|| work(connection)))
         .unwrap_or_else(|_| Err(Error::Statement { name, why: "it panicked; nothing was changed".to_owned() }));
     // A fault that made SQLite roll everything back has taken the savepoint too.
     if connection.is_autocommit() {
         return result;
     }
-    let end = if result.is_ok() { "RELEASE work" } else { "ROLLBACK TO work; RELEASE work" };
+    let end = match (company, result.is_ok()) {
+        (Company::Alone, true) => return result,
+        (Company::Alone, false) => "ROLLBACK",
+        (Company::InGroup, true) => "RELEASE work",
+        (Company::InGroup, false) => "ROLLBACK TO work; RELEASE work",
+    };
     let ended = connection.execute_batch(end).map_err(fault);
     result.and_then(|value| ended.map(|()| value))
 }
 
 fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
     while let Ok(first) = inbox.recv() {
+        let group: Vec<Job> = std::iter::once(first).chain(inbox.try_iter().take(GROUP - 1)).collect();
         if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
             // Whoever came while it was tried has waited as long.
-            for job in std::iter::once(first).chain(inbox.try_iter()) {
+            for job in group.into_iter().chain(inbox.try_iter()) {
                 job(Err(sqlite_fault("begin", copy_of(&error))))(None);
             }
             continue;
         }
-        let mut told = vec![first(Ok(&mut connection))];
-        // A full disk or a failing one makes SQLite roll everything back at once; nothing may follow it unguarded.
-        while told.len() < GROUP && !connection.is_autocommit() {
-            match inbox.try_recv() {
-                Ok(job) => told.push(job(Ok(&mut connection))),
-                Err(_) => break,
+        let company = if group.len() == 1 { Company::Alone } else { Company::InGroup };
+        let mut told = Vec::with_capacity(group.len());
+        let mut jobs = group.into_iter();
+        for job in jobs.by_ref() {
+            told.push(job(Ok((&mut connection, company))));
+            if connection.is_autocommit() {
+                break;
             }
         }
         if connection.is_autocommit() {
-            told.into_iter().for_each(|tell| tell(Some(Error::Full { place: String::new() })));
+            // One that failed alone rolled back itself and tells its own error. In a group it was SQLite, for a disk that
+            // is full or fails; nothing of the group may stand, and nothing more may be done outside a transaction.
+            let full = || Error::Full { place: String::new() };
+            told.into_iter().for_each(|tell| tell((company == Company::InGroup).then(full)));
+            jobs.for_each(|job| job(Err(full()))(None));
             continue;
         }
         let committed = connection.execute_batch("COMMIT");
