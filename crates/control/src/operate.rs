@@ -105,11 +105,13 @@ pub struct Watch<'a> {
 pub(crate) struct Candidate {
     pub(crate) partition: Partition,
     pub(crate) revert: Option<(Standing, u64)>,
+    /// Only as it is here: a plan means one version.
+    pub(crate) pinned: bool,
 }
 
 impl From<Partition> for Candidate {
     fn from(partition: Partition) -> Self {
-        Self { partition, revert: None }
+        Self { partition, revert: None, pinned: false }
     }
 }
 
@@ -125,6 +127,7 @@ pub(crate) struct Chunk {
 struct Asked {
     key: PartitionKey,
     revert: Option<(Standing, u64)>,
+    pinned: bool,
 }
 
 /// A chunk about which it is decided, or for a dry run its candidates.
@@ -262,8 +265,9 @@ impl ControlPlane {
         let mut asked = Vec::with_capacity(candidates.len());
         let mut partitions = Vec::with_capacity(candidates.len());
         for candidate in candidates {
-            asked.push(Asked { key: candidate.partition.state.key.clone(), revert: candidate.revert });
-            partitions.push(candidate.partition);
+            let Candidate { partition, revert, pinned } = candidate;
+            asked.push(Asked { key: partition.state.key.clone(), revert, pinned });
+            partitions.push(partition);
         }
         let items = partitions.into_iter().zip(&asked).map(|(partition, asked)| {
             let event = self.event(&partition, asked.revert.as_ref(), deed);
@@ -310,11 +314,12 @@ impl ControlPlane {
     ) -> Result<Vec<Candidate>> {
         let outcomes = self.store.write(operation, decided).await?;
         let mut overtaken = Vec::new();
-        for (outcome, Asked { key, revert }) in outcomes.into_iter().zip(asked) {
+        for (outcome, Asked { key, revert, pinned }) in outcomes.into_iter().zip(asked) {
             match outcome {
                 Outcome::Changed { before, after } => report.change(Some(&before), &after),
                 Outcome::Refused(refused) => report.skip(key, refused),
-                Outcome::Overtaken(now) => overtaken.push(Candidate { partition: *now, revert }),
+                Outcome::Overtaken(_) if pinned => report.skip(key, Refused::Rule(Reason::ChangedSincePlan)),
+                Outcome::Overtaken(now) => overtaken.push(Candidate { partition: *now, revert, pinned }),
             }
         }
         Ok(overtaken)

@@ -27,6 +27,8 @@ pub struct Plan {
     stale: bool,
     /// The command line that made it.
     command: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     partitions: Vec<Planned>,
 }
 
@@ -53,6 +55,11 @@ impl Plan {
 
     pub fn is_empty(&self) -> bool {
         self.partitions.is_empty()
+    }
+
+    /// Why it was made.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
     }
 
     pub fn verb(&self) -> Result<Verb> {
@@ -101,7 +108,7 @@ impl Selection for ByPlan<'_> {
         for (planned, found) in planned.into_iter().zip(found) {
             match found {
                 Some(partition) if partition.state.version == planned.version => {
-                    chunk.candidates.push(Candidate::from(partition));
+                    chunk.candidates.push(Candidate { partition, revert: None, pinned: true });
                 }
                 Some(_) | None => chunk.skipped.push((planned.key, Refused::Rule(Reason::ChangedSincePlan))),
             }
@@ -135,6 +142,7 @@ impl ControlPlane {
             allow_missing_raw,
             stale,
             command: request.command.clone(),
+            reason: request.reason.clone(),
             partitions: seen,
         };
         Ok((report, plan))

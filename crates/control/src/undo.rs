@@ -32,7 +32,7 @@ impl Selection for ByOperation<'_> {
             match found {
                 Some(partition) => {
                     let revert = Some((standing_before(&change), change.after.version));
-                    chunk.candidates.push(Candidate { partition, revert });
+                    chunk.candidates.push(Candidate { partition, revert, pinned: false });
                 }
                 None => chunk.skipped.push((change.key, Refused::Rule(Reason::ChangedSincePlan))),
             }

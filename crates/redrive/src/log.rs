@@ -11,5 +11,10 @@ pub fn start(verbose: u8, service: bool) {
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let colour = anstream::stderr().current_choice() != anstream::ColorChoice::Never;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .log_internal_errors(false)
+        .init();
 }

@@ -30,11 +30,16 @@ pub fn complain(error: &anyhow::Error) {
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {text}");
 }
 
+/// A text that a terminal shows as it is: what came from a source must not steer the operator's screen.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 /// A table as people like to read it: no frames, columns aligned.
 pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_header(header.iter().copied());
-    table.add_rows(rows);
+    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect::<Vec<_>>()));
     table.trim_fmt()
 }
 

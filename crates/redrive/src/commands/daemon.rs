@@ -1,12 +1,11 @@
 //! `redrive daemon`: ticks until it is told to stop.
 
-use std::time::Duration;
-
 use redrive_control::daemon::Tick;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Context, person};
 use crate::cli::{Daemon, Format};
-use crate::exit::Exit;
+use crate::exit::{Exit, Usage};
 use crate::output;
 
 pub async fn run(args: &Daemon, context: &Context) -> anyhow::Result<Exit> {
@@ -14,12 +13,17 @@ pub async fn run(args: &Daemon, context: &Context) -> anyhow::Result<Exit> {
     let actor = format!("daemon {} pid {}", person(), std::process::id());
     let plane = context.control(&config, actor).await?;
     let interval = args.interval.unwrap_or(config.settings.daemon.interval);
+    if interval.is_zero() {
+        return Err(Usage("--interval 0 would never rest; give at least 100ms".to_owned()).into());
+    }
     if args.once {
         let tick = plane.tick(args.dry_run).await?;
         show(&tick, args.dry_run, context)?;
         return Ok(Exit::Done);
     }
-    tracing::info!(interval_s = interval.as_secs(), dry_run = args.dry_run, "started");
+    tracing::info!(interval_ms = interval.as_millis(), dry_run = args.dry_run, "started");
+    // Heard from now on, also while a tick is at work; it is finished first.
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     loop {
         match plane.tick(args.dry_run).await {
             Ok(tick) => tracing::info!(
@@ -32,21 +36,15 @@ pub async fn run(args: &Daemon, context: &Context) -> anyhow::Result<Exit> {
             // The next tick looks at everything again, so nothing is lost by going on.
             Err(error) => tracing::error!(%error, "tick failed"),
         }
-        if stopped_within(interval).await? {
-            tracing::info!("stopped");
-            return Ok(Exit::Done);
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            () = tokio::time::sleep(interval) => {}
         }
     }
-}
-
-/// Sleeps, unless a signal says to stop.
-async fn stopped_within(interval: Duration) -> std::io::Result<bool> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    tokio::select! {
-        () = tokio::time::sleep(interval) => Ok(false),
-        _ = terminate.recv() => Ok(true),
-        interrupted = tokio::signal::ctrl_c() => interrupted.map(|()| true),
-    }
+    tracing::info!("stopped");
+    Ok(Exit::Done)
 }
 
 fn show(tick: &Tick, dry_run: bool, context: &Context) -> anyhow::Result<()> {

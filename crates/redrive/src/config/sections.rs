@@ -150,6 +150,9 @@ impl Settings {
         if self.worker.heartbeat >= self.worker.lease {
             return Err(("worker.heartbeat", "is not shorter than worker.lease; every lease would run out"));
         }
+        if self.daemon.interval.is_zero() {
+            return Err(("daemon.interval", "is 0; the daemon would never rest"));
+        }
         Ok(())
     }
 }

@@ -65,6 +65,10 @@ impl Desk<'_> {
         if let Some(file) = &change.save_plan {
             let (report, plan) = self.plane.plan(&request, watcher.watch(None)).await?;
             watcher.end();
+            // Half a plan would pass for a whole one.
+            if report.halt.is_some() {
+                return self.end(&report);
+            }
             let text = serde_json::to_string_pretty(&plan)?;
             std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
             return self.end(&report);
@@ -73,8 +77,14 @@ impl Desk<'_> {
             let look = Request { dry_run: true, ..request.clone() };
             let enough = self.rails().hard_limit;
             let ahead = self.plane.operate(&look, watcher.watch(Some(enough))).await?;
+            // What was not seen cannot be counted, and so not be confirmed.
+            if ahead.halt.is_some() {
+                watcher.end();
+                return self.end(&ahead);
+            }
             let count = u64::try_from(ahead.changed.len())?;
-            watcher.pause(|| confirm::get(verb.name(), count, self.rails(), change))?;
+            watcher.clear();
+            confirm::get(verb.name(), count, self.rails(), change).await?;
         }
         let report = self.plane.operate(&request, watcher.watch(None)).await?;
         watcher.end();
@@ -87,11 +97,16 @@ impl Desk<'_> {
                 Usage("a backfill makes what is not there, so there is no plan of it to save".to_owned()).into()
             );
         }
+        if args.filter.status.is_some() || args.filter.error_class.is_some() {
+            return Err(
+                Usage("a backfill is about days, and heeds neither --status nor --error-class".to_owned()).into()
+            );
+        }
         // The verb is only for the request's shape; a backfill goes its own way.
         let request = self.request(Verb::Reprocess, self.filter(&args.filter)?, &args.change);
         let size = self.plane.backfill_size(&request.filter)?;
         if confirm::must_ask(&args.change) {
-            confirm::get("backfill", size, self.rails(), &args.change)?;
+            confirm::get("backfill", size, self.rails(), &args.change).await?;
         }
         let watcher = Watcher::start(self.context.global.quiet);
         let report = self.plane.backfill(&request, args.force_pending, watcher.watch(None)).await?;
@@ -105,9 +120,10 @@ impl Desk<'_> {
             std::fs::read_to_string(&args.plan).map_err(|error| Usage(format!("cannot read {file}: {error}")))?;
         let plan = Plan::parse(&text)?;
         if confirm::must_ask(&args.change) {
-            confirm::get("apply", plan.len(), self.rails(), &args.change)?;
+            confirm::get("apply", plan.len(), self.rails(), &args.change).await?;
         }
-        let request = self.request(plan.verb()?, Filter::default(), &args.change);
+        let mut request = self.request(plan.verb()?, Filter::default(), &args.change);
+        request.reason = request.reason.or_else(|| plan.reason().map(str::to_owned));
         let watcher = Watcher::start(self.context.global.quiet);
         let report = self.plane.apply_plan(plan, &request, watcher.watch(None)).await?;
         watcher.end();
@@ -119,7 +135,7 @@ impl Desk<'_> {
         let op_id: OpId = args.operation.parse().map_err(wrong)?;
         let count = self.plane.changes_of(op_id).await?;
         if confirm::must_ask(&args.change) {
-            confirm::get("undo", count, self.rails(), &args.change)?;
+            confirm::get("undo", count, self.rails(), &args.change).await?;
         }
         let request = self.request(Verb::Resume, Filter::default(), &args.change);
         let watcher = Watcher::start(self.context.global.quiet);
@@ -134,9 +150,16 @@ impl Desk<'_> {
     }
 }
 
-/// The command line as it was given.
+/// The command line as it could be given again: words are quoted where a shell would split them.
 fn command_line() -> String {
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let plain = |c: char| c.is_alphanumeric() || "-_=.,:/@%+".contains(c);
+    let words = std::env::args_os().skip(1).map(|word| {
+        let word = word.to_string_lossy();
+        match !word.is_empty() && word.chars().all(plain) {
+            true => word.into_owned(),
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    });
     format!("redrive {}", words.collect::<Vec<_>>().join(" "))
 }
 
@@ -172,19 +195,16 @@ impl Watcher {
         Watch { cancelled: &self.cancelled, progress: &*self.progress, stop_after }
     }
 
-    /// Does something with nothing else on the screen.
-    fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
-        match self.bar.get() {
-            Some(bar) => bar.suspend(work),
-            None => work(),
+    /// Takes the bar off the screen, where there is one.
+    fn clear(&self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
         }
     }
 
     fn end(&self) {
         self.listener.abort();
-        if let Some(bar) = self.bar.get() {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write as _};
 use redrive_control::safety::{Confirmation, Given, Rails, confirmation};
 
 use crate::cli::ChangeArgs;
-use crate::exit::NotConfirmed;
+use crate::exit::{Interrupted, NotConfirmed};
 
 /// Whether a command has to look ahead before it may begin.
 pub fn must_ask(args: &ChangeArgs) -> bool {
@@ -13,7 +13,7 @@ pub fn must_ask(args: &ChangeArgs) -> bool {
 }
 
 /// Gets the yes that `count` changes need, or says why there is none. Nothing has been changed by then.
-pub fn get(verb: &str, count: u64, rails: Rails, args: &ChangeArgs) -> anyhow::Result<()> {
+pub async fn get(verb: &str, count: u64, rails: Rails, args: &ChangeArgs) -> anyhow::Result<()> {
     let given = Given { yes: args.yes, force: args.force };
     match confirmation(count, rails, given) {
         Confirmation::None => Ok(()),
@@ -23,11 +23,11 @@ pub fn get(verb: &str, count: u64, rails: Rails, args: &ChangeArgs) -> anyhow::R
         ))
         .into()),
         Confirmation::YesNo => {
-            let answer = ask(&format!("{verb} {count} partitions? [y/N] "), count)?;
+            let answer = ask(&format!("{verb} {count} partitions? [y/N] "), count).await?;
             if matches!(answer.to_lowercase().as_str(), "y" | "yes") { Ok(()) } else { Err(declined()) }
         }
         Confirmation::TypeNumber => {
-            let answer = ask(&format!("{verb} {count} partitions? Type the number to go on: "), count)?;
+            let answer = ask(&format!("{verb} {count} partitions? Type the number to go on: "), count).await?;
             if answer == count.to_string() { Ok(()) } else { Err(declined()) }
         }
     }
@@ -37,7 +37,7 @@ fn declined() -> anyhow::Error {
     NotConfirmed("not confirmed; nothing was changed".to_owned()).into()
 }
 
-fn ask(question: &str, count: u64) -> anyhow::Result<String> {
+async fn ask(question: &str, count: u64) -> anyhow::Result<String> {
     if !std::io::stdin().is_terminal() {
         let text = format!("{count} partitions would change and there is no terminal to ask at; use --yes or --force");
         return Err(NotConfirmed(text).into());
@@ -45,7 +45,15 @@ fn ask(question: &str, count: u64) -> anyhow::Result<String> {
     let mut stderr = anstream::stderr();
     write!(stderr, "{question}")?;
     stderr.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    Ok(answer.trim().to_owned())
+    // On a thread of its own, which nobody waits for: a Ctrl-C must end the question, and reading cannot be broken off.
+    let (reply, answer) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer);
+        let _ = reply.send(read.map(|_| answer));
+    });
+    tokio::select! {
+        answer = answer => Ok(answer??.trim().to_owned()),
+        _ = tokio::signal::ctrl_c() => Err(Interrupted.into()),
+    }
 }

@@ -290,8 +290,8 @@ pub async fn explain(args: &KeyArgs, plane: &ControlPlane, context: &Context) ->
     match context.global.output {
         Format::Json | Format::Jsonl => output::json(&explanation)?,
         Format::Table | Format::Csv => {
-            output::line(&format!("{key} is {}", explanation.status));
-            output::line(&format!("{}: {}", explanation.reason, explanation.because));
+            output::line(&output::printable(&format!("{key} is {}", explanation.status)));
+            output::line(&output::printable(&format!("{}: {}", explanation.reason, explanation.because)));
         }
     }
     Ok(Exit::Done)

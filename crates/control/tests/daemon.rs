@@ -1,0 +1,199 @@
+//! The daemon's tick against a clock that the test holds.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_control::{ControlPlane, Sources};
+use redrive_core::failure::ErrorClass;
+use redrive_core::key::PartitionKey;
+use redrive_core::lane::{Lane, Shares};
+use redrive_core::outlook::Outlook;
+use redrive_core::partition::{ControlEvent, Judgement, Partition};
+use redrive_core::retry::RetryPolicy;
+use redrive_core::time::Timestamp;
+use redrive_fixture::{Database, Postgres};
+use redrive_store::clock::{Clock, ManualClock};
+use redrive_store::raw::{RawView, S3Options};
+use redrive_store::{
+    Cooldown, Open, Operation, Options, Outcome, Page, PartitionClaim, Recorded, Rotation, Store, StoreUrl,
+};
+
+/// 2026-01-01T00:00:00Z.
+const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+const MINUTE: Duration = Duration::from_secs(60);
+
+struct Subject {
+    store: Store,
+    clock: ManualClock,
+    plane: ControlPlane,
+    _home: tempfile::TempDir,
+    _database: Option<Database>,
+}
+
+impl Subject {
+    async fn sqlite() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let url = StoreUrl::Sqlite(home.path().join("redrive.db"));
+        Self::open(url, home, None).await
+    }
+
+    async fn postgres() -> Self {
+        let database = Postgres::shared().fresh_database();
+        let url = StoreUrl::parse(&database.url).unwrap();
+        Self::open(url, tempfile::tempdir().unwrap(), Some(database)).await
+    }
+
+    async fn open(url: StoreUrl, home: tempfile::TempDir, database: Option<Database>) -> Self {
+        let clock = ManualClock::at(START);
+        let options = Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 8 };
+        let store = Store::open(&url, Open::Migrate, options).await.unwrap();
+        let raw = format!("file:{}", home.path().join("raw").display()).parse().unwrap();
+        let raw = RawView::open(&raw, &S3Options::default()).await.unwrap();
+        let earliest = "2015-01-01".parse().unwrap();
+        let plane = ControlPlane::new(store.control(), raw, Sources::default(), "tester@here".to_owned(), earliest);
+        Self { store, clock, plane, _home: home, _database: database }
+    }
+
+    /// Claims all that is wanted, and judges it.
+    async fn judge_all(&self, judgement: &Judgement) -> usize {
+        let claim = PartitionClaim {
+            limit: 2000,
+            worker: "w1".to_owned(),
+            lease: 2 * MINUTE,
+            shares: Shares::default(),
+            sources: None,
+            max_in_flight: BTreeMap::new(),
+            rotation: Rotation::default(),
+        };
+        let (claimed, _) = self.store.data().claim_partitions(claim).await.unwrap();
+        let mut tasks = tokio::task::JoinSet::new();
+        for claimed in &claimed {
+            let (data, run, judgement) = (self.store.data(), claimed.run.clone(), judgement.clone());
+            tasks.spawn(async move { data.judge(&run, judgement, None).await.unwrap() });
+        }
+        while let Some(recorded) = tasks.join_next().await {
+            assert!(matches!(recorded.unwrap(), Recorded::As(_)));
+        }
+        claimed.len()
+    }
+
+    async fn failed(&self, keys: &[PartitionKey], judgement: &Judgement) {
+        let now = self.clock.now();
+        let wanted = keys.iter().map(|key| Partition::new(key.clone(), Lane::Fresh, now)).collect();
+        self.store.control().enqueue(None, wanted).await.unwrap();
+        assert_eq!(self.judge_all(judgement).await, keys.len());
+    }
+
+    async fn put(&self, key: &PartitionKey, event: ControlEvent<'_>) {
+        let now = self.store.view().partition(key).await.unwrap().unwrap();
+        let operation = Operation {
+            op_id: self.store.control().new_operation_id(),
+            at: self.clock.now(),
+            actor: "tester@here".to_owned(),
+            command: "test".to_owned(),
+            filters: "{}".to_owned(),
+            flags: "{}".to_owned(),
+            reason: None,
+        };
+        let outcomes = self.store.control().commit(&operation, vec![(now, event)]).await.unwrap();
+        assert!(matches!(outcomes[0], Outcome::Changed { .. }), "{outcomes:?}");
+    }
+
+    async fn all(&self) -> Vec<Partition> {
+        self.store.view().partitions(Page { limit: 10_000, ..Page::default() }).await.unwrap()
+    }
+
+    /// What `explain` says the next tick takes.
+    async fn foreseen(&self) -> BTreeSet<PartitionKey> {
+        let cooldowns = self.plane.cooldowns().await.unwrap();
+        let due = |partition: &Partition| matches!(self.plane.outlook(partition, &cooldowns), Outlook::Due { .. });
+        self.all().await.into_iter().filter(due).map(|partition| partition.state.key).collect()
+    }
+}
+
+fn keys(customer: &str, count: usize) -> Vec<PartitionKey> {
+    let date = |n: usize| format!("{}-{:02}-{:02}", 2020 + n / 336, n / 28 % 12 + 1, n % 28 + 1);
+    (0..count).map(|n| PartitionKey::new("ads", customer, "daily", &date(n)).unwrap()).collect()
+}
+
+fn boom() -> Judgement {
+    Judgement::Rejected { class: ErrorClass::Retryable, message: "boom".to_owned(), not_before: None }
+}
+
+/// RD-3, RD-6: failures whose backoff cannot have passed are not read.
+async fn a_tick_with_nothing_due_reads_no_failure(subject: Subject) {
+    subject.failed(&keys("111", 1200), &boom()).await;
+    subject.clock.advance(4 * MINUTE);
+    assert_eq!(subject.plane.tick(false).await.unwrap(), redrive_control::daemon::Tick::default());
+    subject.clock.advance(2 * MINUTE);
+    let tick = subject.plane.tick(false).await.unwrap();
+    assert_eq!((tick.considered, tick.requeued, tick.overtaken), (1200, 1200, 0), "over several pages");
+    assert_eq!(subject.plane.tick(false).await.unwrap().considered, 0);
+}
+
+/// RD-2, RD-3, RD-4, RP-4.1: minute by minute, a tick takes exactly what `explain` calls due.
+async fn a_tick_takes_what_is_foreseen(subject: Subject) {
+    subject.failed(&keys("plain", 20), &boom()).await;
+    let rate_limited = Judgement::Rejected {
+        class: ErrorClass::RateLimited,
+        message: "429".to_owned(),
+        not_before: Some(START.saturating_add(8 * MINUTE)),
+    };
+    subject.failed(&keys("hinted", 3), &rate_limited).await;
+    let last = Judgement::Rejected { class: ErrorClass::Final, message: "no".to_owned(), not_before: None };
+    subject.failed(&keys("final", 3), &last).await;
+    subject.failed(&keys("held", 2), &boom()).await;
+    let held = keys("held", 2);
+    subject.put(&held[0], ControlEvent::Pause { by: "ada", why: None }).await;
+    subject.put(&held[1], ControlEvent::MarkTerminal { by: "ada", why: None, threshold: 1 }).await;
+    subject.failed(&keys("cooling", 3), &boom()).await;
+    let (source, customer_id) = ("ads".parse().unwrap(), Some("cooling".parse().unwrap()));
+    let until = START.saturating_add(15 * MINUTE);
+    subject.store.data().cool_down(Cooldown { source, customer_id, until, why: None }).await.unwrap();
+    let mut taken = BTreeMap::<PartitionKey, u32>::new();
+    let step = Duration::from_secs(15);
+    let mut fails = 0;
+    // Long enough for three attempts of every plain one: 5, 10 and 20 minutes of backoff.
+    for _ in 0..(40 * 4) {
+        let foreseen = subject.foreseen().await;
+        let before: BTreeMap<_, _> =
+            subject.all().await.into_iter().map(|partition| (partition.state.key.clone(), partition)).collect();
+        let would: BTreeSet<_> =
+            subject.plane.tick(true).await.unwrap().would.into_iter().map(|action| action.key).collect();
+        assert_eq!(would, foreseen, "a dry run says the same");
+        let tick = subject.plane.tick(false).await.unwrap();
+        assert_eq!(tick.requeued, u64::try_from(foreseen.len()).unwrap());
+        for partition in subject.all().await {
+            let key = &partition.state.key;
+            let changed = before[key] != partition;
+            assert_eq!(changed, foreseen.contains(key), "{key}");
+            if changed {
+                *taken.entry(key.clone()).or_default() += 1;
+            }
+        }
+        fails += subject.judge_all(&boom()).await;
+        subject.clock.advance(step);
+    }
+    assert_eq!(fails, usize::try_from(taken.values().sum::<u32>()).unwrap());
+    let of =
+        |customer: &str| -> Vec<u32> { keys(customer, 20).iter().filter_map(|key| taken.get(key)).copied().collect() };
+    assert_eq!(of("plain"), [3; 20], "5, 15 and 35 minutes after the start");
+    assert_eq!((of("final"), of("held")), (vec![], vec![]));
+    assert_eq!((of("hinted").len(), of("cooling").len()), (3, 3));
+    let policy = RetryPolicy::partitions();
+    assert!(subject.all().await.iter().all(|partition| partition.state.attempt_count < policy.max_attempts.unwrap()));
+}
+
+macro_rules! on_both {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name(super::Subject::sqlite().await).await; })+ }
+        mod postgres { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name(super::Subject::postgres().await).await; })+ }
+    };
+}
+
+on_both!(a_tick_with_nothing_due_reads_no_failure, a_tick_takes_what_is_foreseen);

@@ -1,0 +1,82 @@
+//! `state audit`: who did what, and whether the trail is whole.
+
+use serde_json::json;
+
+use crate::world::{HOUR, World, boom, count, january};
+
+/// RP-8.5, CP-5.4
+fn an_operation_is_kept_as_it_was_asked_for(world: World) {
+    world.ago(HOUR).judged(&january("111", 2), boom());
+    let line = "state retry --source ads --since 2026-01-01 --until 2026-01-02 --yes --reason outage";
+    let told = world.json(line, 0);
+    let trail = world.json("state audit list", 0);
+    let operation = &trail["operations"][0];
+    assert_eq!(count(&trail, "operations"), 1);
+    assert_eq!(operation["op_id"], told["op_id"]);
+    assert_eq!(operation["command"], format!("redrive {line} -o json"));
+    assert_eq!(operation["filters"], json!({"source": "ads", "since": "2026-01-01", "until": "2026-01-02"}));
+    let flags = json!({"dry_run": false, "yes": true, "force": false, "clear_terminal": false,
+        "allow_missing_raw": false, "stale": false});
+    assert_eq!(
+        (&operation["flags"], &operation["reason"], &operation["changes"]),
+        (&flags, &json!("outage"), &json!(2))
+    );
+    let actor = operation["actor"].as_str().unwrap();
+    let (user, host) = actor.split_once('@').unwrap();
+    let named = |program: &str, argument: &str| {
+        let output = std::process::Command::new(program).arg(argument).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!((user, host), (named("id", "-un").as_str(), named("uname", "-n").as_str()));
+    let shown = world.json(&format!("state audit show {}", told["op_id"].as_str().unwrap()), 0);
+    assert_eq!(count(&shown, "changes"), 2);
+    let change = &shown["changes"][0];
+    assert_eq!((&change["before"]["status"], &change["after"]["status"]), (&json!("failed"), &json!("pending")));
+    assert_eq!(change["logical_date"], "2026-01-01");
+    world.json("state inspect", 0);
+    world.json("state pause --source ads --dry-run", 0);
+    assert_eq!(world.operations(), 1, "reads and dry runs leave no trace");
+}
+
+/// CP-5.4: words of one argument are not to be taken for flags that were never given.
+fn a_command_line_can_be_read_back(world: World) {
+    world.ago(HOUR).judged(&january("111", 1), boom());
+    let words = ["state", "pause", "--source", "ads", "--reason", "it's late --force"];
+    world.home.run(&words).done();
+    let trail = world.json("state audit list", 0);
+    let command = trail["operations"][0]["command"].as_str().unwrap();
+    let script = format!("set -- {command}; printf '%s\\n' \"$@\"");
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    let read = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(read.lines().skip(1).collect::<Vec<_>>(), words, "{command}");
+}
+
+/// CP-5.4
+fn a_row_that_was_altered_is_named(world: World) {
+    world.ago(HOUR).judged(&january("111", 3), boom());
+    world.json("state retry --source ads --yes", 0);
+    world.json("state pause --source ads --yes", 0);
+    world.whole();
+    assert!(world.run("state audit verify").done().stdout.starts_with("whole: 8 rows, head "));
+    world.execute("UPDATE operation_changes SET customer_id = 'nobody' WHERE seq = 3");
+    let told = world.run("state audit verify");
+    assert_eq!(told.code, 1, "{told}");
+    assert!(told.stdout.starts_with("BROKEN at row 3: "), "{told}");
+    let told = world.json("state audit verify", 1);
+    assert_eq!((&told["whole"], &told["broken_at"]), (&json!(false), &json!(3)));
+}
+
+/// CP-5.4
+fn a_row_that_was_cut_off_shows(world: World) {
+    world.ago(HOUR).judged(&january("111", 1), boom());
+    world.json("state retry --source ads", 0);
+    world.execute("DELETE FROM operation_changes WHERE seq = 2");
+    assert_eq!(world.run("state audit verify").code, 1);
+}
+
+crate::on_both!(
+    an_operation_is_kept_as_it_was_asked_for,
+    a_command_line_can_be_read_back,
+    a_row_that_was_altered_is_named,
+    a_row_that_was_cut_off_shows
+);

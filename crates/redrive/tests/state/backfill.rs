@@ -1,0 +1,96 @@
+//! `state backfill enqueue`.
+
+use redrive_core::partition::Judgement;
+use serde_json::json;
+
+use crate::world::{HOUR, World, boom, count, january, reasons};
+
+const RANGE: &str =
+    "state backfill enqueue --source ads --customer-id 111 --query-name daily --since 2026-01-01 --until 2026-01-05";
+
+/// CP-2.2, CP-3b.1, RP-6.1, CP-7.2
+fn what_is_not_there_is_wanted_and_what_is_there_is_kept(world: World) {
+    let past = world.ago(HOUR);
+    let days = january("111", 5);
+    past.judged(&days[..1], Judgement::Accepted { records: 7 });
+    past.judged(&days[1..2], boom());
+    let before = world.read(&days[0]);
+    let told = world.json(&format!("{RANGE} --dry-run"), 0);
+    assert_eq!((count(&told, "changed"), reasons(&told)), (3, vec!["exists"; 2]));
+    assert_eq!((world.operations(), world.number("SELECT count(*) FROM partitions")), (0, 2));
+    let told = world.json(&format!("{RANGE} --yes"), 0);
+    assert_eq!((&told["operation"], &told["matched"]), (&json!("backfill"), &json!(5)));
+    assert_eq!((count(&told, "changed"), reasons(&told)), (3, vec!["exists"; 2]));
+    assert_eq!((&told["changed"][0]["from"], &told["changed"][0]["to"]), (&json!(null), &json!("pending")));
+    assert_eq!((world.read(&days[0]), world.status(&days[1])), (before, "failed"));
+    assert_eq!(world.read(&days[4]).control.wanted.unwrap().lane.as_str(), "backfill");
+    assert_eq!(reasons(&world.json(&format!("{RANGE} --yes"), 0)), ["exists"; 5]);
+    world.whole();
+}
+
+/// CP-3b.1, DESIGN §4.2: the blunt tool.
+fn force_pending_sets_finished_ones_to_pending(world: World) {
+    let past = world.ago(HOUR);
+    let days = january("111", 5);
+    past.judged(&days[..1], Judgement::Accepted { records: 7 });
+    past.judged(&days[1..2], boom());
+    past.want(&days[2..3]);
+    let before = world.read(&days[0]).state;
+    let told = world.json(&format!("{RANGE} --yes --force-pending"), 0);
+    assert_eq!((count(&told, "changed"), reasons(&told)), (4, vec!["already_pending"]));
+    let after = world.read(&days[0]).state;
+    assert_eq!((after.status.as_str(), after.current_run_id), ("pending", before.current_run_id));
+    assert_eq!((after.record_count, after.attempt_count), (before.record_count, before.attempt_count));
+    let trail = world.json("state audit list", 0);
+    assert_eq!(trail["operations"][0]["flags"]["force_pending"], true);
+    world.whole();
+}
+
+/// CP-5.5
+fn slips_are_refused(world: World) {
+    for (line, why) in [
+        (RANGE.replace("--source ads", ""), "needs --source"),
+        (RANGE.replace("--until 2026-01-05", ""), "needs --since and --until"),
+        (RANGE.replace("2026-01-05", "2999-01-05"), "is after"),
+        (RANGE.replace("2026-01-01", "1900-01-01"), "is before"),
+        (RANGE.replace("2026-01-05", "2025-01-05"), "upside down"),
+        (
+            RANGE.replace("--customer-id 111", ""),
+            "give --customer-id: the configuration of source ads names no customers",
+        ),
+        (RANGE.replace("daily", "*"), "wildcard"),
+    ] {
+        let line = world.run(&format!("{line} --force")).complaint(2);
+        assert!(line.contains(why), "{line}");
+    }
+    let line = world.run(RANGE).complaint(5);
+    assert!(line.contains("no terminal to ask at"), "{line}");
+    assert_eq!(world.number("SELECT count(*) FROM partitions"), 0);
+    assert_eq!(world.run(&format!("{RANGE} --dry-run --save-plan x")).code, 2);
+}
+
+/// CP-2.2: customers and queries come from the configuration.
+fn a_source_knows_its_customers_and_queries(world: World) {
+    let config = "[sources.ads]\ncustomers = [\"1\", \"2\"]\n[sources.ads.queries.a]\n[sources.ads.queries.b]\n";
+    let world = world.configured(config);
+    let line = "state backfill enqueue --source ads --since 2026-01-01 --until 2026-01-03 --yes";
+    assert_eq!(count(&world.json(line, 0), "changed"), 12);
+}
+
+/// CP-3a.2, CP-5.3: a filter is never wider than what was written. A backfill that cannot heed `--status` must say so.
+fn a_filter_that_a_backfill_cannot_heed_is_refused(world: World) {
+    let past = world.ago(HOUR);
+    let days = january("111", 2);
+    past.judged(&days[..1], Judgement::Accepted { records: 7 });
+    past.judged(&days[1..], boom());
+    let told = world.run(&format!("{RANGE} --yes --force-pending --status failed"));
+    assert_eq!(world.status(&days[0]), "success", "`--status failed` was given, and a success was changed:\n{told}");
+}
+
+crate::on_both!(
+    what_is_not_there_is_wanted_and_what_is_there_is_kept,
+    force_pending_sets_finished_ones_to_pending,
+    slips_are_refused,
+    a_source_knows_its_customers_and_queries,
+    a_filter_that_a_backfill_cannot_heed_is_refused,
+);

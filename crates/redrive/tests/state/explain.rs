@@ -1,0 +1,69 @@
+//! `state explain`: one reason code for every way in which a partition is not running.
+
+use redrive_core::failure::ErrorClass;
+use redrive_core::partition::{ControlEvent, Judgement};
+use redrive_store::Cooldown;
+
+use crate::world::{DAY, HOUR, MINUTE, World, boom, key, rejected};
+
+fn explained(world: &World, customer: &str) -> (String, String) {
+    let line =
+        format!("state explain --source ads --customer-id {customer} --query-name daily --logical-date 2026-01-01");
+    let told = world.json(&line, 0);
+    (told["reason"].as_str().unwrap().to_owned(), told["because"].as_str().unwrap().to_owned())
+}
+
+/// RP-8.2, RP-2.5, RD-2
+fn every_reason_has_its_word_and_its_arithmetic(world: World) {
+    let of = |customer: &str| vec![key(customer, "daily", "2026-01-01")];
+    let now = world.ago(MINUTE);
+    now.judged(&of("done"), Judgement::Accepted { records: 1 });
+    now.judged(&of("waiting"), boom());
+    now.judged(&of("final"), rejected(ErrorClass::Final, "no such account"));
+    now.judged(&of("paused"), boom());
+    now.put(&of("paused"), ControlEvent::Pause { by: "bob", why: Some("audit") });
+    now.judged(&of("marked"), boom());
+    now.put(&of("marked"), ControlEvent::MarkTerminal { by: "ada", why: None, threshold: 1 });
+    let hint = redrive_store::clock::Clock::now(&now.clock).saturating_add(HOUR);
+    let hinted =
+        Judgement::Rejected { class: ErrorClass::RateLimited, message: "429".to_owned(), not_before: Some(hint) };
+    now.judged(&of("hinted"), hinted);
+    world.ago(HOUR).judged(&of("due"), boom());
+    world.ago(HOUR).judged(&of("cooling"), boom());
+    let cooldown = Cooldown {
+        source: "ads".parse().unwrap(),
+        customer_id: Some("cooling".parse().unwrap()),
+        until: hint,
+        why: None,
+    };
+    world.runtime.block_on(now.store.data().cool_down(cooldown)).unwrap();
+    world.ago(31 * DAY).judged(&of("old"), boom());
+    world.ago(DAY).failed(&of("exhausted"), 8);
+    now.want(&of("running"));
+    assert_eq!(now.claim().len(), 1);
+    now.want(&of("queued"));
+    let backfill =
+        "state backfill enqueue --source ads --customer-id withdrawn --query-name daily --logical-date 2026-01-01";
+    let made = world.json(backfill, 0);
+    world.json(&format!("state undo {}", made["op_id"].as_str().unwrap()), 0);
+    for (customer, reason, because) in [
+        ("done", "done", "is current, and nobody asked for another"),
+        ("waiting", "waiting", "attempt 1 waits 5 min ± 30 s"),
+        ("hinted", "waiting", "its source said to come back at"),
+        ("final", "final_error", "its error is final"),
+        ("paused", "paused", "paused by bob at"),
+        ("marked", "terminal", "marked terminal by ada at"),
+        ("old", "terminal", "(31 days), and the policy stops at 30 days"),
+        ("exhausted", "terminal", "8 attempts of at most 8"),
+        ("due", "due", "the daemon's next tick takes it"),
+        ("cooling", "cooling_down", "asked to be left alone until"),
+        ("running", "in_flight", "is at work on it"),
+        ("queued", "queued", "it waits in lane fresh since"),
+        ("withdrawn", "not_queued", "withdrawn from the queue"),
+    ] {
+        let (found, text) = explained(&world, customer);
+        assert!(found == reason && text.contains(because), "{customer}: {found}: {text}");
+    }
+}
+
+crate::on_both!(every_reason_has_its_word_and_its_arithmetic);

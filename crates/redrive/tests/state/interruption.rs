@@ -1,0 +1,87 @@
+//! A batch that is cut off in the middle: what was reached stands, what was not is untouched, the same command finishes.
+
+use redrive_fixture::{Durability, Postgres};
+use redrive_store::clock::{Clock, SystemClock};
+
+use crate::world::{HOUR, World, count, ended, signal, until};
+
+const RETRY: &str = "state retry --source ads --force --allow-missing-raw -o json";
+const PENDING: &str = "SELECT count(*) FROM partitions WHERE status = 'pending'";
+const CHANGES: &str = "SELECT count(*) FROM operation_changes";
+
+/// CP-4.4: the second chunk waits for a row that somebody else holds when the server goes.
+#[test]
+fn a_database_that_goes_away_ends_a_batch_and_the_rest_is_finished_later() {
+    let mut server = Postgres::start(Durability::Fast);
+    let world = World::on(server.fresh_database());
+    world.failures(5000, SystemClock.now().saturating_sub(HOUR));
+    let url = world.database.as_ref().unwrap().url.clone();
+    let child = world.runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let hold =
+            "BEGIN; SELECT 1 FROM partitions WHERE query_name = 'query_03' AND logical_date = '2022-01-05' FOR UPDATE";
+        client.batch_execute(hold).await.unwrap();
+        let child = world.spawn(RETRY);
+        until("the second chunk waits", || {
+            let waiting =
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+            world.number(waiting) > 0
+        });
+        server.stop();
+        child
+    });
+    let told = ended(child);
+    assert_eq!(told.code, 6, "{told}");
+    let report = told.json();
+    let done = count(&report, "changed");
+    assert!(done > 0 && done < 5000, "{done}");
+    assert!(
+        told.stderr.contains(&format!("{done} partitions were changed by then, run it again for the rest")),
+        "{told}"
+    );
+    server.restart();
+    let done = i64::try_from(done).unwrap();
+    assert_eq!((world.number(PENDING), world.number(CHANGES)), (done, done));
+    assert!(report["op_id"].is_string(), "what was done has a name");
+    let told = world.run(RETRY).done();
+    assert_eq!(i64::try_from(count(&told.json(), "changed")).unwrap(), 5000 - done);
+    assert_eq!((world.number(PENDING), world.number(CHANGES)), (5000, 5000));
+    world.whole();
+}
+
+/// CP-4.2, CP-4.4, CP-5.3
+fn an_interrupted_batch_reports_what_it_did(world: World) {
+    const ALL: i64 = 40_000;
+    world.failures(u32::try_from(ALL).unwrap(), SystemClock.now().saturating_sub(HOUR));
+    let child = world.spawn(RETRY);
+    let told = std::thread::scope(|scope| {
+        until("the first chunk is in", || world.number(CHANGES) > 0);
+        signal(&child, "-INT");
+        scope.spawn(move || ended(child)).join().unwrap()
+    });
+    assert_eq!(told.code, 130, "{}", told.stderr);
+    let report = told.json();
+    let done = i64::try_from(count(&report, "changed")).unwrap();
+    assert!(done > 0 && done < ALL, "{done}");
+    assert!(told.stderr.contains(&format!("interrupted; {done} partitions were changed by then")), "{}", told.stderr);
+    assert_eq!((world.number(PENDING), world.number(CHANGES)), (done, done));
+    let told = world.run(RETRY).done();
+    assert_eq!(i64::try_from(count(&told.json(), "changed")).unwrap(), ALL - done);
+    assert_eq!(world.number(PENDING), ALL);
+    world.whole();
+}
+
+/// CP-5.2, RP-8.3: the look ahead meets a row that cannot be read, so nobody knows how many would change.
+fn a_look_ahead_that_fails_changes_nothing(world: World) {
+    let world = world.configured("[safety]\nhard_limit = 3000\n");
+    world.failures(5000, SystemClock.now().saturating_sub(HOUR));
+    world.execute(
+        "UPDATE partitions SET logical_date = 'x' WHERE query_name = 'query_02' AND logical_date = '2022-01-05'",
+    );
+    let told = world.run("-q state retry --source ads --yes --allow-missing-raw");
+    assert_eq!(world.number(PENDING), 0, "5000 are over the limit of 3000, and some were changed: {told}");
+    assert_ne!(told.code, 0, "{told}");
+}
+
+crate::on_both!(an_interrupted_batch_reports_what_it_did, a_look_ahead_that_fails_changes_nothing);
