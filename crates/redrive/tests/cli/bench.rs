@@ -81,9 +81,9 @@ fn the_state_is_measured_beside_plain_sql(subject: Subject) {
             "partitions",
             "retry_per_s",
             "retry_ratio",
-            "same_effect_retry_per_s",
-            "same_effect_ratio",
             "rows",
+            "same_effect_ratio",
+            "same_effect_retry_per_s",
             "sequential_scan",
             "store"
         ]

