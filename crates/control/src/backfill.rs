@@ -11,9 +11,9 @@ use serde_json::json;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
-use crate::operate::{Request, Watch};
 use crate::plane::ControlPlane;
 use crate::report::{Failed, Halt, Report};
+use crate::request::{Request, Watch};
 
 const CHUNK: usize = 2000;
 

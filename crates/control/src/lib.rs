@@ -13,13 +13,14 @@ mod operate;
 mod plan;
 mod plane;
 mod report;
+mod request;
 pub mod safety;
 mod sources;
 mod undo;
 
 pub use error::Error;
-pub use operate::{Request, Verb, Watch};
 pub use plan::Plan;
 pub use plane::ControlPlane;
 pub use report::{Changed, Failed, Halt, Report, Skipped};
+pub use request::{Request, Verb, Watch};
 pub use sources::{SourceRules, Sources};

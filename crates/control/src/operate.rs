@@ -4,102 +4,22 @@
 //! The next chunk is read and decided while the one before is written. A fault of the database ends it there: what was reached
 //! stands, what was not is untouched, and the same command finishes the work.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use redrive_core::filter::Filter;
 use redrive_core::key::PartitionKey;
-use redrive_core::partition::{self, ControlEvent, Event, Partition, Standing, Status};
+use redrive_core::partition::{self, ControlEvent, Event, Partition, Standing};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_store::{Decided, Operation, Outcome, Page};
-use serde_json::json;
 
 use crate::error::Result;
 use crate::plane::ControlPlane;
 use crate::report::{Failed, Halt, Report};
+use crate::request::{Request, Verb, Watch};
 
-/// How many partitions go into one transaction.
-const CHUNK: u32 = 2000;
 /// How often one that was overtaken is looked at again.
 const LOOKS: u32 = 3;
 /// From how many days of one query on the sink is asked once for all of them.
 const ASK_AT_ONCE: usize = 4;
-
-/// What is to be done to partitions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    Retry { clear_terminal: bool, allow_missing_raw: bool, stale: bool },
-    Reprocess,
-    MarkTerminal,
-    ClearTerminal,
-    Pause,
-    Resume,
-}
-
-impl Verb {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Retry { .. } => "retry",
-            Self::Reprocess => "reprocess",
-            Self::MarkTerminal => "mark-terminal",
-            Self::ClearTerminal => "clear-terminal",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-        }
-    }
-
-    /// What of a filter's range the verb can mean at all. One exact key is always looked at, and answered.
-    pub(crate) fn page(self, filter: &Filter) -> Page {
-        let mut page = Page { filter: filter.clone(), limit: CHUNK, ..Page::default() };
-        if filter.as_key().is_some() || filter.status.is_some() {
-            return page;
-        }
-        match self {
-            Self::Retry { .. } => page.open = true,
-            Self::Reprocess => page.filter.status = Some(Status::Success),
-            Self::MarkTerminal => page.filter.status = Some(Status::Failed),
-            Self::ClearTerminal => page.marked_terminal = true,
-            Self::Pause => {}
-            Self::Resume => page.paused = true,
-        }
-        page
-    }
-}
-
-/// What a person, the API or the daemon asks for.
-#[derive(Debug, Clone)]
-pub struct Request {
-    pub verb: Verb,
-    pub filter: Filter,
-    /// The command line, as the audit keeps it.
-    pub command: String,
-    pub dry_run: bool,
-    pub yes: bool,
-    pub force: bool,
-    pub reason: Option<String>,
-}
-
-impl Request {
-    fn flags(&self) -> String {
-        let mut flags = json!({"dry_run": self.dry_run, "yes": self.yes, "force": self.force});
-        if let Verb::Retry { clear_terminal, allow_missing_raw, stale } = self.verb {
-            flags["clear_terminal"] = clear_terminal.into();
-            flags["allow_missing_raw"] = allow_missing_raw.into();
-            flags["stale"] = stale.into();
-        }
-        flags.to_string()
-    }
-}
-
-/// Who watches an operation, and may stop it between two chunks.
-#[derive(Clone, Copy)]
-#[expect(missing_debug_implementations, reason = "a callback has nothing to show")]
-pub struct Watch<'a> {
-    pub cancelled: &'a AtomicBool,
-    /// Hears how many partitions have been dealt with.
-    pub progress: &'a (dyn Fn(u64) + Sync),
-    /// For a look ahead: enough is known after this many changes.
-    pub stop_after: Option<u64>,
-}
 
 /// A partition that an operation is about, and for an undo what it is put back to.
 pub(crate) struct Candidate {

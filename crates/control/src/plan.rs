@@ -5,9 +5,10 @@ use redrive_core::refusal::{Reason, Refused};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::operate::{ByFilter, Candidate, Chunk, Deed, Request, Selection, Verb, Watch};
+use crate::operate::{ByFilter, Candidate, Chunk, Deed, Selection};
 use crate::plane::ControlPlane;
 use crate::report::Report;
+use crate::request::{Request, Verb, Watch};
 
 const FORMAT: u32 = 1;
 /// How many of a plan's partitions are read at a time.

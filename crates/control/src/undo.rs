@@ -7,9 +7,10 @@ use redrive_store::AuditedChange;
 use serde_json::json;
 
 use crate::error::{Error, Result};
-use crate::operate::{Candidate, Chunk, Deed, Request, Selection, Watch};
+use crate::operate::{Candidate, Chunk, Deed, Selection};
 use crate::plane::ControlPlane;
 use crate::report::Report;
+use crate::request::{Request, Watch};
 
 const CHUNK: u32 = 1000;
 

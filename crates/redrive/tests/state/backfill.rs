@@ -28,7 +28,7 @@ fn what_is_not_there_is_wanted_and_what_is_there_is_kept(world: World) {
     world.whole();
 }
 
-/// CP-3b.1, DESIGN §4.2: the blunt tool.
+/// CP-3b.1: the blunt tool.
 fn force_pending_sets_finished_ones_to_pending(world: World) {
     let past = world.ago(HOUR);
     let days = january("111", 5);

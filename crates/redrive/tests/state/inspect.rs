@@ -28,7 +28,7 @@ fn an_absent_partition_is_no_entry_found(world: World) {
     assert_eq!(world.run("state inspect --group-by error").code, 3);
 }
 
-/// CP-3d.1, RP-8.2: the fields that DESIGN promises, and no others.
+/// CP-3d.1, RP-8.2: the fields that are promised, and no others.
 fn json_has_the_promised_fields(world: World) {
     let past = world.ago(HOUR);
     past.failed(&january("111", 1), 2);

@@ -41,7 +41,7 @@ async fn count<F: Future<Output = ()> + Send + 'static>(subject: &Subject, works
     tokio::time::timeout(Duration::from_secs(30), deadlocks(&raw, before)).await.expect("connections stay open")
 }
 
-/// CP-2.5, DESIGN 6
+/// CP-2.5
 async fn claims_and_pauses_of_the_same_partitions(subject: Subject) {
     let days = keys("ads", &["a", "b"], 200);
     subject.want(Lane::Fresh, days).await;
@@ -73,7 +73,7 @@ async fn claims_and_pauses_of_the_same_partitions(subject: Subject) {
     assert_eq!(count(&subject, works).await, 0);
 }
 
-/// DESIGN 4.3: a lease runs out while its worker's verdict is on the way.
+/// A lease runs out while its worker's verdict is on the way.
 async fn verdicts_and_expiries_of_the_same_attempts(subject: Subject) {
     subject.want(Lane::Fresh, keys("ads", &["a"], 400)).await;
     let claimed = subject.claim(400).await;

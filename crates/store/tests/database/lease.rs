@@ -28,7 +28,7 @@ async fn expire(subject: &Subject, limit: u32) -> Vec<redrive_core::run::Run> {
         .unwrap()
 }
 
-/// DESIGN 4.3
+/// A silent worker counts as a retryable failure.
 async fn a_silent_worker_counts_as_a_retryable_failure_of_its_run(subject: Subject) {
     let job = NewRun::job("a", None, subject.now());
     let upload = NewRun { workload: Workload::Ingest, ..job.clone() };
@@ -57,7 +57,7 @@ async fn a_silent_worker_counts_as_a_retryable_failure_of_its_run(subject: Subje
     assert!(expire(&subject, 9).await.is_empty());
 }
 
-/// DESIGN 4.3, RP-3.1, RP-2.2
+/// RP-3.1, RP-2.2
 async fn a_silent_worker_fails_its_partition_and_burns_an_attempt(subject: Subject) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;

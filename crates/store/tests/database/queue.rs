@@ -39,7 +39,7 @@ async fn a_run_is_claimed_and_completed_once(subject: Subject) {
     assert_eq!(subject.store.view().run_metrics(Workload::Process, 5).await.unwrap().by_state, [(State::Done, 1)]);
 }
 
-/// AR-7: the example of seed 004.
+/// AR-7: age decides, whatever the kind.
 async fn new_runs_and_due_retries_compete_by_the_age_of_their_submission(subject: Subject) {
     let oldest = submit_at(&subject, day(1)).await;
     let claimed = subject.claim_jobs(1).await;

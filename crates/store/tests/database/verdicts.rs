@@ -192,7 +192,7 @@ async fn each_attempt_is_a_new_run_and_none_is_rewritten(subject: Subject) {
     assert_eq!((done.state.status, done.state.current_run_id), (Status::Success, Some(history[4].run_id)));
 }
 
-/// DESIGN 4.6: a source's hint is kept beside the partition until the next time it is wanted.
+/// A source's hint is kept beside the partition until the next time it is wanted.
 async fn a_hint_is_kept_until_the_partition_is_wanted_again(subject: Subject) {
     let key = key("ads", "a", "daily", "2026-01-01");
     let until = subject.now().saturating_add(Duration::from_secs(900));

@@ -1,0 +1,10 @@
+//! A partition's life: its state, what the control plane keeps beside it, and the only function that moves them.
+//!
+//! Control-plane events can make a partition wanted or withheld; they never touch `current_run_id`, `record_count` or
+//! `attempt_count`. Data-plane events claim, release and judge; none of them leads from failed to pending.
+
+mod apply;
+mod state;
+
+pub use apply::{Change, ControlEvent, DataEvent, Event, Judgement, apply};
+pub use state::{Control, InFlight, Mark, Partition, PartitionState, Standing, Status, Terminal, Wanted, terminal};

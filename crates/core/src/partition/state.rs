@@ -1,0 +1,168 @@
+//! What a partition is: PartitionState, and what the control plane keeps beside it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::ErrorClass;
+use crate::id::{RunId, TaskId};
+use crate::key::PartitionKey;
+use crate::lane::Lane;
+use crate::retry::{RetryPolicy, Stop};
+use crate::time::Timestamp;
+use crate::word::words;
+
+words!(
+    /// What is known about a partition's data.
+    Status, "status" {
+        Pending = "pending",
+        Success = "success",
+        Failed = "failed",
+    }
+);
+
+/// PartitionState: outcomes only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionState {
+    pub key: PartitionKey,
+    pub status: Status,
+    pub current_run_id: Option<RunId>,
+    pub record_count: Option<u64>,
+    pub attempt_count: u32,
+    pub error_class: Option<ErrorClass>,
+    pub error_message: Option<String>,
+    pub created_at: Timestamp,
+    /// When the status was last decided or asked for. Backoff counts from here; marks and pauses do not move it.
+    pub updated_at: Timestamp,
+    /// Rises with every change to the state or its control, so that one guard serves both.
+    pub version: u64,
+}
+
+/// Who withheld a partition, when, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    pub by: String,
+    pub at: Timestamp,
+    pub why: Option<String>,
+}
+
+/// A place in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    pub lane: Lane,
+    pub queued_at: Timestamp,
+}
+
+/// The attempt that is under way, and the fence it must show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InFlight {
+    pub run_id: RunId,
+    pub task_id: TaskId,
+}
+
+/// What the control plane keeps outside PartitionState.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Control {
+    pub wanted: Option<Wanted>,
+    /// A success that is wanted again stays a success until a new run is accepted.
+    pub reprocess: bool,
+    /// The source's own hint: not before then.
+    pub not_before: Option<Timestamp>,
+    pub terminal: Option<Mark>,
+    pub paused: Option<Mark>,
+    pub active: Option<InFlight>,
+}
+
+impl Control {
+    /// Whether there is nothing to remember, so that no row needs to exist.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether automation must pass this partition over.
+    pub fn is_held(&self) -> bool {
+        self.terminal.is_some() || self.paused.is_some()
+    }
+}
+
+/// A partition as the store reads it: both halves, of one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    pub state: PartitionState,
+    pub control: Control,
+}
+
+impl Partition {
+    /// A partition that is wanted for the first time.
+    pub fn new(key: PartitionKey, lane: Lane, now: Timestamp) -> Self {
+        let state = PartitionState {
+            key,
+            status: Status::Pending,
+            current_run_id: None,
+            record_count: None,
+            attempt_count: 0,
+            error_class: None,
+            error_message: None,
+            created_at: now,
+            updated_at: now,
+            version: 1,
+        };
+        Self { state, control: Control { wanted: Some(Wanted { lane, queued_at: now }), ..Control::default() } }
+    }
+
+    /// What an operation may change, as the audit keeps it before and after, and as undo puts it back.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            status: self.state.status,
+            updated_at: self.state.updated_at,
+            version: self.state.version,
+            wanted: self.control.wanted,
+            reprocess: self.control.reprocess,
+            not_before: self.control.not_before,
+            terminal: self.control.terminal.clone(),
+            paused: self.control.paused.clone(),
+        }
+    }
+}
+
+/// The part of a partition that the control plane can change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    pub status: Status,
+    pub version: u64,
+    pub updated_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Wanted>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reprocess: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<Mark>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Mark>,
+}
+
+/// Why a failed partition is not retried any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Terminal<'a> {
+    Marked(&'a Mark),
+    /// Computed from the policy; nothing is written.
+    ByPolicy(Stop),
+}
+
+/// Whether a partition is terminal: by its mark, or because the policy allows no further attempt.
+pub fn terminal<'a>(partition: &'a Partition, policy: &RetryPolicy, now: Timestamp) -> Option<Terminal<'a>> {
+    match partition.state.status {
+        Status::Pending | Status::Success => return None,
+        Status::Failed => {}
+    }
+    if let Some(mark) = &partition.control.terminal {
+        return Some(Terminal::Marked(mark));
+    }
+    if policy.attempt_limit().is_some_and(|limit| partition.state.attempt_count >= limit) {
+        return Some(Terminal::ByPolicy(Stop::AttemptsExhausted));
+    }
+    if policy.max_age.is_some_and(|limit| now.since(partition.state.created_at) >= limit) {
+        return Some(Terminal::ByPolicy(Stop::TooOld));
+    }
+    None
+}
