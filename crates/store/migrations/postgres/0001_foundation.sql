@@ -191,3 +191,7 @@ SELECT run_id, workload, category, subject, state, attempt, retry_count,
     to_char(to_timestamp(completed_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS completed_at,
     verdict, metrics
 FROM runs;
+
+-- Queues leave many dead rows behind, and what looks for the next one steps over them until they are swept.
+ALTER TABLE runs SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE partition_control SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
