@@ -179,50 +179,79 @@ static UPDATE_STANDING: Batch = Batch::new(
 
 /// Writes the control plane's changes whose partition is still as it was; says of each whether it was.
 pub(crate) async fn write_standing(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
+    let order = KeyOrder::of(changes);
+    let changes = order.sorted(changes);
     let dates = dates(changes.iter().map(|change| &change.after.state.key));
-    let [source, customer, query, date] = key_columns(changes, &dates, |change| &change.after.state.key);
+    let [source, customer, query, date] = key_columns(&changes, &dates, |change| &change.after.state.key);
     let columns = [
         source,
         customer,
         query,
         date,
-        Column::texts(changes, |change| Some(change.after.state.status.as_str())),
-        Column::texts(changes, |change| change.after.state.error_message.as_deref()),
-        Column::ints(changes, |change| Some(change.after.state.updated_at.micros())),
-        Column::ints(changes, |change| Some(i64::from(change.after.control.is_held()))),
-        Column::ints(changes, |change| Some(int(change.expect_version))),
+        Column::texts(&changes, |change| Some(change.after.state.status.as_str())),
+        Column::texts(&changes, |change| change.after.state.error_message.as_deref()),
+        Column::ints(&changes, |change| Some(change.after.state.updated_at.micros())),
+        Column::ints(&changes, |change| Some(i64::from(change.after.control.is_held()))),
+        Column::ints(&changes, |change| Some(int(change.expect_version))),
     ];
     let took = tx.batch(&UPDATE_STANDING, &columns).await?;
-    write_control(tx, changes, &took).await?;
-    Ok(took)
+    write_control(tx, &changes, &took).await?;
+    Ok(order.restore(&took))
 }
 
 /// Writes the data plane's changes whose partition is still as it was; says of each whether it was.
 pub(crate) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
+    let order = KeyOrder::of(changes);
+    let changes = order.sorted(changes);
     let dates = dates(changes.iter().map(|change| &change.after.state.key));
-    let [source, customer, query, date] = key_columns(changes, &dates, |change| &change.after.state.key);
+    let [source, customer, query, date] = key_columns(&changes, &dates, |change| &change.after.state.key);
     let columns = [
         source,
         customer,
         query,
         date,
-        Column::texts(changes, |change| Some(change.after.state.status.as_str())),
-        Column::ids(changes, |change| change.after.state.current_run_id.map(RunId::uuid)),
-        Column::ints(changes, |change| change.after.state.record_count.map(int)),
-        Column::ints(changes, |change| Some(i64::from(change.after.state.attempt_count))),
-        Column::texts(changes, |change| change.after.state.error_class.map(|class| class.as_str())),
-        Column::texts(changes, |change| change.after.state.error_message.as_deref()),
-        Column::ints(changes, |change| Some(change.after.state.updated_at.micros())),
-        Column::ints(changes, |change| Some(i64::from(change.after.control.is_held()))),
-        Column::ints(changes, |change| Some(int(change.expect_version))),
+        Column::texts(&changes, |change| Some(change.after.state.status.as_str())),
+        Column::ids(&changes, |change| change.after.state.current_run_id.map(RunId::uuid)),
+        Column::ints(&changes, |change| change.after.state.record_count.map(int)),
+        Column::ints(&changes, |change| Some(i64::from(change.after.state.attempt_count))),
+        Column::texts(&changes, |change| change.after.state.error_class.map(|class| class.as_str())),
+        Column::texts(&changes, |change| change.after.state.error_message.as_deref()),
+        Column::ints(&changes, |change| Some(change.after.state.updated_at.micros())),
+        Column::ints(&changes, |change| Some(i64::from(change.after.control.is_held()))),
+        Column::ints(&changes, |change| Some(int(change.expect_version))),
     ];
     let took = tx.batch(&UPDATE, &columns).await?;
-    write_control(tx, changes, &took).await?;
-    Ok(took)
+    write_control(tx, &changes, &took).await?;
+    Ok(order.restore(&took))
+}
+
+/// Rows are written in key order, whatever order they came in: two transactions that lock the same rows then meet at the
+/// first of them, and neither waits for the other in a circle.
+struct KeyOrder(Vec<usize>);
+
+impl KeyOrder {
+    fn of(changes: &[Change]) -> Self {
+        let mut order: Vec<usize> = (0..changes.len()).collect();
+        order.sort_by(|&a, &b| changes[a].after.state.key.cmp(&changes[b].after.state.key));
+        Self(order)
+    }
+
+    fn sorted<'c>(&self, changes: &'c [Change]) -> Vec<&'c Change> {
+        self.0.iter().map(|&nth| &changes[nth]).collect()
+    }
+
+    /// Answers in the order of the questions.
+    fn restore(&self, sorted: &[bool]) -> Vec<bool> {
+        let mut restored = vec![false; sorted.len()];
+        for (&nth, &answer) in self.0.iter().zip(sorted) {
+            restored[nth] = answer;
+        }
+        restored
+    }
 }
 
 /// Keeps or forgets the control rows of the changes that took effect.
-async fn write_control(tx: &mut Tx<'_>, changes: &[Change], took: &[bool]) -> Result<()> {
+async fn write_control(tx: &mut Tx<'_>, changes: &[&Change], took: &[bool]) -> Result<()> {
     let (mut new, mut kept, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
     for (change, _) in changes.iter().zip(took).filter(|(_, took)| **took) {
         match (change.had_control, change.after.control.is_empty()) {
