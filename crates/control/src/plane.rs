@@ -72,9 +72,6 @@ impl ControlPlane {
 
 /// Until when a partition's source or customer is to be left alone.
 pub(crate) fn cooling(cooldowns: &[Cooldown], key: &PartitionKey) -> Option<Timestamp> {
-    let mine = cooldowns.iter().filter(|cooldown| {
-        cooldown.source == key.source
-            && cooldown.customer_id.as_ref().is_none_or(|customer| *customer == key.customer_id)
-    });
+    let mine = cooldowns.iter().filter(|cooldown| cooldown.covers(&key.source, &key.customer_id));
     mine.map(|cooldown| cooldown.until).max()
 }

@@ -310,7 +310,7 @@ enum Link {
 /// How many rows are checked at a time.
 const STRETCH: i64 = 10_000;
 
-/// Checks the whole chain, a stretch at a time; `progress` hears how far it is.
+/// Checks the whole chain, a stretch at a time.
 pub(crate) async fn verify(tx: &mut Tx<'_>) -> Result<Verified> {
     let head = head(tx).await?;
     if let Some(seq) = first_between(tx, i64::MIN, 0).await? {

@@ -13,7 +13,7 @@ use redrive_core::partition::{self, DataEvent, Event, InFlight, Partition};
 use redrive_core::run::{Run, State, Workload};
 use redrive_core::time::Timestamp;
 
-use crate::cooldowns;
+use crate::cooldowns::{self, Cooldown};
 use crate::db::{Sql, Tx};
 use crate::error::{Error, Result};
 use crate::ids::Ids;
@@ -78,7 +78,7 @@ pub(crate) async fn claim(
 /// What may still be claimed: who is cooling down, and how much room each limited source has.
 struct Room<'a> {
     sources: Option<&'a [Source]>,
-    cooling: Vec<(Source, Option<CustomerId>)>,
+    cooling: Vec<Cooldown>,
     left: BTreeMap<Source, u32>,
 }
 
@@ -94,19 +94,17 @@ impl<'a> Room<'a> {
             let active = tx.row(&IN_FLIGHT, &[source.as_str().into()], |row| row.int(0)).await?.unwrap_or(0);
             left.insert(source.clone(), limit.saturating_sub(u32::try_from(active).unwrap_or(u32::MAX)));
         }
-        let cooling = cooling.into_iter().map(|cooldown| (cooldown.source, cooldown.customer_id)).collect();
         Ok(Self { sources: claim.sources.as_deref(), cooling, left })
     }
 
     fn admits_source(&self, source: &Source) -> bool {
         self.sources.is_none_or(|sources| sources.contains(source))
             && self.left.get(source).is_none_or(|&left| left > 0)
-            && !self.cooling.iter().any(|(held, whom)| held == source && whom.is_none())
+            && !self.cooling.iter().any(|cooldown| cooldown.covers_all_of(source))
     }
 
     fn admits(&self, source: &Source, customer: &CustomerId) -> bool {
-        self.admits_source(source)
-            && !self.cooling.iter().any(|(held, whom)| held == source && whom.as_ref() == Some(customer))
+        self.admits_source(source) && !self.cooling.iter().any(|cooldown| cooldown.covers(source, customer))
     }
 
     fn take(&mut self, source: &Source) {

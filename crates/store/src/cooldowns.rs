@@ -16,6 +16,18 @@ pub struct Cooldown {
     pub why: Option<String>,
 }
 
+impl Cooldown {
+    /// Whether it holds back this customer of this source.
+    pub fn covers(&self, source: &Source, customer: &CustomerId) -> bool {
+        self.source == *source && self.customer_id.as_ref().is_none_or(|held| held == customer)
+    }
+
+    /// Whether it holds back every customer of this source.
+    pub fn covers_all_of(&self, source: &Source) -> bool {
+        self.source == *source && self.customer_id.is_none()
+    }
+}
+
 static SET: Sql = Sql::new(
     "/* cooldowns::set */ INSERT INTO cooldowns (source, customer_id, until, why) VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT (source, customer_id) DO UPDATE SET until = excluded.until, why = excluded.why \

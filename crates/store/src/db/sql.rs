@@ -110,7 +110,7 @@ pub(crate) enum Effect {
     All,
 }
 
-/// A statement over many rows. `{rows}` stands where PostgreSQL brings the arrays in.
+/// A statement over many rows. `{from}`, `{using}` or `{values …}` stands where PostgreSQL brings the arrays in.
 #[derive(Debug)]
 pub(crate) struct Batch {
     text: &'static str,
