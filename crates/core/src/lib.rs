@@ -4,6 +4,8 @@
 //! that decides when. Everything else here is what they speak of.
 
 pub mod calendar;
+pub mod classify;
+pub mod duration;
 pub mod failure;
 pub mod filter;
 pub mod id;

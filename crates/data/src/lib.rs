@@ -1,1 +1,9 @@
-//! The data plane.
+//! The data plane: it does what the control plane wants done.
+//!
+//! A [`worker::Worker`] claims partitions, an [`extract::Extractor`] brings their records into the raw sink, and the
+//! validator in [`validate`] alone says what became of an attempt. Nothing here can requeue anything: the store's data
+//! handle has no way to.
+
+pub mod extract;
+pub mod validate;
+pub mod worker;

@@ -339,6 +339,6 @@ pub struct Daemon {
     #[arg(long)]
     pub dry_run: bool,
     /// How long to sleep between ticks [default: daemon.interval]
-    #[arg(long, value_name = "DURATION", value_parser = crate::config::duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = redrive_core::duration::parse)]
     pub interval: Option<std::time::Duration>,
 }

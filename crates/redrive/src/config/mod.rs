@@ -3,7 +3,6 @@
 //! An unknown key, a bad value or a missing section is an error that names the file, the line and the key. Every key can
 //! be overridden by environment: `REDRIVE_STORE__URL` is `store.url`.
 
-pub mod duration;
 mod overlay;
 mod sections;
 mod sources;

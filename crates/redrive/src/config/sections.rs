@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use redrive_core::duration;
 use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
 use serde::Deserialize;
-
-use super::duration;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]

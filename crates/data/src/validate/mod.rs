@@ -1,0 +1,1 @@
+//! The validator: the only one who says what became of an attempt.

@@ -1,0 +1,1 @@
+//! The worker: claims, extracts, and has the result judged.
