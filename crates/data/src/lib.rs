@@ -4,6 +4,9 @@
 //! validator in [`validate`] alone says what became of an attempt. Nothing here can requeue anything: the store's data
 //! handle has no way to.
 
+mod error;
 pub mod extract;
 pub mod validate;
 pub mod worker;
+
+pub use error::{Error, Result};

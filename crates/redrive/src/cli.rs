@@ -51,11 +51,29 @@ pub enum Command {
     State(Box<State>),
     /// Requeue failures when their backoff has passed, and want what calendars expect
     Daemon(Daemon),
+    /// Extract what is wanted, and have it judged
+    Worker(Worker),
     /// Measure this machine's database
     #[command(subcommand)]
     Bench(Bench),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
+}
+
+impl Command {
+    /// Whether it goes on until it is stopped, and so has a log instead of a report.
+    pub fn is_service(&self) -> bool {
+        match self {
+            Self::Daemon(_) => true,
+            Self::Worker(worker) => !worker.drain,
+            Self::Init(_)
+            | Self::Migrate
+            | Self::Doctor
+            | Self::State(_)
+            | Self::Bench(_)
+            | Self::Completions { .. } => false,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -341,4 +359,22 @@ pub struct Daemon {
     /// How long to sleep between ticks [default: daemon.interval]
     #[arg(long, value_name = "DURATION", value_parser = redrive_core::duration::parse)]
     pub interval: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Worker {
+    /// What kinds of work to do
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "extract")]
+    pub workload: Vec<Workload>,
+    /// How much to do at once [default: worker.concurrency]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub concurrency: Option<u32>,
+    /// End when nothing is due
+    #[arg(long)]
+    pub drain: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    Extract,
 }

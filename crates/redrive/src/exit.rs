@@ -68,11 +68,15 @@ pub fn code(error: &anyhow::Error) -> Exit {
     if let Some(error) = error.downcast_ref::<redrive_store::Error>() {
         return store(error);
     }
+    if let Some(redrive_data::Error::Store(error)) = error.downcast_ref::<redrive_data::Error>() {
+        return store(error);
+    }
     if error.is::<Interrupted>() {
         return Exit::Interrupted;
     }
     let out_of_reach = error.chain().any(|cause| {
         cause.is::<redrive_store::raw::Error>()
+            || cause.is::<redrive_data::Error>()
             || cause.is::<std::io::Error>()
             || cause.is::<rusqlite::Error>()
             || cause.is::<tokio_postgres::Error>()

@@ -19,7 +19,7 @@ use crate::config::Environment;
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    log::start(cli.global.verbose, matches!(cli.command, Command::Daemon(_)));
+    log::start(cli.global.verbose, cli.command.is_service());
     let context = Context { global: cli.global, environment: Environment::of_process() };
     match run(cli.command, &context).await {
         Ok(exit) => exit.into(),
@@ -37,6 +37,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<exit::Exit> 
         Command::Doctor => commands::doctor::run(context).await,
         Command::State(command) => commands::state::run(*command, context).await,
         Command::Daemon(args) => commands::daemon::run(&args, context).await,
+        Command::Worker(args) => commands::worker::run(&args, context).await,
         Command::Bench(Bench::Queue(args)) => bench::queue::run(&args, context).await,
         Command::Bench(Bench::State(args)) => bench::state::run(&args, context).await,
         Command::Completions { shell } => commands::completions::run(shell),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::id::{RunId, TaskId};
+use redrive_core::key::PartitionKey;
 use redrive_core::partition::{self, DataEvent, Event, InFlight, Judgement, Partition};
 use redrive_core::refusal::Refused;
 use redrive_core::retry::RetryPolicy;
@@ -297,6 +298,11 @@ impl DataStore {
     /// The partition that an extraction is about.
     pub async fn partition_of(&self, run: &Run) -> Result<Option<Partition>> {
         self.view().partition(&runs::partition_of(run)?).await
+    }
+
+    /// The key of the partition that an extraction is about.
+    pub fn key_of(&self, run: &Run) -> Result<PartitionKey> {
+        runs::partition_of(run)
     }
 }
 

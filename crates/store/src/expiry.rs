@@ -11,12 +11,26 @@ use crate::error::Result;
 use crate::runs::{self, run_columns};
 use crate::{partition_row, partitions};
 
-static EXPIRED: Sql = Sql::new(concat!(
-    "/* expiry::expired */ SELECT ",
-    run_columns!(),
-    " FROM runs WHERE state = 'running' AND lease_until <= CAST(?1 AS BIGINT) ORDER BY lease_until \
-     LIMIT CAST(?2 AS BIGINT) {skip_locked}"
-));
+macro_rules! overdue {
+    ($name:literal, $lock:literal) => {
+        Sql::new(concat!(
+            $name,
+            " SELECT ",
+            run_columns!(),
+            " FROM runs WHERE state = 'running' AND lease_until <= CAST(?1 AS BIGINT) ORDER BY lease_until \
+             LIMIT CAST(?2 AS BIGINT) ",
+            $lock
+        ))
+    };
+}
+
+static OVERDUE: Sql = overdue!("/* expiry::overdue */", "");
+static EXPIRED: Sql = overdue!("/* expiry::expired */", "{skip_locked}");
+
+/// Runs whose lease has passed and that nobody has ended yet.
+pub(crate) async fn overdue(tx: &mut Tx<'_>, now: Timestamp, limit: u32) -> Result<Vec<Run>> {
+    tx.rows(&OVERDUE, &[now.micros().into(), i64::from(limit).into()], runs::read).await
+}
 
 /// Ends up to `limit` runs whose lease has passed; gives them as they are now.
 pub(crate) async fn expire(

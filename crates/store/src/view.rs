@@ -13,6 +13,7 @@ use crate::aggregates::{self, PartitionMetrics, RunMetrics};
 use crate::audit::{self, AuditedChange, Head, Operation, PastOperation, Verified};
 use crate::cooldowns::{self, Cooldown};
 use crate::error::Result;
+use crate::expiry;
 use crate::failures::{self, PastFailure};
 use crate::partitions::{self, Band, Page, Reach, Stretch};
 use crate::runs::{self, RunPage};
@@ -101,6 +102,12 @@ impl View {
 
     pub async fn run(&self, id: RunId) -> Result<Option<Run>> {
         read!(self, "run", |tx, id| runs::get(tx, *id))
+    }
+
+    /// Runs whose lease has passed and that nobody has ended yet, longest ago first.
+    pub async fn overdue(&self, limit: u32) -> Result<Vec<Run>> {
+        let now = self.inner.now();
+        read!(self, "overdue", |tx, now, limit| expiry::overdue(tx, *now, *limit))
     }
 
     /// A page of runs, newest first.

@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod init;
 pub mod migrate;
 pub mod state;
+pub mod worker;
 
 use redrive_control::ControlPlane;
 use redrive_store::raw::RawView;

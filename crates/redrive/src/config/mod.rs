@@ -4,12 +4,14 @@
 //! be overridden by environment: `REDRIVE_STORE__URL` is `store.url`.
 
 mod overlay;
+mod plan;
 mod sections;
 mod sources;
 
 use std::path::{Path, PathBuf};
 
 use redrive_control::Sources;
+use redrive_data::worker::Plan;
 use redrive_store::StoreUrl;
 use redrive_store::raw::{RawOptions, RawUrl, S3Options};
 
@@ -85,5 +87,11 @@ impl Config {
             .map_err(|why| ConfigError::new(format!("{}: {why}", shown.display())))?;
         let raw_options = RawOptions { s3, ..RawOptions::default() };
         Ok(Self { settings, store, raw, raw_options, sources, file })
+    }
+
+    /// What a worker needs to know of the sources. Only a worker's secrets have to be there.
+    pub fn plan(&self, environment: &Environment) -> Result<Plan, ConfigError> {
+        let shown = self.file.as_deref().unwrap_or(Path::new(FILE)).display();
+        plan::resolve(&self.settings.sources, environment).map_err(|why| ConfigError::new(format!("{shown}: {why}")))
     }
 }

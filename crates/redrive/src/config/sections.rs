@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redrive_core::duration;
 use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
+use redrive_data::{extract, validate};
 use serde::Deserialize;
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -26,14 +27,18 @@ pub struct SourceSection {
     pub queries: BTreeMap<QueryName, QuerySection>,
     pub retry: RetrySection,
     pub terminal_after: Option<u32>,
+    pub extract: Option<extract::Settings>,
+    pub validate: validate::Settings,
+    pub max_in_flight: Option<u32>,
+    /// How long a rate limit that does not say holds back its siblings.
+    #[serde(deserialize_with = "duration::option")]
+    pub cooldown: Option<Duration>,
 }
 
-/// What the control plane needs of a query is its name; what it asks is the extractor's business.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QuerySection {
-    #[serde(rename = "query")]
-    pub _query: Option<String>,
+    pub query: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -104,11 +109,23 @@ pub struct Worker {
     pub lease: Duration,
     #[serde(deserialize_with = "duration::de")]
     pub heartbeat: Duration,
+    /// How often to look for work when nobody calls.
+    #[serde(deserialize_with = "duration::de")]
+    pub poll: Duration,
+    /// How long work under way may go on after a stop was asked for.
+    #[serde(deserialize_with = "duration::de")]
+    pub grace: Duration,
 }
 
 impl Default for Worker {
     fn default() -> Self {
-        Self { concurrency: 16, lease: Duration::from_secs(120), heartbeat: Duration::from_secs(30) }
+        Self {
+            concurrency: 16,
+            lease: Duration::from_secs(120),
+            heartbeat: Duration::from_secs(30),
+            poll: Duration::from_secs(1),
+            grace: Duration::from_secs(30),
+        }
     }
 }
 
@@ -148,6 +165,12 @@ impl Settings {
         }
         if self.worker.heartbeat >= self.worker.lease {
             return Err(("worker.heartbeat", "is not shorter than worker.lease; every lease would run out"));
+        }
+        if self.worker.heartbeat.is_zero() {
+            return Err(("worker.heartbeat", "is 0; a worker would do nothing else"));
+        }
+        if self.worker.poll.is_zero() {
+            return Err(("worker.poll", "is 0; an idle worker would never rest"));
         }
         if self.daemon.interval.is_zero() {
             return Err(("daemon.interval", "is 0; the daemon would never rest"));

@@ -1,0 +1,15 @@
+//! What stops a worker. What stops an attempt is in `extract`.
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] redrive_store::Error),
+    #[error(transparent)]
+    Raw(#[from] redrive_store::raw::Error),
+    #[error("cannot start the thread that keeps leases: {0}")]
+    Thread(std::io::Error),
+    #[error("the thread that keeps leases has ended; start the worker again")]
+    KeeperGone,
+}

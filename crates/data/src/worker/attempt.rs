@@ -1,0 +1,213 @@
+//! One attempt, from its claim to its verdict.
+//!
+//! It ends in one of three ways: with a verdict, given back untried, or lost to somebody else. Whatever happens, nothing
+//! is written after the lease is gone, and the fence in the store stands behind that.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use redrive_core::failure::{ErrorClass, clean_message};
+use redrive_core::id::TaskId;
+use redrive_core::partition::{Judgement, Status};
+use redrive_core::refusal::Refused;
+use redrive_store::raw::{self, Manifest, Outcome, RawSink};
+use redrive_store::{ClaimedPartition, Cooldown, DataStore};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::keeper::Held;
+use super::plan::SourcePlan;
+use super::stop::Stop;
+use crate::error::{Error, Result};
+use crate::extract::{self, Failure, Job, Records, Scope, redact};
+use crate::validate::{Submission, Validator, Verdict};
+
+/// What became of an attempt.
+#[derive(Debug)]
+pub enum End {
+    Accepted {
+        records: u64,
+    },
+    Rejected {
+        class: ErrorClass,
+    },
+    /// The verdict came too late, and changed nothing.
+    Refused(Refused),
+    /// Given back untried: no attempt is counted.
+    Released,
+    /// The lease was gone before there was a verdict.
+    Lost,
+    /// Given back because the raw sink failed.
+    SinkFailed(raw::Error),
+}
+
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub data: DataStore,
+    pub sink: RawSink,
+    pub source: Arc<SourcePlan>,
+    pub claimed: ClaimedPartition,
+    pub fence: TaskId,
+    pub held: Held,
+    pub stop: Stop,
+}
+
+/// What an extraction left, when it left anything.
+struct Left {
+    manifest: Manifest,
+    metrics: Map<String, Value>,
+    failure: Option<Failure>,
+}
+
+impl Attempt {
+    pub(super) async fn run(self) -> Result<End> {
+        let held = &self.held;
+        let work = async {
+            match self.extract().await {
+                Ok(left) => self.settle(left).await,
+                Err(Gone::Stopped) => Ok(End::Released),
+                Err(Gone::Sink(error)) => Ok(End::SinkFailed(error)),
+            }
+        };
+        let end = tokio::select! {
+            biased;
+            () = held.lost() => End::Lost,
+            end = work => end?,
+        };
+        match &end {
+            End::Released | End::SinkFailed(_) => self.release().await,
+            End::Accepted { .. } | End::Rejected { .. } | End::Refused(_) | End::Lost => {}
+        }
+        Ok(end)
+    }
+
+    async fn extract(&self) -> std::result::Result<Left, Gone> {
+        let run = &self.claimed.run;
+        let job = self.job();
+        let started_at = run.started_at.unwrap_or(self.data.now());
+        let extractor = self.source.extractor.name().to_owned();
+        let directory =
+            raw::Attempt { key: job.key.clone(), run_id: run.run_id, fence: self.fence, extractor, started_at };
+        let mut records = Records::new(self.sink.begin(directory));
+        let begun = Instant::now();
+        let brought = {
+            let bring = AssertUnwindSafe(self.source.extractor.extract(&job, &mut records)).catch_unwind();
+            tokio::select! {
+                biased;
+                () = self.stop.leaving() => return Err(Gone::Stopped),
+                brought = tokio::time::timeout(self.source.timeout, bring) => brought,
+            }
+        };
+        let failure = match brought {
+            Ok(Ok(Ok(()))) => None,
+            Ok(Ok(Err(extract::Error::Source(failure)))) => Some(failure),
+            Ok(Ok(Err(extract::Error::Sink(error)))) => return Err(Gone::Sink(error)),
+            Ok(Err(_)) => Some(Failure::retryable("the extractor panicked; its log has more")),
+            Err(_) => Some(timed_out(self.source.timeout)),
+        };
+        let failure = failure.map(|failure| self.presentable(failure));
+        if let Some(failure) = &failure {
+            // Before anything else: the siblings must not ask in the meantime.
+            self.cool_down(failure).await;
+        }
+        let outcome = failure.as_ref().map_or(Outcome::Complete, |failure| Outcome::Failed {
+            error_class: failure.class.to_string(),
+            message: failure.message.clone(),
+        });
+        let (manifest, notes) = records.finish(outcome, self.data.now()).await.map_err(Gone::Sink)?;
+        let mut metrics: Map<String, Value> = notes.into_iter().map(|(name, note)| (name.to_owned(), note)).collect();
+        metrics.insert("extract_ms".to_owned(), millis(begun.elapsed()));
+        Ok(Left { manifest, metrics, failure })
+    }
+
+    /// Has the validator judge what was left, and record it.
+    async fn settle(&self, left: Left) -> Result<End> {
+        let Left { manifest, mut metrics, failure } = left;
+        let state = &self.claimed.partition.state;
+        let replaces = match state.status {
+            Status::Success => state.record_count,
+            Status::Pending | Status::Failed => None,
+        };
+        let hint = failure.and_then(|failure| failure.retry_after);
+        let submission = Submission {
+            key: state.key.clone(),
+            run_id: self.claimed.run.run_id,
+            fence: self.fence,
+            replaces,
+            not_before: hint.map(|hint| self.data.now().saturating_add(hint)),
+        };
+        let validator = Validator::new(self.data.clone(), self.sink.view());
+        let begun = Instant::now();
+        let judgement = match validator.judge(&self.source.rules, &submission).await {
+            Ok(judgement) => judgement,
+            Err(Error::Raw(error)) => return Ok(End::SinkFailed(error)),
+            Err(error) => return Err(error),
+        };
+        metrics.insert("validate_ms".to_owned(), millis(begun.elapsed()));
+        metrics.insert("records".to_owned(), manifest.records.into());
+        metrics.insert("bytes".to_owned(), manifest.bytes.into());
+        metrics.insert("parts".to_owned(), manifest.parts.len().into());
+        let metrics = Value::Object(metrics).to_string();
+        Ok(match validator.record(&self.claimed.run, judgement, &metrics).await? {
+            Verdict::Recorded(Judgement::Accepted { records }) => End::Accepted { records },
+            Verdict::Recorded(Judgement::Rejected { class, .. }) => End::Rejected { class },
+            Verdict::Refused(refused) => End::Refused(refused),
+        })
+    }
+
+    fn job(&self) -> Job {
+        let (key, run) = (&self.claimed.partition.state.key, &self.claimed.run);
+        let mut job = Job { key: key.clone(), run_id: run.run_id, attempt: run.attempt, query: None };
+        job.query = self.source.queries.get(&key.query_name).map(|query| query.render(&job, extract::Escape::Plain));
+        job
+    }
+
+    /// A failure as it may be shown: without secrets.
+    fn presentable(&self, failure: Failure) -> Failure {
+        let message = clean_message(&redact(&failure.message, &self.source.extractor.secrets()));
+        Failure { message, ..failure }
+    }
+
+    async fn cool_down(&self, failure: &Failure) {
+        if failure.class != ErrorClass::RateLimited {
+            return;
+        }
+        let key = &self.claimed.partition.state.key;
+        let span = failure.retry_after.unwrap_or(self.source.cooldown);
+        let cooldown = Cooldown {
+            source: key.source.clone(),
+            customer_id: match failure.scope {
+                Scope::Customer => Some(key.customer_id.clone()),
+                Scope::Source => None,
+            },
+            until: self.data.now().saturating_add(span),
+            why: Some(failure.message.clone()),
+        };
+        if let Err(error) = self.data.cool_down(cooldown).await {
+            tracing::warn!(%key, %error, "the cooldown could not be recorded");
+        }
+    }
+
+    async fn release(&self) {
+        if let Err(error) = self.data.release(&self.claimed.run).await {
+            // Its lease runs out by itself.
+            tracing::warn!(run_id = %self.claimed.run.run_id, %error, "could not give the partition back");
+        }
+    }
+}
+
+/// Why an extraction left nothing that could be judged.
+enum Gone {
+    Stopped,
+    Sink(raw::Error),
+}
+
+fn timed_out(limit: Duration) -> Failure {
+    Failure::retryable(format!("timed out after {} s", limit.as_secs_f64()))
+}
+
+fn millis(span: Duration) -> Value {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX).into()
+}

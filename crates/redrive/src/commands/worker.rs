@@ -1,0 +1,91 @@
+//! `redrive worker`: extracts what is wanted until it is told to stop, or with `--drain` until nothing is due.
+
+use redrive_data::worker::{Keeper, Plan, Stop, Tally, Terms, Worker, WorkerOptions};
+use redrive_store::raw::RawSink;
+use redrive_store::{Options, Store};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Context, open, person};
+use crate::cli;
+use crate::config::Config;
+use crate::exit::{Exit, Usage};
+use crate::{cli::Format, output};
+
+pub async fn run(args: &cli::Worker, context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    let plan = config.plan(&context.environment)?;
+    if plan.is_empty() {
+        let todo = "add a [sources.<name>.extract] section to redrive.toml";
+        return Err(Usage(format!("there is no source that a worker could extract; {todo}")).into());
+    }
+    let store = open(&config).await?;
+    let mut options = options(&config, args.drain);
+    options.concurrency = args.concurrency.unwrap_or(options.concurrency);
+    let sources = plan.sources().len();
+    tracing::info!(name = options.name, concurrency = options.concurrency, sources, "started");
+    let stop = Stop::default();
+    let worker = start(&config, &store, plan, options, stop.clone()).await?;
+    let heeding = tokio::spawn(heed_signals(stop)?);
+    let tally = worker.run().await;
+    heeding.abort();
+    let tally = tally?;
+    tracing::info!(?tally, "stopped");
+    if args.drain {
+        show(&tally, context)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A worker over the configured store and sink.
+pub async fn start(
+    config: &Config,
+    store: &Store,
+    plan: Plan,
+    options: WorkerOptions,
+    stop: Stop,
+) -> anyhow::Result<Worker> {
+    let sink = RawSink::open(&config.raw, &config.raw_options).await?;
+    let keeper = Keeper::start(&config.store, Options::default(), options.terms).await?;
+    Ok(Worker::new(store.data(), sink, keeper, plan, options, stop))
+}
+
+pub fn options(config: &Config, drain: bool) -> WorkerOptions {
+    let settings = &config.settings.worker;
+    WorkerOptions {
+        name: format!("{} pid {}", person(), std::process::id()),
+        concurrency: settings.concurrency,
+        terms: Terms { lease: settings.lease, heartbeat: settings.heartbeat },
+        poll: settings.poll,
+        grace: settings.grace,
+        drain,
+    }
+}
+
+/// The first signal asks for an orderly end, the next one for an end at once.
+pub fn heed_signals(stop: Stop) -> std::io::Result<impl Future<Output = ()>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            tracing::info!("asked to stop");
+            stop.stop();
+        }
+    })
+}
+
+fn show(tally: &Tally, context: &Context) -> anyhow::Result<()> {
+    match context.global.output {
+        Format::Json | Format::Jsonl => output::json(tally),
+        Format::Table | Format::Csv => {
+            let Tally { claimed, accepted, rejected, released, lost, records, .. } = tally;
+            output::line(&format!(
+                "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
+                 {released} given back, {lost} lost"
+            ));
+            Ok(())
+        }
+    }
+}

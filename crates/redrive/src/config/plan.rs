@@ -1,0 +1,56 @@
+//! The sources' sections, made into what a worker needs of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redrive_core::key::{QueryName, Source};
+use redrive_data::extract::{Settings, Surroundings, Template};
+use redrive_data::worker::{Plan, SourcePlan};
+
+use super::Environment;
+use super::sections::{QuerySection, SourceSection};
+
+const COOLDOWN: Duration = Duration::from_secs(30);
+
+/// Every source that has an `extract` section.
+pub(super) fn resolve(sections: &BTreeMap<Source, SourceSection>, environment: &Environment) -> Result<Plan, String> {
+    let variable = |name: &str| environment.get(name).map(str::to_owned);
+    let surroundings = Surroundings { variable: &variable };
+    let mut sources = BTreeMap::new();
+    for (source, section) in sections {
+        if let Some(extract) = &section.extract {
+            let plan = source_plan(section, extract, &surroundings).map_err(|why| format!("sources.{source}.{why}"))?;
+            sources.insert(source.clone(), plan);
+        }
+    }
+    Ok(Plan::new(sources))
+}
+
+fn source_plan(
+    section: &SourceSection,
+    extract: &Settings,
+    surroundings: &Surroundings<'_>,
+) -> Result<SourcePlan, String> {
+    if section.max_in_flight == Some(0) {
+        return Err("max_in_flight is 0; nothing would ever run".to_owned());
+    }
+    Ok(SourcePlan {
+        extractor: extract.build(surroundings).map_err(|why| format!("extract: {why}"))?,
+        timeout: extract.timeout(),
+        queries: queries(&section.queries)?,
+        rules: section.validate.build().map_err(|why| format!("validate: {why}"))?,
+        max_in_flight: section.max_in_flight,
+        cooldown: section.cooldown.unwrap_or(COOLDOWN),
+    })
+}
+
+fn queries(sections: &BTreeMap<QueryName, QuerySection>) -> Result<BTreeMap<QueryName, Template>, String> {
+    let mut queries = BTreeMap::new();
+    for (name, section) in sections {
+        if let Some(text) = &section.query {
+            let template = Template::parse(text).map_err(|why| format!("queries.{name}.query: {why}"))?;
+            queries.insert(name.clone(), template);
+        }
+    }
+    Ok(queries)
+}
