@@ -42,6 +42,8 @@ pub enum Format {
 pub enum Command {
     /// Write a redrive.toml and make the database
     Init(Init),
+    /// Show the main job in one command, on a made-up source in a folder of its own
+    Demo(Demo),
     /// Bring the database's schema up to date
     Migrate,
     /// Check configuration, database and raw sink, and say what is wrong
@@ -67,6 +69,7 @@ impl Command {
             Self::Daemon(_) => true,
             Self::Worker(worker) => !worker.drain,
             Self::Init(_)
+            | Self::Demo(_)
             | Self::Migrate
             | Self::Doctor
             | Self::State(_)
@@ -86,6 +89,12 @@ pub struct Init {
     /// Replace a redrive.toml that is there
     #[arg(long)]
     pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Where to [default: redrive-demo]
+    pub directory: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -33,6 +33,7 @@ async fn main() -> ExitCode {
 async fn run(command: Command, context: &Context) -> anyhow::Result<exit::Exit> {
     match command {
         Command::Init(args) => commands::init::run(&args, context).await,
+        Command::Demo(args) => commands::demo::run(&args, context).await,
         Command::Migrate => commands::migrate::run(context).await,
         Command::Doctor => commands::doctor::run(context).await,
         Command::State(command) => commands::state::run(*command, context).await,

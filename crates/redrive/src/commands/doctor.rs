@@ -11,10 +11,10 @@ use crate::exit::Exit;
 use crate::output;
 
 #[derive(Debug, Serialize)]
-struct Finding {
-    check: &'static str,
-    ok: bool,
-    says: String,
+pub struct Finding {
+    pub check: &'static str,
+    pub ok: bool,
+    pub says: String,
 }
 
 impl Finding {
@@ -29,17 +29,23 @@ impl Finding {
 
 pub async fn run(context: &Context) -> anyhow::Result<Exit> {
     let config = context.config()?;
+    let findings = examine(&config).await;
+    report(&findings, context)?;
+    Ok(if findings.iter().all(|finding| finding.ok) { Exit::Done } else { Exit::Unavailable })
+}
+
+/// Looks at everything.
+pub async fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = vec![match &config.file {
         Some(file) => Finding::good("configuration", format!("{} is understood", file.display())),
         None => Finding::good("configuration", "there is no redrive.toml; the defaults serve"),
     }];
-    store(&config, &mut findings).await;
+    store(config, &mut findings).await;
     findings.push(match RawView::open(&config.raw, &config.raw_options.s3).await {
         Ok(_) => Finding::good("raw sink", format!("{} can be read", config.raw)),
         Err(error) => Finding::bad("raw sink", error.to_string()),
     });
-    report(&findings, context)?;
-    Ok(if findings.iter().all(|finding| finding.ok) { Exit::Done } else { Exit::Unavailable })
+    findings
 }
 
 async fn store(config: &Config, findings: &mut Vec<Finding>) {

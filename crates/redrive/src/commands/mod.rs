@@ -2,6 +2,7 @@
 
 pub mod completions;
 pub mod daemon;
+pub mod demo;
 pub mod doctor;
 pub mod init;
 pub mod migrate;
@@ -25,6 +26,12 @@ pub struct Context {
 impl Context {
     pub fn config(&self) -> anyhow::Result<Config> {
         Config::load(self.global.config.as_deref(), &self.environment)
+    }
+
+    /// The same, with this configuration file.
+    pub fn with_config(&self, file: &str) -> Self {
+        let global = Global { config: Some(file.into()), ..self.global.clone() };
+        Self { global, environment: self.environment.clone() }
     }
 
     /// The control plane over the configured store and sink, acting as `actor`.

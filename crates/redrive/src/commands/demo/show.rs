@@ -1,0 +1,92 @@
+//! What a demo shows while it runs, and in the end.
+
+use std::path::Path;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use redrive_data::worker::Tally;
+
+use super::census::Census;
+use crate::cli::Format;
+use crate::commands::Context;
+use crate::commands::doctor::Finding;
+use crate::output;
+
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Hidden when nobody watches: indicatif itself finds out whether stderr is a terminal.
+    pub fn new(context: &Context) -> Self {
+        let bar = if context.global.quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
+        let style = "{elapsed:>4} [{bar:30}] {pos}/{len}  {msg}";
+        bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        if !context.global.quiet {
+            output::say("3 customers × 2 queries × 60 days from a slow, unreliable source");
+        }
+        Self { bar }
+    }
+
+    pub fn show(&self, census: &Census, tally: &Tally) {
+        self.bar.set_length(census.partitions);
+        self.bar.set_position(census.success + census.stopped());
+        let Census { running, waiting, .. } = census;
+        let (rejected, limited) = (tally.rejected, tally.rate_limited);
+        self.bar.set_message(format!(
+            "{running} running, {waiting} waiting, {} stopped; {rejected} failures, {limited} rate limits",
+            census.stopped()
+        ));
+    }
+
+    pub fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+pub fn summary(
+    census: &Census,
+    tally: &Tally,
+    took: Duration,
+    findings: &[Finding],
+    directory: &Path,
+    context: &Context,
+) -> anyhow::Result<()> {
+    match context.global.output {
+        Format::Json | Format::Jsonl => output::json(&serde_json::json!({
+            "partitions": census,
+            "worker": tally,
+            "seconds": took.as_secs_f64(),
+            "checks": findings,
+        })),
+        Format::Table | Format::Csv => {
+            in_words(census, tally, took, findings, directory);
+            Ok(())
+        }
+    }
+}
+
+fn in_words(census: &Census, tally: &Tally, took: Duration, findings: &[Finding], directory: &Path) {
+    let Census { partitions, success, retried, attempts, records, .. } = census;
+    let row = |name: &str, number: u64, more: String| output::line(&format!("  {name:<12}{number:>7}  {more}"));
+    output::line(&format!("{partitions} partitions in {:.1} s", took.as_secs_f64()));
+    row("successes", *success, format!("{records} records; {retried} needed more than one attempt"));
+    row("retries", attempts.saturating_sub(*partitions), format!("{attempts} attempts, {} rejected", tally.rejected));
+    row(
+        "rate limits",
+        tally.rate_limited,
+        "each held back its customer until the time the source had named".to_owned(),
+    );
+    row("stopped", census.stopped(), "not tried again by itself:".to_owned());
+    for (why, number) in &census.stopped {
+        output::line(&format!("  {:<12}{number:>7}  {}", "", output::printable(why)));
+    }
+    let wrong: Vec<&Finding> = findings.iter().filter(|finding| !finding.ok).collect();
+    if wrong.is_empty() {
+        output::line("  doctor       all is well: every invariant holds");
+    }
+    for finding in wrong {
+        output::line(&format!("  doctor       WRONG: {}: {}", finding.check, finding.says));
+    }
+    output::line(&format!("\nLook around: cd {} and `redrive state inspect --status failed`", directory.display()));
+}
