@@ -140,7 +140,7 @@ pub struct Subject {
     pub home: Home,
     pub url: String,
     pub kind: &'static str,
-    database: Option<Database>,
+    pub database: Option<Database>,
 }
 
 impl Subject {

@@ -1,0 +1,13 @@
+//! Workers at work, as processes: killed, frozen, told to stop, and what is true afterwards.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
+#![expect(clippy::print_stdout, reason = "a random test prints its seed")]
+
+mod chaos;
+mod demo;
+mod freezing;
+#[path = "../cli/home.rs"]
+#[expect(dead_code, reason = "the other test binary uses more of it")]
+mod home;
+mod rig;
+mod stopping;

@@ -1,0 +1,77 @@
+//! A worker that is told to stop ends in order: what it cannot finish it gives back, and no attempt is burnt.
+
+use std::time::Duration;
+
+use crate::home::Subject;
+use crate::rig::{Rig, until};
+
+fn settings(latency: &str, grace: &str) -> String {
+    format!(
+        r#"
+[worker]
+concurrency = 4
+poll = "100ms"
+grace = "{grace}"
+[sources.slow.extract]
+kind = "sample"
+records = 10
+latency = "{latency}"
+"#
+    )
+}
+
+const RUNNING: &str = "SELECT count(*) FROM runs WHERE state = 'running'";
+
+fn what_cannot_be_finished_is_given_back(subject: Subject) {
+    let rig = Rig::new(subject, &settings("1h", "100ms"));
+    rig.want("slow", "c", "q", "2026-01-10");
+    for signal in ["-TERM", "-INT"] {
+        let mut worker = rig.spawn("worker");
+        until(Duration::from_secs(10), "it is at work", || rig.number(RUNNING) == 4);
+        worker.signal(signal);
+        assert_eq!(worker.code(), Some(0), "{}", rig.log(&worker));
+        assert_eq!(rig.number(RUNNING), 0, "{signal}");
+        assert_eq!(rig.number("SELECT sum(attempt_count) FROM partitions"), 0, "no attempt is burnt");
+        let free = "SELECT count(*) FROM partition_control WHERE lane IS NOT NULL AND active_run_id IS NULL";
+        assert_eq!(rig.number(free), 10, "all can be claimed again");
+    }
+    rig.redrive("doctor").done();
+}
+
+fn a_second_signal_does_not_wait_for_the_grace(subject: Subject) {
+    let rig = Rig::new(subject, &settings("1h", "1h"));
+    rig.want("slow", "c", "q", "2026-01-02");
+    let mut worker = rig.spawn("worker");
+    until(Duration::from_secs(10), "it is at work", || rig.number(RUNNING) == 2);
+    worker.signal("-TERM");
+    until(Duration::from_secs(10), "it has heard", || rig.log(&worker).contains("asked to stop"));
+    assert!(worker.child.try_wait().unwrap().is_none(), "it waits for its work");
+    worker.signal("-TERM");
+    assert_eq!(worker.code(), Some(0), "{}", rig.log(&worker));
+    assert_eq!(rig.number(RUNNING), 0);
+}
+
+fn work_that_ends_within_the_grace_is_finished(subject: Subject) {
+    let rig = Rig::new(subject, &settings("300ms", "1m"));
+    rig.want("slow", "c", "q", "2026-01-04");
+    let mut worker = rig.spawn("worker");
+    until(Duration::from_secs(10), "it is at work", || rig.number("SELECT count(*) FROM runs") == 4);
+    worker.signal("-TERM");
+    assert_eq!(worker.code(), Some(0), "{}", rig.log(&worker));
+    assert_eq!(rig.number("SELECT count(*) FROM partitions WHERE status = 'success'"), 4);
+}
+
+fn a_draining_worker_ends_when_nothing_is_due(subject: Subject) {
+    let rig = Rig::new(subject, &settings("1ms", "1m"));
+    rig.want("slow", "c", "q", "2026-01-31");
+    let told = rig.redrive("worker --drain").done();
+    assert_eq!(told.stdout, "31 attempts: 31 accepted with 310 records, 0 rejected, 0 given back, 0 lost\n");
+    assert_eq!(rig.redrive("worker --drain -o json").done().json()["claimed"], 0);
+}
+
+crate::on_both_databases!(
+    what_cannot_be_finished_is_given_back,
+    a_second_signal_does_not_wait_for_the_grace,
+    work_that_ends_within_the_grace_is_finished,
+    a_draining_worker_ends_when_nothing_is_due,
+);
