@@ -1,0 +1,172 @@
+//! One attempt, from its claim to its verdict.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::failure::ErrorClass;
+use redrive_core::partition::{Judgement, Status};
+use redrive_data::extract::Failure;
+use redrive_data::validate::{Validator, Verdict};
+use redrive_store::Recorded;
+use redrive_store::raw::Outcome;
+
+use crate::house::{House, TERMS, Work, key};
+use crate::source::{Act, Source};
+
+/// RP-2.1, RP-9.3
+async fn an_accepted_run_is_current_and_has_its_raw_partition(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let tally = house.drain(Source::new(|_| Act::Bring(3))).await;
+    assert_eq!((tally.claimed, tally.accepted, tally.records), (1, 1, 3));
+    let state = house.partition(&key).await.state;
+    assert_eq!((state.status, state.record_count, state.attempt_count), (Status::Success, Some(3), 1));
+    let manifest = house.sink.view().manifest(&key, state.current_run_id.unwrap()).await.unwrap().unwrap();
+    assert_eq!((manifest.outcome, manifest.records, manifest.extractor.as_str()), (Outcome::Complete, 3, "told"));
+    let run = house.attempts(&key).await.remove(0);
+    let metrics: serde_json::Value = serde_json::from_str(&run.metrics.unwrap()).unwrap();
+    assert_eq!((&metrics["records"], &metrics["parts"]), (&3.into(), &1.into()));
+}
+
+/// RP-2.2: whatever goes wrong, there is a manifest that says so, and the validator's verdict says the same.
+async fn every_failure_leaves_a_manifest_and_a_verdict(house: House) {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let source = Source::new(move |job| match job.key.customer_id.as_str() {
+        "final" => Act::Fail(Failure::fatal("no such report")),
+        "later" => Act::Fail(Failure::retryable("connection reset")),
+        "panics" => Act::Panic,
+        _ => Act::Wait(Arc::clone(&gate)),
+    });
+    let expected = [
+        ("final", ErrorClass::Final, "no such report"),
+        ("later", ErrorClass::Retryable, "connection reset"),
+        ("panics", ErrorClass::Retryable, "the extractor panicked; its log has more"),
+        ("hangs", ErrorClass::Retryable, "timed out after 0.2 s"),
+    ];
+    house.want(&expected.map(|(customer, ..)| key(customer, 0))).await;
+    let job = Work { timeout: Duration::from_millis(200), ..Work::with(source) };
+    let tally = house.worker(job).await.0.run().await.unwrap();
+    assert_eq!((tally.accepted, tally.rejected), (0, 4));
+    for (customer, class, message) in expected {
+        let key = key(customer, 0);
+        let state = house.partition(&key).await.state;
+        assert_eq!((state.status, state.error_class), (Status::Failed, Some(class)), "{customer}");
+        assert_eq!((state.error_message.as_deref(), state.attempt_count), (Some(message), 1));
+        assert_eq!(state.current_run_id, None);
+        let run = house.attempts(&key).await.remove(0);
+        let manifest = house.sink.view().manifest(&key, run.run_id).await.unwrap().unwrap();
+        let told = Outcome::Failed { error_class: class.to_string(), message: message.to_owned() };
+        assert_eq!(manifest.outcome, told, "{customer}");
+    }
+}
+
+async fn a_secret_reaches_neither_state_nor_manifest(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let mut source = Source::of(|_| Act::Fail(Failure::fatal("401 for token hunter2-hunter2, sent hunter2-hunter2")));
+    source.secret = Some("hunter2-hunter2".to_owned());
+    house.drain(Arc::new(source)).await;
+    let state = house.partition(&key).await.state;
+    assert_eq!(state.error_message.as_deref(), Some("401 for token ***, sent ***"));
+    let run = house.attempts(&key).await.remove(0);
+    assert!(!format!("{run:?}").contains("hunter2"));
+    let manifest = house.sink.view().manifest(&key, run.run_id).await.unwrap().unwrap();
+    assert!(!format!("{manifest:?}").contains("hunter2"));
+}
+
+/// RP-3.1: a verdict whose answer was lost may be given again.
+async fn a_verdict_given_twice_counts_once(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let claimed = house.claim(TERMS.lease).await;
+    let validator = Validator::new(house.store.data(), house.sink.view());
+    let accepted = Judgement::Accepted { records: 1 };
+    for _ in 0..2 {
+        let verdict = validator.record(&claimed.run, accepted.clone(), "{}").await.unwrap();
+        assert_eq!(verdict, Verdict::Recorded(accepted.clone()));
+    }
+    let rejected = Judgement::Rejected { class: ErrorClass::Retryable, message: "no".to_owned(), not_before: None };
+    let other = validator.record(&claimed.run, rejected, "{}").await.unwrap();
+    assert!(matches!(other, Verdict::Refused(_)), "a different verdict is not the same one again: {other:?}");
+    let state = house.partition(&key).await.state;
+    assert_eq!((state.attempt_count, state.status), (1, Status::Success));
+}
+
+/// A run that was given back is nobody's to judge.
+async fn a_released_run_is_refused_its_verdict(house: House) {
+    house.want(&[key("c", 0)]).await;
+    let claimed = house.claim(TERMS.lease).await;
+    assert!(matches!(house.store.data().release(&claimed.run).await.unwrap(), Recorded::As(_)));
+    let validator = Validator::new(house.store.data(), house.sink.view());
+    let verdict = validator.record(&claimed.run, Judgement::Accepted { records: 1 }, "{}").await.unwrap();
+    assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
+    assert_eq!(house.partition(&key("c", 0)).await.state.attempt_count, 0);
+}
+
+/// The sink is ours: its failure costs the partition no attempt.
+async fn a_sink_that_fails_burns_no_attempt(house: House) {
+    house.want(&[key("c", 0)]).await;
+    let raw = house.dir.path().join("raw");
+    std::fs::remove_dir(&raw).unwrap();
+    std::fs::write(&raw, "a file where the sink was").unwrap();
+    let (worker, _) = house.worker(Work::with(Source::new(|_| Act::Bring(1)))).await;
+    let error = worker.run().await.unwrap_err();
+    assert!(matches!(error, redrive_data::Error::Raw(_)), "{error}");
+    let partition = house.partition(&key("c", 0)).await;
+    assert_eq!((partition.state.status, partition.state.attempt_count), (Status::Pending, 0));
+    assert_eq!(partition.control.active, None, "it was given back");
+    std::fs::remove_file(&raw).unwrap();
+    assert_eq!(house.drain(Source::new(|_| Act::Bring(1))).await.accepted, 1);
+}
+
+/// Key values that would escape, collide or trip a file system have directories of their own inside the sink.
+async fn hostile_keys_have_directories_of_their_own(house: House) {
+    let long = "x".repeat(256);
+    let hostile = [
+        "../../x",
+        "a/b",
+        ".",
+        "..",
+        "%2e",
+        "%2E",
+        "CON",
+        "con",
+        "Con",
+        "caf\u{e9}",
+        "cafe\u{301}",
+        "a b",
+        "a\\b",
+        "~",
+        "a%2Fb",
+        &long,
+    ];
+    let keys: Vec<_> = hostile
+        .iter()
+        .map(|value| redrive_core::key::PartitionKey::new("src", value, value, "2026-01-01").unwrap())
+        .collect();
+    house.want(&keys).await;
+    assert_eq!(house.drain(Source::new(|_| Act::Bring(1))).await.accepted, 16);
+    let root = house.dir.path().join("raw/source=src");
+    let directories: std::collections::BTreeSet<String> = std::fs::read_dir(&root)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap().to_lowercase())
+        .collect();
+    assert_eq!(directories.len(), 16, "one for each, also where case does not count: {directories:?}");
+    let outside = std::fs::read_dir(house.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(outside.into_iter().all(|name| name == "raw" || name.to_string_lossy().starts_with("redrive.db")));
+    for key in &keys {
+        let state = house.partition(key).await.state;
+        let manifest = house.sink.view().manifest(key, state.current_run_id.unwrap()).await.unwrap().unwrap();
+        assert_eq!(manifest.key, *key);
+    }
+}
+
+crate::on_both_databases!(
+    hostile_keys_have_directories_of_their_own,
+    an_accepted_run_is_current_and_has_its_raw_partition,
+    every_failure_leaves_a_manifest_and_a_verdict,
+    a_secret_reaches_neither_state_nor_manifest,
+    a_verdict_given_twice_counts_once,
+    a_released_run_is_refused_its_verdict,
+    a_sink_that_fails_burns_no_attempt,
+);

@@ -1,0 +1,161 @@
+//! A store and a sink of its own for each test, and workers over them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::key::PartitionKey;
+use redrive_core::lane::{Lane, Shares};
+use redrive_core::partition::Partition;
+use redrive_core::run::Run;
+use redrive_data::extract::Extractor;
+use redrive_data::validate::Rules;
+use redrive_data::worker::{Keeper, Plan, SourcePlan, Stop, Tally, Terms, Worker, WorkerOptions};
+use redrive_fixture::{Database, Postgres};
+use redrive_store::raw::{RawOptions, RawSink, RawUrl};
+use redrive_store::{ClaimedPartition, Open, Options, PartitionClaim, Rotation, Store, StoreUrl};
+use tempfile::TempDir;
+
+pub struct House {
+    pub store: Store,
+    pub url: StoreUrl,
+    pub sink: RawSink,
+    pub dir: TempDir,
+    _database: Option<Database>,
+}
+
+pub const TERMS: Terms = Terms { lease: Duration::from_secs(60), heartbeat: Duration::from_secs(20) };
+
+impl House {
+    pub async fn sqlite() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let url = StoreUrl::Sqlite(dir.path().join("redrive.db"));
+        Self::over(url, dir, None).await
+    }
+
+    pub async fn postgres() -> Self {
+        let database = tokio::task::spawn_blocking(|| Postgres::shared().fresh_database()).await.unwrap();
+        let url = StoreUrl::parse(&database.url).unwrap();
+        Self::over(url, tempfile::tempdir().unwrap(), Some(database)).await
+    }
+
+    async fn over(url: StoreUrl, dir: TempDir, database: Option<Database>) -> Self {
+        let store = Store::open(&url, Open::Migrate, Options::default()).await.unwrap();
+        let raw: RawUrl = format!("file:{}", dir.path().join("raw").display()).parse().unwrap();
+        let sink = RawSink::open(&raw, &RawOptions::default()).await.unwrap();
+        Self { store, url, sink, dir, _database: database }
+    }
+
+    pub async fn want(&self, keys: &[PartitionKey]) {
+        let now = self.store.now();
+        let new = keys.iter().map(|key| Partition::new(key.clone(), Lane::Fresh, now)).collect();
+        self.store.control().enqueue(None, new).await.unwrap();
+    }
+
+    pub async fn keeper(&self, terms: Terms) -> Keeper {
+        Keeper::start(&self.url, Options::default(), terms).await.unwrap()
+    }
+
+    /// A worker for the source `src` that ends when nothing is due, unless told otherwise.
+    pub async fn worker(&self, job: Work) -> (Worker, Stop) {
+        let plan = SourcePlan {
+            extractor: job.extractor,
+            timeout: job.timeout,
+            queries: BTreeMap::new(),
+            rules: Rules::default(),
+            max_in_flight: job.max_in_flight,
+            cooldown: Duration::from_secs(3600),
+        };
+        let plan = Plan::new(BTreeMap::from([("src".parse().unwrap(), plan)]));
+        let options = WorkerOptions {
+            name: "tester".to_owned(),
+            concurrency: job.concurrency,
+            terms: job.terms,
+            poll: job.poll,
+            grace: Duration::from_secs(60),
+            drain: job.drain,
+        };
+        let stop = Stop::default();
+        let keeper = self.keeper(job.terms).await;
+        (Worker::new(self.store.data(), self.sink.clone(), keeper, plan, options, stop.clone()), stop)
+    }
+
+    pub async fn drain(&self, extractor: Arc<dyn Extractor>) -> Tally {
+        self.worker(Work::with(extractor)).await.0.run().await.unwrap()
+    }
+
+    /// Claims one partition, as a worker that then does nothing.
+    pub async fn claim(&self, lease: Duration) -> ClaimedPartition {
+        let claim = PartitionClaim {
+            limit: 1,
+            worker: "idle".to_owned(),
+            lease,
+            shares: Shares::default(),
+            sources: None,
+            max_in_flight: BTreeMap::new(),
+            rotation: Rotation::default(),
+        };
+        self.store.data().claim_partitions(claim).await.unwrap().0.remove(0)
+    }
+
+    pub async fn partition(&self, key: &PartitionKey) -> Partition {
+        self.store.view().partition(key).await.unwrap().unwrap()
+    }
+
+    pub async fn attempts(&self, key: &PartitionKey) -> Vec<Run> {
+        self.store.view().attempts(key).await.unwrap()
+    }
+}
+
+/// What a worker is to be like.
+pub struct Work {
+    pub extractor: Arc<dyn Extractor>,
+    pub concurrency: u32,
+    pub timeout: Duration,
+    pub max_in_flight: Option<u32>,
+    pub terms: Terms,
+    pub poll: Duration,
+    pub drain: bool,
+}
+
+impl Work {
+    pub fn with(extractor: Arc<dyn Extractor>) -> Self {
+        Self {
+            extractor,
+            concurrency: 8,
+            timeout: Duration::from_secs(60),
+            max_in_flight: None,
+            terms: TERMS,
+            poll: Duration::from_millis(100),
+            drain: true,
+        }
+    }
+}
+
+pub fn key(customer: &str, day: u32) -> PartitionKey {
+    let date = format!("{}-{:02}-{:02}", 2020 + day / 336, 1 + day / 28 % 12, 1 + day % 28);
+    PartitionKey::new("src", customer, "q", &date).unwrap()
+}
+
+pub fn keys(customer: &str, days: u32) -> Vec<PartitionKey> {
+    (0..days).map(|day| key(customer, day)).collect()
+}
+
+/// Waits for a condition, for so long at the most.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap_or_else(|_| panic!("waited until {what}"));
+}
+
+/// Writes one test for each database.
+#[macro_export]
+macro_rules! on_both_databases {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite { $(#[tokio::test] async fn $name() { super::$name($crate::house::House::sqlite().await).await; })+ }
+        mod postgres { $(#[tokio::test] async fn $name() { super::$name($crate::house::House::postgres().await).await; })+ }
+    };
+}

@@ -1,0 +1,124 @@
+//! Leases: kept while work blocks everything, given up before they end, and ended when their worker fell silent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::partition::Status;
+use redrive_core::run::{State, Verdict};
+use redrive_data::validate::end_abandoned;
+use redrive_data::worker::Terms;
+use redrive_store::raw::{Attempt, Outcome};
+use tokio::time::Instant;
+
+use crate::house::{House, Work, key, until};
+use crate::source::{Act, Source};
+
+const SHORT: Terms = Terms { lease: Duration::from_millis(1200), heartbeat: Duration::from_millis(150) };
+
+/// The test's runtime has one thread, and the source holds on to it for longer than the lease.
+async fn work_that_blocks_its_thread_keeps_its_lease(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let source = Source::new(|_| Act::Block(Box::new(|| std::thread::sleep(2 * SHORT.lease))));
+    let (worker, _) = house.worker(Work { terms: SHORT, ..Work::with(source) }).await;
+    let tally = worker.run().await.unwrap();
+    assert_eq!((tally.accepted, tally.lost), (1, 0));
+    let run = house.attempts(&key).await.remove(0);
+    let beaten = run.last_heartbeat.unwrap().since(run.started_at.unwrap());
+    assert!(beaten > SHORT.lease, "the lease was prolonged meanwhile: {beaten:?}");
+}
+
+/// A database that cannot be written: the lease is given up before it ends, and so before anybody else may have it.
+#[tokio::test]
+async fn a_lease_that_cannot_be_prolonged_is_given_up_before_it_ends() {
+    let house = House::sqlite().await;
+    house.want(&[key("c", 0)]).await;
+    let asked = Instant::now();
+    let claimed = house.claim(SHORT.lease).await;
+    let keeper = house.keeper(SHORT).await;
+    let locked = rusqlite::Connection::open(house.dir.path().join("redrive.db")).unwrap();
+    locked.busy_timeout(Duration::from_secs(10)).unwrap();
+    locked.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let held = keeper.hold(claimed.run.run_id, claimed.run.task_id.unwrap(), asked, SHORT);
+    tokio::time::timeout(Duration::from_secs(20), held.lost()).await.unwrap();
+    assert!(asked.elapsed() < SHORT.lease, "given up after {:?}", asked.elapsed());
+    locked.execute_batch("ROLLBACK").unwrap();
+}
+
+async fn a_lease_that_somebody_else_ended_is_lost(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let source = {
+        let gate = Arc::clone(&gate);
+        Source::new(move |_| Act::Wait(Arc::clone(&gate)))
+    };
+    let terms = Terms { lease: Duration::from_secs(3600), ..SHORT };
+    let (worker, stop) = house.worker(Work { terms, drain: false, ..Work::with(Arc::clone(&source) as _) }).await;
+    let tally = worker.tally();
+    let work = tokio::spawn(worker.run());
+    until("it is at work", async || source.asked() == 1).await;
+    let run = house.attempts(&key).await.remove(0);
+    house.store.data().release(&run).await.unwrap();
+    until("it has noticed", async || tally.borrow().lost == 1).await;
+    stop.stop();
+    stop.stop();
+    work.await.unwrap().unwrap();
+    assert_eq!(house.partition(&key).await.state.attempt_count, 0);
+}
+
+/// RP-8.4: what is abandoned before its first part leaves a manifest all the same.
+async fn an_abandoned_attempt_is_rejected_once_and_leaves_word(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let claimed = house.claim(Duration::from_millis(1)).await;
+    until("the lease has passed", async || !house.store.view().overdue(9).await.unwrap().is_empty()).await;
+    let (data, sink) = (house.store.data(), house.sink.clone());
+    let (one, two) = tokio::join!(end_abandoned(&data, &sink), end_abandoned(&data, &sink));
+    assert_eq!(one.unwrap() + two.unwrap(), 1);
+    let state = house.partition(&key).await.state;
+    assert_eq!((state.status, state.attempt_count), (Status::Failed, 1));
+    let run = house.attempts(&key).await.remove(0);
+    assert_eq!((run.state, run.verdict), (State::Dead, Some(Verdict::Failed)));
+    let manifest = house.sink.view().manifest(&key, run.run_id).await.unwrap().unwrap();
+    assert!(matches!(manifest.outcome, Outcome::Failed { .. }), "{manifest:?}");
+    // The worker comes back to life: it can commit nothing any more.
+    let directory = Attempt {
+        key: key.clone(),
+        run_id: run.run_id,
+        fence: claimed.run.task_id.unwrap(),
+        extractor: "told".to_owned(),
+        started_at: house.store.now(),
+    };
+    let mut late = house.sink.begin(directory);
+    late.write_line(b"{}").await.unwrap();
+    let refused = late.finish(Outcome::Complete, house.store.now()).await.unwrap_err();
+    assert!(matches!(refused, redrive_store::raw::Error::Conflict { .. }), "{refused}");
+}
+
+/// A worker that died after its manifest and before its verdict: the manifest stays as it is.
+async fn an_abandoned_attempt_that_had_finished_keeps_its_manifest(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let run = house.claim(Duration::from_millis(1)).await.run;
+    let directory = Attempt {
+        key: key.clone(),
+        run_id: run.run_id,
+        fence: run.task_id.unwrap(),
+        extractor: "told".to_owned(),
+        started_at: house.store.now(),
+    };
+    let written = house.sink.begin(directory).finish(Outcome::Complete, house.store.now()).await.unwrap();
+    until("the lease has passed", async || !house.store.view().overdue(9).await.unwrap().is_empty()).await;
+    assert_eq!(end_abandoned(&house.store.data(), &house.sink).await.unwrap(), 1);
+    assert_eq!(house.sink.view().manifest(&key, run.run_id).await.unwrap(), Some(written));
+    let state = house.partition(&key).await.state;
+    assert_eq!((state.status, state.current_run_id), (Status::Failed, None));
+}
+
+crate::on_both_databases!(
+    work_that_blocks_its_thread_keeps_its_lease,
+    a_lease_that_somebody_else_ended_is_lost,
+    an_abandoned_attempt_is_rejected_once_and_leaves_word,
+    an_abandoned_attempt_that_had_finished_keeps_its_manifest,
+);

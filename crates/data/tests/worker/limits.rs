@@ -1,0 +1,102 @@
+//! How much at once, how often, and who wakes whom.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::partition::Status;
+use redrive_data::extract::Failure;
+use tokio::sync::Semaphore;
+
+use crate::house::{House, Work, key, keys, until};
+use crate::source::{Act, Source};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// One answer of 429 holds back 499 siblings, in this worker and in every other.
+async fn one_rate_limit_holds_back_every_sibling(house: House) {
+    house.want(&keys("limited", 500)).await;
+    house.want(&keys("free", 5)).await;
+    let source = Source::new(|job| match job.key.customer_id.as_str() {
+        "limited" => Act::Fail(Failure::rate_limited("429", Some(HOUR))),
+        _ => Act::Bring(1),
+    });
+    let tally = house.drain(Arc::clone(&source) as _).await;
+    assert!(source.asked() <= 8 + 5, "{} calls", source.asked());
+    assert_eq!(tally.accepted, 5, "another customer is not held back");
+    let before = source.asked();
+    assert_eq!(house.drain(Arc::clone(&source) as _).await.claimed, 0, "a second worker asks nothing");
+    assert_eq!(source.asked(), before);
+    let cooling = house.store.view().cooldowns().await.unwrap();
+    assert_eq!(cooling.len(), 1);
+    let failed = house.partition(&key("limited", 0)).await;
+    assert!(failed.control.not_before.is_some(), "the hint is kept: {failed:?}");
+}
+
+/// Where the answer says so, the whole source is held back.
+async fn a_rate_limit_of_the_source_holds_back_every_customer(house: House) {
+    house.want(&keys("a", 20)).await;
+    house.want(&keys("b", 20)).await;
+    let source = Source::new(|_| Act::Fail(Failure::rate_limited("429", None).of_source()));
+    let job = Work { concurrency: 1, ..Work::with(Arc::clone(&source) as _) };
+    house.worker(job).await.0.run().await.unwrap();
+    assert_eq!(source.asked(), 1);
+    assert_eq!(house.store.view().cooldowns().await.unwrap()[0].customer_id, None);
+}
+
+async fn two_workers_keep_to_a_sources_limit(house: House) {
+    house.want(&keys("c", 40)).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let source = {
+        let gate = Arc::clone(&gate);
+        Source::new(move |_| Act::Wait(Arc::clone(&gate)))
+    };
+    let job = || Work { max_in_flight: Some(3), ..Work::with(Arc::clone(&source) as _) };
+    let (one, two) = (house.worker(job()).await.0, house.worker(job()).await.0);
+    let work = tokio::spawn(async move { tokio::join!(one.run(), two.run()) });
+    until("three are under way", async || source.busiest() == 3).await;
+    gate.add_permits(1000);
+    let (one, two) = work.await.unwrap();
+    assert_eq!(one.unwrap().accepted + two.unwrap().accepted, 40);
+    assert_eq!(source.busiest(), 3);
+}
+
+/// Only what can be started is claimed: what waits in a worker is nobody else's to do.
+async fn no_more_is_claimed_than_there_is_room_for(house: House) {
+    house.want(&keys("c", 20)).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let source = {
+        let gate = Arc::clone(&gate);
+        Source::new(move |_| Act::Wait(Arc::clone(&gate)))
+    };
+    let (worker, _) = house.worker(Work { concurrency: 4, ..Work::with(Arc::clone(&source) as _) }).await;
+    let tally = worker.tally();
+    let work = tokio::spawn(worker.run());
+    until("four are under way", async || source.busiest() == 4).await;
+    assert_eq!(tally.borrow().claimed, 4);
+    gate.add_permits(1);
+    until("another was claimed", async || tally.borrow().claimed == 5).await;
+    gate.add_permits(1000);
+    assert_eq!(work.await.unwrap().unwrap().accepted, 20);
+    assert_eq!(source.busiest(), 4);
+}
+
+/// With an hour between polls, only a call can have woken it.
+async fn an_idle_worker_is_woken_by_new_work(house: House) {
+    let source = Source::new(|_| Act::Bring(1));
+    let (worker, stop) = house.worker(Work { poll: HOUR, drain: false, ..Work::with(source) }).await;
+    let work = tokio::spawn(worker.run());
+    for day in 0..3 {
+        house.want(&[key("c", day)]).await;
+        until("it is done", async || house.partition(&key("c", day)).await.state.status == Status::Success).await;
+    }
+    stop.stop();
+    assert_eq!(work.await.unwrap().unwrap().accepted, 3);
+}
+
+crate::on_both_databases!(
+    one_rate_limit_holds_back_every_sibling,
+    a_rate_limit_of_the_source_holds_back_every_customer,
+    two_workers_keep_to_a_sources_limit,
+    no_more_is_claimed_than_there_is_room_for,
+    an_idle_worker_is_woken_by_new_work,
+);
