@@ -45,7 +45,8 @@ async fn every_failure_leaves_a_manifest_and_a_verdict(house: House) {
     ];
     house.want(&expected.map(|(customer, ..)| key(customer, 0))).await;
     let job = Work { timeout: Duration::from_millis(200), ..Work::with(source) };
-    let tally = house.worker(job).await.0.run().await.unwrap();
+    let work = house.worker(job).await.0.run();
+    let tally = tokio::time::timeout(Duration::from_secs(30), work).await.expect("nothing hangs").unwrap();
     assert_eq!((tally.accepted, tally.rejected), (0, 4));
     for (customer, class, message) in expected {
         let key = key(customer, 0);

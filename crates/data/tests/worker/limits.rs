@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use redrive_core::partition::Status;
 use redrive_data::extract::Failure;
+use redrive_data::worker::Terms;
 use tokio::sync::Semaphore;
 
 use crate::house::{House, Work, key, keys, until};
 use crate::source::{Act, Source};
 
 const HOUR: Duration = Duration::from_secs(3600);
+const LONG: Terms = Terms { lease: HOUR, heartbeat: HOUR };
 
 /// One answer of 429 holds back 499 siblings, in this worker and in every other.
 async fn one_rate_limit_holds_back_every_sibling(house: House) {
@@ -80,10 +82,10 @@ async fn no_more_is_claimed_than_there_is_room_for(house: House) {
     assert_eq!(source.busiest(), 4);
 }
 
-/// With an hour between polls, only a call can have woken it.
+/// With an hour between polls, and a lease for which nobody sweeps sooner, only a call can have woken it.
 async fn an_idle_worker_is_woken_by_new_work(house: House) {
     let source = Source::new(|_| Act::Bring(1));
-    let (worker, stop) = house.worker(Work { poll: HOUR, drain: false, ..Work::with(source) }).await;
+    let (worker, stop) = house.worker(Work { poll: HOUR, terms: LONG, drain: false, ..Work::with(source) }).await;
     let work = tokio::spawn(worker.run());
     for day in 0..3 {
         house.want(&[key("c", day)]).await;
