@@ -1,1 +1,22 @@
 //! The validator: the only one who says what became of an attempt.
+//!
+//! It judges what lies in the raw sink, the manifest and the parts, and changes nothing there. Records are streamed: what
+//! is in memory does not grow with the partition, not even for `unique`. What rules mean, and how findings are worded,
+//! is pure and in [`redrive_core::validation`].
+
+mod check;
+mod feed;
+mod judge;
+mod lines;
+mod record;
+mod rules;
+mod schema;
+mod scratch;
+mod settings;
+mod unique;
+
+pub use judge::{Submission, judge};
+pub use redrive_core::validation::FieldType;
+pub use rules::Rules;
+pub use scratch::Scratch;
+pub use settings::Settings;
