@@ -46,9 +46,9 @@ impl Check {
         self.types(number, values);
         self.date(number, values);
         if let Some(schema) = &self.asked.schema
-            && let Err(why) = schema.check(line)
+            && !schema.accepts(line)
         {
-            self.tallies.schema.offend(|| format!("record {number}{why}"));
+            self.tallies.schema.offend(|| format!("record {number}{}", schema.objection(line)));
         }
         if let Some(keys) = &mut self.keys {
             key_of(&self.wanted.unique, values, &mut self.key);

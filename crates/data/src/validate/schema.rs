@@ -19,15 +19,19 @@ impl Schema {
         built.map(Self).map_err(|error| wrong(format!("it is no JSON Schema that can be used: {error}")))
     }
 
-    /// Why a record does not fit.
-    pub(super) fn check(&self, line: &str) -> Result<(), String> {
+    pub(super) fn accepts(&self, line: &str) -> bool {
+        serde_json::from_str(line).is_ok_and(|record: Value| self.0.is_valid(&record))
+    }
+
+    /// Why a record is not accepted: the first reason, and where in it.
+    pub(super) fn objection(&self, line: &str) -> String {
         let record: Value = match serde_json::from_str(line) {
             Ok(record) => record,
-            Err(error) => return Err(format!(": it cannot be checked ({error})")),
+            Err(error) => return format!(": it cannot be checked ({error})"),
         };
-        let Err(error) = self.0.validate(&record) else { return Ok(()) };
+        let Err(error) = self.0.validate(&record) else { return String::new() };
         let place = error.instance_path().to_string();
         let at = if place.is_empty() { String::new() } else { format!(" at {}", excerpt(place.as_bytes())) };
-        Err(format!("{at}: {}", excerpt(error.to_string().as_bytes())))
+        format!("{at}: {}", excerpt(error.to_string().as_bytes()))
     }
 }

@@ -90,3 +90,18 @@ fn a_schema_that_cannot_be_used_is_a_mistake_in_the_settings() {
     let absent = Settings { schema: Some("/nowhere/s.json".into()), ..Settings::default() }.build().unwrap_err();
     assert!(absent.starts_with("schema /nowhere/s.json: "), "{absent}");
 }
+
+#[tokio::test]
+async fn a_schema_that_is_nothing_but_itself_ends() {
+    for circle in [
+        r##"{"$ref":"#"}"##,
+        r##"{"allOf":[{"$ref":"#"}]}"##,
+        r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}"##,
+        r##"{"not":{"$ref":"#"}}"##,
+    ] {
+        let (_dir, path) = file(circle);
+        if let Ok(rules) = (Settings { schema: Some(path), ..Settings::default() }).build() {
+            let _either = Lab::with(&["{}"]).await.verdict(&rules).await;
+        }
+    }
+}
