@@ -66,7 +66,6 @@ fn approximately(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn totals(min: Option<u64>, max: Option<u64>, shrink: Option<f64>) -> Totals {
         Totals::new(min, max, shrink).unwrap()
@@ -104,13 +103,16 @@ mod tests {
         }
     }
 
-    proptest! {
-        #[test]
-        fn a_share_in_hundredths_is_taken_as_it_is_written(hundredths in 0_u32..=100, old in 0_u64..100_000, new in 0_u64..100_000) {
-            let share = format!("0.{hundredths:02}").parse::<f64>().unwrap();
-            let share = if hundredths == 100 { 1.0 } else { share };
-            let refused = !totals(None, None, Some(share)).check(new, Some(old)).is_empty();
-            prop_assert_eq!(refused, old.saturating_sub(new) * 100 > old * u64::from(hundredths));
+    #[test]
+    fn a_share_in_hundredths_is_taken_as_it_is_written() {
+        for hundredths in 0..=100_u64 {
+            let share = format!("{}.{:02}", hundredths / 100, hundredths % 100).parse().unwrap();
+            for old in (100..=20_000).step_by(100) {
+                let least = old - old / 100 * hundredths;
+                let refused = |new| !totals(None, None, Some(share)).check(new, Some(old)).is_empty();
+                assert!(!refused(least), "{least} in place of {old}, {share} lost");
+                assert!(least == 0 || refused(least - 1), "{} in place of {old}, {share} lost", least - 1);
+            }
         }
     }
 }
