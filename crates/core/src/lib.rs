@@ -17,6 +17,7 @@ pub mod refusal;
 pub mod retry;
 pub mod run;
 pub mod time;
+pub mod validation;
 mod word;
 
 pub use word::UnknownWord;

@@ -37,6 +37,7 @@ retry_after = "1s"
 gone = 0.01
 [sources.flaky.validate]
 min_records = 200
+unique = ["id"]
 [sources.flaky.retry]
 base = "300ms"
 cap = "2s"

@@ -1,0 +1,80 @@
+//! Comparing suspects with the records themselves.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use redrive_core::validation::excerpt;
+use redrive_store::raw::Error;
+
+use super::entry::{Fingerprint, Print};
+use super::keys::Suspect;
+use crate::validate::check::key_of;
+use crate::validate::feed::Look;
+use crate::validate::lines::Block;
+use crate::validate::record::Values;
+use crate::validate::rules::{Rules, Wanted};
+
+/// Goes through the records up to the last suspect, and keeps the whole keys of those with a suspect's fingerprint.
+pub(super) struct Confirm {
+    wanted: Arc<Wanted>,
+    fingerprint: Fingerprint,
+    prints: HashSet<Print>,
+    last: u64,
+    /// The first record with each key.
+    keys: HashMap<Vec<u8>, u64>,
+    key: Vec<u8>,
+    /// Those who are guilty, in words.
+    pub repeats: Vec<String>,
+}
+
+impl Confirm {
+    pub(super) fn new(rules: &Rules, fingerprint: Fingerprint, suspects: &[Suspect]) -> Self {
+        Self {
+            wanted: rules.wanted().clone(),
+            fingerprint,
+            prints: suspects.iter().map(|suspect| suspect.print).collect(),
+            last: suspects.iter().map(|suspect| suspect.record).max().unwrap_or(0),
+            keys: HashMap::new(),
+            key: Vec::new(),
+            repeats: Vec::new(),
+        }
+    }
+
+    fn record(&mut self, number: u64, values: &Values<'_>) {
+        key_of(&self.wanted.unique, values, &mut self.key);
+        if !self.prints.contains(&self.fingerprint.of(&self.key)) {
+            return;
+        }
+        match self.keys.get(&self.key) {
+            Some(first) => {
+                let shown: Vec<&str> = self.wanted.unique.iter().map(|slot| values[*slot].unwrap_or("null")).collect();
+                let shown = excerpt(shown.join(", ").as_bytes());
+                self.repeats.push(format!("record {number} repeats record {first}: {shown}"));
+            }
+            None => {
+                self.keys.insert(self.key.clone(), number);
+            }
+        }
+    }
+}
+
+impl Look for Confirm {
+    fn look(&mut self, block: Block<'_>) -> Result<ControlFlow<()>, Error> {
+        let Block::Lines { first, bytes } = block else { return Ok(ControlFlow::Continue(())) };
+        let wanted = self.wanted.clone();
+        let mut values = wanted.fields.none();
+        for (number, line) in Block::split(first, bytes) {
+            // What could not be read has no key; it is told elsewhere.
+            if let Ok(text) = std::str::from_utf8(line)
+                && wanted.fields.take(text, &mut values).is_ok()
+            {
+                self.record(number, &values);
+            }
+            if number == self.last {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
