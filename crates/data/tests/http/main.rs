@@ -11,6 +11,7 @@ mod redirects;
 #[path = "../scripted/mod.rs"]
 mod scripted;
 mod secrecy;
+mod tls;
 
 use redrive_data::extract::Extractor;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! HTTP/1.1 over loopback, one request a connection.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,8 +23,6 @@ pub struct Request {
     pub body: String,
 }
 
-type Handler = dyn Fn(&Request) -> Reply + Send + Sync;
-
 pub struct Server {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -34,17 +32,29 @@ pub struct Server {
 
 impl Server {
     pub fn start(handler: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_over(|stream| stream, handler)
+    }
+
+    /// A server whose connections are wrapped in something, such as encryption.
+    pub fn start_over<S: Read + Write + 'static>(
+        wrap: impl Fn(TcpStream) -> S + Send + Sync + 'static,
+        handler: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (requests, stopped) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
-        let (seen, stop, handler) = (Arc::clone(&requests), Arc::clone(&stopped), Arc::new(handler) as Arc<Handler>);
+        let (seen, stop, both) = (Arc::clone(&requests), Arc::clone(&stopped), Arc::new((wrap, handler)));
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
-                let (seen, handler) = (Arc::clone(&seen), Arc::clone(&handler));
-                std::thread::spawn(move || serve(&stream.unwrap(), &seen, &*handler));
+                let (seen, both) = (Arc::clone(&seen), Arc::clone(&both));
+                std::thread::spawn(move || {
+                    let stream = stream.unwrap();
+                    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                    serve((both.0)(stream), &seen, &both.1);
+                });
             }
         });
         Self { address, requests, stopped, thread: Some(thread) }
@@ -71,9 +81,8 @@ impl Drop for Server {
     }
 }
 
-fn serve(mut stream: &TcpStream, seen: &Mutex<Vec<Request>>, handler: &Handler) {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let Some(request) = read(stream) else { return };
+fn serve(mut stream: impl Read + Write, seen: &Mutex<Vec<Request>>, handler: &dyn Fn(&Request) -> Reply) {
+    let Some(request) = read(&mut stream) else { return };
     seen.lock().unwrap().push(request.clone());
     let reply = handler(&request);
     if reply.end != End::Silence {
@@ -90,7 +99,7 @@ fn serve(mut stream: &TcpStream, seen: &Mutex<Vec<Request>>, handler: &Handler) 
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Request> {
+fn read(stream: impl Read) -> Option<Request> {
     let mut reader = BufReader::new(stream);
     let mut line = || {
         let mut line = String::new();

@@ -136,12 +136,7 @@ impl<'a> Trail<'a> {
     /// Fails when a page must not be asked for.
     pub(super) fn admit(&mut self, page: &Url) -> Result<(), Failure> {
         let shown = without_query(page);
-        if !self.is_expected(page) {
-            let host = page.host_str().unwrap_or_default();
-            return Err(Failure::fatal(format!(
-                "the next page is at {shown}, another site; put {host:?} into next_hosts if that is right"
-            )));
-        }
+        self.check_site(page, &shown)?;
         let mut hasher = SipHasher13::new();
         hasher.write(page.as_str().as_bytes());
         if !self.seen.insert(hasher.finish128().as_u128()) {
@@ -155,13 +150,21 @@ impl<'a> Trail<'a> {
         Ok(())
     }
 
-    fn is_expected(&self, page: &Url) -> bool {
+    fn check_site(&self, page: &Url, shown: &str) -> Result<(), Failure> {
         if page.origin() == self.first.origin() {
-            return true;
+            return Ok(());
         }
-        let stays_encrypted = page.scheme() == "https" || self.first.scheme() == "http";
         let host = page.host_str().unwrap_or_default();
-        stays_encrypted && self.next_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
+        if !self.next_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)) {
+            let advice = format!("put {host:?} into next_hosts if that is right");
+            return Err(Failure::fatal(format!("the next page is at {shown}, another site; {advice}")));
+        }
+        if self.first.scheme() == "https" && page.scheme() != "https" {
+            return Err(Failure::fatal(format!(
+                "the next page is at {shown}, which is not encrypted as the first was"
+            )));
+        }
+        Ok(())
     }
 }
 
