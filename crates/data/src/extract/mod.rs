@@ -4,6 +4,9 @@
 //! which class; whether the data is right is the validator's to say.
 
 mod failure;
+pub mod google_ads;
+pub mod http;
+mod json_stream;
 mod records;
 pub mod sample;
 mod secret;

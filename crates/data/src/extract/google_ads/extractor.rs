@@ -1,0 +1,210 @@
+//! The extractor: one stream of batches, whose rows count only when it has closed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use redrive_store::clock::Clock;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::{Method, Request};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use url::Url;
+
+use super::customer;
+use super::errors::{self, Kind, Meaning};
+use super::settings::Settings;
+use super::token::{Last, Token, Tokens};
+use crate::extract::http::{Answer, ClientOptions, UsedSecrets, client, excerpt, feed, retry_after, send};
+use crate::extract::json_stream::{Path, Picker, Step};
+use crate::extract::{Error, Extractor, Failure, Job, Records, Secret, SecretRef, Surroundings, redact};
+
+/// How much of an error is read; the API repeats the query in it.
+const ERROR_BYTES: usize = 256 << 10;
+
+const LOGIN_CUSTOMER_ID: HeaderName = HeaderName::from_static("login-customer-id");
+const DEVELOPER_TOKEN: HeaderName = HeaderName::from_static("developer-token");
+
+/// The places of kept values in a stream's picker.
+const REQUEST_ID: usize = 0;
+const ERROR_IN_BATCH: usize = 1;
+const ERROR_ALONE: usize = 2;
+
+#[derive(Debug)]
+pub struct GoogleAds {
+    settings: Settings,
+    base: Url,
+    login_customer_id: Option<String>,
+    developer_token: Option<Secret>,
+    tokens: Tokens,
+    client: reqwest::Client,
+    used_secrets: UsedSecrets,
+    clock: Arc<dyn Clock>,
+}
+
+/// Why a stream gave no rows: either a new token may help, or it is a failure.
+enum Setback {
+    StaleToken(Failure),
+    Failed(Error),
+}
+
+impl Setback {
+    fn into_error(self) -> Error {
+        match self {
+            Self::StaleToken(failure) => failure.into(),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+impl<E: Into<Error>> From<E> for Setback {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl GoogleAds {
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>, clock: Arc<dyn Clock>) -> Result<Self, String> {
+        let secret =
+            |key: &str, secret: &SecretRef| secret.resolve(surroundings).map_err(|why| format!("{key}: {why}"));
+        let login = settings.login_customer_id.as_deref().map(customer::digits).transpose();
+        let developer = settings.developer_token.as_ref().map(|token| secret("developer_token", token)).transpose()?;
+        let tokens = Tokens {
+            endpoint: settings.token_address()?,
+            client_id: secret("client_id", &settings.client_id)?,
+            client_secret: secret("client_secret", &settings.client_secret)?,
+            refresh_token: secret("refresh_token", &settings.refresh_token)?,
+            idle_timeout: settings.idle_timeout,
+            clock: Arc::clone(&clock),
+            last: Mutex::new(Last::Never),
+            fetched: AtomicU64::new(0),
+        };
+        // Both addresses are the configuration's own, and no answer can lead to another.
+        let options = ClientOptions { connect_timeout: settings.connect_timeout, ca_file: None, allow_private: true };
+        Ok(Self {
+            base: settings.base()?,
+            login_customer_id: login.map_err(|why| format!("login_customer_id: {why}"))?,
+            developer_token: developer,
+            tokens,
+            client: client(options)?,
+            settings: settings.clone(),
+            used_secrets: UsedSecrets::default(),
+            clock,
+        })
+    }
+
+    async fn bring(&self, job: &Job, records: &mut Records) -> Result<(), Error> {
+        let customer = customer::digits(job.key.customer_id.as_str()).map_err(Failure::fatal)?;
+        let query = job.query.as_deref().filter(|query| !query.trim().is_empty()).ok_or_else(|| {
+            let (source, name) = (&job.key.source, &job.key.query_name);
+            Failure::fatal(format!("there is no query to send; set sources.{source}.queries.{name}.query"))
+        })?;
+        let token = self.tokens.get(&self.client, &self.used_secrets, None).await?;
+        match self.stream(&customer, query, &token, records).await {
+            Ok(()) => Ok(()),
+            Err(Setback::Failed(error)) => Err(error),
+            // Rows that were taken cannot be taken back within an attempt; the next one starts with another token.
+            Err(Setback::StaleToken(failure)) if records.count() > 0 => {
+                self.tokens.forget(&token).await;
+                Err(Failure::retryable(failure.message).into())
+            }
+            Err(Setback::StaleToken(_)) => {
+                let token = self.tokens.get(&self.client, &self.used_secrets, Some(&token)).await?;
+                self.stream(&customer, query, &token, records).await.map_err(Setback::into_error)
+            }
+        }
+    }
+
+    async fn stream(&self, customer: &str, query: &str, token: &Token, records: &mut Records) -> Result<(), Setback> {
+        let request = self.request(customer, query, token)?;
+        let mut answer = send(&self.client, request, self.settings.idle_timeout).await?;
+        let request_id = answer.header("request-id").map(str::to_owned);
+        if let Some(id) = &request_id {
+            records.note("request_id", redact(id, &self.used_secrets.all()));
+        }
+        if answer.status().as_u16() != 200 {
+            let (body, whole) = answer.beginning(ERROR_BYTES).await;
+            let mut meaning = errors::of_answer(answer.status().as_u16(), &body);
+            if meaning.text.is_empty() {
+                meaning.text = excerpt(&body, whole, &self.used_secrets.all());
+            }
+            return Err(self.setback(&answer, meaning));
+        }
+        let each = |name: &str| Path::new([Step::Each, Step::Key(name.to_owned())]);
+        let alone = Path::new([Step::Key("error".to_owned())]);
+        let mut picker = Picker::new(each("results"), [each("requestId"), each("error"), alone]);
+        while let Some(chunk) = answer.chunk().await? {
+            feed(&mut picker, &chunk, answer.name(), records).await?;
+            if let Some(error) = picker.kept(ERROR_IN_BATCH).or_else(|| picker.kept(ERROR_ALONE)) {
+                let error: Value = serde_json::from_slice(error).unwrap_or_default();
+                return Err(self.setback(&answer, errors::of_error(200, &error)));
+            }
+        }
+        let unusable = |why: String| Failure::retryable(format!("{}: the stream cannot be used: {why}", answer.name()));
+        picker.finish().map_err(|fault| unusable(fault.to_string()))?;
+        if !picker.is_array() {
+            return Err(unusable("it is no array of batches".to_owned()).into());
+        }
+        if request_id.is_none()
+            && let Some(Ok(Value::String(id))) = picker.kept(REQUEST_ID).map(serde_json::from_slice)
+        {
+            records.note("request_id", id);
+        }
+        Ok(())
+    }
+
+    fn request(&self, customer: &str, query: &str, token: &Token) -> Result<Request, Failure> {
+        let path = format!("customers/{customer}/googleAds:searchStream");
+        let url = self.base.join(&path).map_err(|why| Failure::fatal(format!("{path}: {why}")))?;
+        let mut request = Request::new(Method::POST, url);
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(AUTHORIZATION, confidential("the access token", &format!("Bearer {}", token.text))?);
+        if let Some(id) = &self.login_customer_id {
+            headers.insert(LOGIN_CUSTOMER_ID, confidential("login_customer_id", id)?);
+        }
+        if let Some(secret) = &self.developer_token {
+            let secret = secret.read()?;
+            self.used_secrets.remember(&secret);
+            headers.insert(DEVELOPER_TOKEN, confidential("developer_token", &secret)?);
+        }
+        *request.body_mut() = Some(serde_json::json!({ "query": query }).to_string().into());
+        Ok(request)
+    }
+
+    fn setback(&self, answer: &Answer, meaning: Meaning) -> Setback {
+        let words = excerpt(meaning.text.as_bytes(), true, &self.used_secrets.all());
+        let mut text = format!("{} answered {}: {words}", answer.name(), answer.status());
+        if let Some(id) = answer.header("request-id") {
+            text = format!("{text} (request-id {id})");
+        }
+        let told = meaning.retry_after.or_else(|| retry_after(answer.headers(), self.clock.now()));
+        let retry_after = told.filter(|_| meaning.kind == Kind::RateLimited);
+        let failure = Failure { retry_after, scope: meaning.scope, ..Failure::new(meaning.kind.class(), text) };
+        match meaning.kind {
+            Kind::StaleToken => Setback::StaleToken(failure),
+            Kind::Retryable | Kind::RateLimited | Kind::Final => Setback::Failed(failure.into()),
+        }
+    }
+}
+
+fn confidential(what: &str, text: &str) -> Result<HeaderValue, Failure> {
+    let mut value = HeaderValue::from_str(text)
+        .map_err(|_| Failure::fatal(format!("{what} has characters that cannot be sent, such as a line break")))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+impl Extractor for GoogleAds {
+    fn name(&self) -> &'static str {
+        "google-ads"
+    }
+
+    fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
+        self.bring(job, records).map(|outcome| outcome.map_err(|error| self.used_secrets.black_out(error))).boxed()
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.used_secrets.all()
+    }
+}

@@ -1,0 +1,163 @@
+//! The access token: fetched when it is needed, shared by all jobs of the source, and fetched once however many ask.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redrive_core::classify;
+use redrive_core::time::Timestamp;
+use redrive_store::clock::Clock;
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, Request};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+use url::Url;
+use url::form_urlencoded::{Serializer, byte_serialize};
+
+use crate::extract::http::{Answer, UsedSecrets, excerpt, retry_after, send};
+use crate::extract::{Failure, Secret};
+
+/// A token that ends within this time is not used any more: a request takes a while to arrive.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// How long a token lasts when its server does not say.
+const USUAL_LIFE: u64 = 3600;
+
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(super) struct Tokens {
+    pub(super) endpoint: Url,
+    pub(super) client_id: Secret,
+    pub(super) client_secret: Secret,
+    pub(super) refresh_token: Secret,
+    pub(super) idle_timeout: Duration,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Held while a token is fetched, so that the others wait for it instead of fetching their own.
+    pub(super) last: Mutex<Last>,
+    /// How often fetching has ended, well or badly.
+    pub(super) fetched: AtomicU64,
+}
+
+/// How fetching ended the last time.
+#[derive(Debug, Default)]
+pub(super) enum Last {
+    #[default]
+    Never,
+    Token(Token),
+    Failed(Failure),
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) text: String,
+    until: Timestamp,
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token(… until {})", self.until)
+    }
+}
+
+impl Tokens {
+    /// A token that is still good; `stale` is one that the API has just refused.
+    pub(super) async fn get(
+        &self,
+        client: &reqwest::Client,
+        used: &UsedSecrets,
+        stale: Option<&Token>,
+    ) -> Result<Token, Failure> {
+        let before = self.fetched.load(Ordering::Acquire);
+        let mut last = self.last.lock().await;
+        match &*last {
+            Last::Token(token) if Some(token) != stale && self.clock.now() < token.until => return Ok(token.clone()),
+            // Somebody failed while this one waited: asking again at once would only be told the same.
+            Last::Failed(failure) if self.fetched.load(Ordering::Acquire) != before => return Err(failure.clone()),
+            Last::Never | Last::Token(_) | Last::Failed(_) => {}
+        }
+        let outcome = self.fetch(client, used).await;
+        *last = match &outcome {
+            Ok(token) => Last::Token(token.clone()),
+            Err(failure) => Last::Failed(failure.clone()),
+        };
+        self.fetched.fetch_add(1, Ordering::Release);
+        outcome
+    }
+
+    /// Makes sure that nobody uses this token again.
+    pub(super) async fn forget(&self, token: &Token) {
+        let mut last = self.last.lock().await;
+        if matches!(&*last, Last::Token(kept) if kept == token) {
+            *last = Last::Never;
+        }
+    }
+
+    async fn fetch(&self, client: &reqwest::Client, used: &UsedSecrets) -> Result<Token, Failure> {
+        let answer = send(client, self.request(used)?, self.idle_timeout).await?;
+        self.read(answer, used).await
+    }
+
+    fn request(&self, used: &UsedSecrets) -> Result<Request, Failure> {
+        let mut form = Serializer::new(String::new());
+        form.append_pair("grant_type", "refresh_token");
+        let secrets = [
+            ("client_id", &self.client_id),
+            ("client_secret", &self.client_secret),
+            ("refresh_token", &self.refresh_token),
+        ];
+        for (name, secret) in secrets {
+            let secret = secret.read()?;
+            used.remember(&secret);
+            // An answer may repeat it as it was sent.
+            used.remember(&byte_serialize(secret.as_bytes()).collect::<String>());
+            form.append_pair(name, &secret);
+        }
+        let mut request = Request::new(Method::POST, self.endpoint.clone());
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        *request.body_mut() = Some(form.finish().into());
+        Ok(request)
+    }
+
+    async fn read(&self, mut answer: Answer, used: &UsedSecrets) -> Result<Token, Failure> {
+        #[derive(Deserialize)]
+        struct Granted {
+            access_token: String,
+            expires_in: Option<u64>,
+        }
+        let (body, whole) = answer.beginning(MAX_ANSWER_BYTES).await;
+        if !answer.status().is_success() {
+            return Err(self.refusal(&answer, &body, whole, used));
+        }
+        // What is in a body that cannot be read may be a token: it is not shown.
+        let granted: Granted = serde_json::from_slice(&body)
+            .map_err(|_| Failure::retryable(format!("{}: the answer holds no access token", answer.name())))?;
+        used.remember(&granted.access_token);
+        let life = Duration::from_secs(granted.expires_in.unwrap_or(USUAL_LIFE));
+        let until = self.clock.now().saturating_add(life.saturating_sub(MARGIN));
+        Ok(Token { text: granted.access_token, until })
+    }
+
+    fn refusal(&self, answer: &Answer, body: &[u8], whole: bool, used: &UsedSecrets) -> Failure {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Refused {
+            error: String,
+            error_description: String,
+        }
+        let refused: Refused = serde_json::from_slice(body).unwrap_or_default();
+        let words = match refused.error.as_str() {
+            "" => excerpt(body, whole, &used.all()),
+            error => excerpt(format!("{error}: {}", refused.error_description).as_bytes(), true, &used.all()),
+        };
+        let text = format!("{} answered {}: {words}", answer.name(), answer.status());
+        if refused.error == "invalid_grant" {
+            return Failure::fatal(format!("{text}; the refresh token is no longer valid, make a new one"));
+        }
+        let retry_after = retry_after(answer.headers(), self.clock.now());
+        let class = classify::http_status(answer.status().as_u16(), retry_after.is_some());
+        // All jobs of the source share the token.
+        Failure { retry_after, ..Failure::new(class, text) }.of_source()
+    }
+}

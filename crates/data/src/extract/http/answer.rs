@@ -1,0 +1,130 @@
+//! One request and its answer: every wait has an end, and every fault becomes a failure that names the request without
+//! showing its query, which may hold more than a log should.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::HeaderMap;
+use reqwest::{Request, Response, StatusCode};
+use url::Url;
+
+use super::resolver::PrivateAddress;
+use crate::extract::Failure;
+
+#[derive(Debug)]
+pub(in crate::extract) struct Answer {
+    response: Response,
+    /// The request, as messages call it.
+    name: String,
+    idle_timeout: Duration,
+}
+
+/// What messages call a request: its method and URL without user, query and fragment.
+fn name_of(method: &str, url: &Url) -> String {
+    format!("{method} {}", without_query(url))
+}
+
+pub(super) fn without_query(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    // These fail for URLs without a host, which have no user either.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.to_string()
+}
+
+/// Sends a request and waits for the head of the answer.
+pub(in crate::extract) async fn send(
+    client: &reqwest::Client,
+    request: Request,
+    idle_timeout: Duration,
+) -> Result<Answer, Failure> {
+    let name = name_of(request.method().as_str(), request.url());
+    match tokio::time::timeout(idle_timeout, client.execute(request)).await {
+        Ok(Ok(response)) => Ok(Answer { response, name, idle_timeout }),
+        Ok(Err(error)) => Err(fault(&name, &error)),
+        Err(_) => Err(silence(&name, idle_timeout)),
+    }
+}
+
+impl Answer {
+    pub(in crate::extract) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(in crate::extract) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    pub(in crate::extract) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    pub(in crate::extract) fn url(&self) -> &Url {
+        self.response.url()
+    }
+
+    /// A header that is text.
+    pub(in crate::extract) fn header(&self, name: &str) -> Option<&str> {
+        self.headers().get(name)?.to_str().ok()
+    }
+
+    /// The next bytes of the body; `None` at its end, which the transfer must have announced.
+    pub(in crate::extract) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
+        match tokio::time::timeout(self.idle_timeout, self.response.chunk()).await {
+            Ok(Ok(chunk)) => Ok(chunk),
+            Ok(Err(error)) => Err(fault(&self.name, &error)),
+            Err(_) => Err(silence(&self.name, self.idle_timeout)),
+        }
+    }
+
+    /// The beginning of the body, and whether that is all of it. A body that breaks off has no more to say.
+    pub(in crate::extract) async fn beginning(&mut self, limit: usize) -> (Vec<u8>, bool) {
+        let mut bytes = Vec::new();
+        while let Ok(Some(chunk)) = self.chunk().await {
+            let room = limit - bytes.len();
+            bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if chunk.len() > room {
+                return (bytes, false);
+            }
+        }
+        (bytes, true)
+    }
+}
+
+fn silence(name: &str, patience: Duration) -> Failure {
+    Failure::retryable(format!("{name}: nothing came for {patience:?}; raise idle_timeout if that is usual"))
+}
+
+fn fault(name: &str, error: &reqwest::Error) -> Failure {
+    if let Some(private) = causes(error).find_map(|cause| cause.downcast_ref::<PrivateAddress>()) {
+        return Failure::fatal(format!("{name}: {private}"));
+    }
+    let text = format!("{name} failed: {}", told(error));
+    if error.is_builder() { Failure::fatal(text) } else { Failure::retryable(text) }
+}
+
+fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(error.source(), |&cause| cause.source())
+}
+
+/// The causes behind the library's own words, which show the whole URL.
+fn told(error: &reqwest::Error) -> String {
+    let mut text = String::new();
+    for cause in causes(error).map(ToString::to_string) {
+        if text.contains(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+    }
+    match text.as_str() {
+        "" if error.is_timeout() => "time-out".to_owned(),
+        "" => "the connection was lost".to_owned(),
+        text => text.replace(['\n', '\r'], " "),
+    }
+}

@@ -1,0 +1,57 @@
+//! The HTTP client: encryption by rustls, no redirects of its own accord, no proxy from the environment.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use super::resolver::PublicOnly;
+
+#[derive(Debug, Clone, Copy)]
+pub(in crate::extract) struct ClientOptions<'a> {
+    pub(in crate::extract) connect_timeout: Duration,
+    /// Certificates to trust besides those that everybody does.
+    pub(in crate::extract) ca_file: Option<&'a Path>,
+    pub(in crate::extract) allow_private: bool,
+}
+
+pub(in crate::extract) fn client(options: ClientOptions<'_>) -> Result<reqwest::Client, String> {
+    let builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(tls(options.ca_file)?)
+        .user_agent(concat!("redrive/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(options.connect_timeout)
+        .redirect(Policy::none())
+        .referer(false)
+        // A proxy would look names up itself, past the guard against private addresses.
+        .no_proxy();
+    let builder = if options.allow_private { builder } else { builder.dns_resolver(PublicOnly) };
+    builder.build().map_err(|error| format!("the HTTP client cannot be made: {error}"))
+}
+
+fn tls(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, String> {
+    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    if let Some(path) = ca_file {
+        add_certificates(&mut roots, path).map_err(|why| format!("ca_file {}: {why}", path.display()))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| format!("the TLS provider has no protocol versions: {error}"))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn add_certificates(roots: &mut rustls::RootCertStore, path: &Path) -> Result<(), String> {
+    let mut count = 0;
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+        count += 1;
+    }
+    if count == 0 { Err("there is no certificate in it; it must be PEM".to_owned()) } else { Ok(()) }
+}

@@ -1,0 +1,156 @@
+//! The extractor: page after page, until one is the last.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use redrive_core::classify;
+use redrive_store::clock::Clock;
+use url::Url;
+
+use super::answer::Answer;
+use super::body;
+use super::client::{ClientOptions, client};
+use super::excerpt::excerpt;
+use super::fetch::Question;
+use super::headers::Headers;
+use super::pages::{Paging, Trail};
+use super::retry_after::retry_after;
+use super::settings::{Format, Method, RateLimitScope, Settings};
+use super::used_secrets::UsedSecrets;
+use crate::extract::json_stream::{Path, Picker};
+use crate::extract::{Error, Escape, Extractor, Failure, Job, Records, Surroundings, Template};
+
+/// How much of an error's body is read.
+const ERROR_BYTES: usize = 2 << 10;
+
+#[derive(Debug)]
+pub struct Http {
+    settings: Settings,
+    url: Template,
+    body: Option<Template>,
+    headers: Headers,
+    records: Path,
+    paging: Paging,
+    client: reqwest::Client,
+    used_secrets: UsedSecrets,
+    clock: Arc<dyn Clock>,
+}
+
+impl Http {
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>, clock: Arc<dyn Clock>) -> Result<Self, String> {
+        if !settings.url.starts_with("http://") && !settings.url.starts_with("https://") {
+            return Err(format!("url {:?} must begin with https:// or http://", settings.url));
+        }
+        let records = Path::dotted(&settings.records).map_err(|why| format!("records: {why}"))?;
+        if settings.format == Format::Jsonl && !records.is_root() {
+            return Err("records is for format = \"json\"; with \"jsonl\" every line is a record".to_owned());
+        }
+        let body = settings.body.as_deref().map(Template::parse).transpose().map_err(|why| format!("body: {why}"))?;
+        if body.is_some() && settings.method == Some(Method::Get) {
+            return Err("a GET has no body; set method = \"POST\", or leave body out".to_owned());
+        }
+        let options = ClientOptions {
+            connect_timeout: settings.connect_timeout,
+            ca_file: settings.ca_file.as_deref(),
+            allow_private: settings.allow_private,
+        };
+        Ok(Self {
+            url: Template::parse(&settings.url).map_err(|why| format!("url: {why}"))?,
+            body,
+            headers: Headers::new(&settings.headers, surroundings)?,
+            paging: Paging::new(settings, &records)?,
+            records,
+            client: client(options)?,
+            settings: settings.clone(),
+            used_secrets: UsedSecrets::default(),
+            clock,
+        })
+    }
+
+    async fn bring(&self, job: &Job, records: &mut Records) -> Result<(), Error> {
+        let question = self.question(job)?;
+        let mut trail = Trail::new(&question.url, &self.settings);
+        let mut next = Some(question.url.clone());
+        while let Some(page) = next {
+            trail.admit(&page)?;
+            records.note("pages", trail.pages());
+            let answer = question.ask(&self.client, &self.settings, page).await?;
+            next = self.page(&question.url, answer, records).await?;
+        }
+        Ok(())
+    }
+
+    fn question(&self, job: &Job) -> Result<Question, Failure> {
+        let method = match (self.settings.method, &self.body) {
+            (Some(Method::Get), _) | (None, None) => reqwest::Method::GET,
+            (Some(Method::Post), _) | (None, Some(_)) => reqwest::Method::POST,
+            (Some(Method::Put), _) => reqwest::Method::PUT,
+        };
+        Ok(Question {
+            url: place(&self.url.render(job, Escape::Url))?,
+            method,
+            headers: self.headers.fill(job, &self.used_secrets)?,
+            body: self.body.as_ref().map(|body| body.render(job, Escape::Json)),
+        })
+    }
+
+    /// Takes a page's records; gives the URL of the next one.
+    async fn page(&self, first: &Url, mut answer: Answer, records: &mut Records) -> Result<Option<Url>, Error> {
+        match answer.status().as_u16() {
+            200 | 201 | 203 => {}
+            204 => return Ok(None),
+            // Among them "accepted" and "partial content": what would come is not all.
+            _ => return Err(self.refusal(answer).await.into()),
+        }
+        let picker = Picker::new(self.records.clone(), self.paging.path().cloned());
+        let picker = body::read(&mut answer, self.settings.format, picker, records).await?;
+        if self.settings.format == Format::Json && !picker.found() {
+            let text = format!("{}: the answer has no array at {}", answer.name(), self.records);
+            return Err(Failure::retryable(text).into());
+        }
+        Ok(self.paging.next(first, &answer, &picker)?)
+    }
+
+    async fn refusal(&self, mut answer: Answer) -> Failure {
+        let (bytes, whole) = answer.beginning(ERROR_BYTES).await;
+        let words = excerpt(&bytes, whole, &self.used_secrets.all());
+        let mut text = format!("{} answered {}", answer.name(), answer.status());
+        if !words.is_empty() {
+            text = format!("{text}: {words}");
+        }
+        let retry_after = retry_after(answer.headers(), self.clock.now());
+        let class = classify::http_status(answer.status().as_u16(), retry_after.is_some());
+        let failure = Failure { retry_after, ..Failure::new(class, text) };
+        match self.settings.rate_limit_scope {
+            RateLimitScope::Customer => failure,
+            RateLimitScope::Source => failure.of_source(),
+        }
+    }
+}
+
+/// The URL that was filled in. Values are percent-encoded, but dots alone would still climb out of their place.
+fn place(rendered: &str) -> Result<Url, Failure> {
+    let path = rendered.split(['?', '#']).next().unwrap_or_default();
+    if path.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err(Failure::fatal(format!(
+            "url {path:?} would lead to another place; \".\" and \"..\" are not allowed"
+        )));
+    }
+    let mut url = Url::parse(rendered).map_err(|why| Failure::fatal(format!("url {path:?} is no URL: {why}")))?;
+    url.set_fragment(None);
+    Ok(url)
+}
+
+impl Extractor for Http {
+    fn name(&self) -> &'static str {
+        "http"
+    }
+
+    fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
+        self.bring(job, records).map(|outcome| outcome.map_err(|error| self.used_secrets.black_out(error))).boxed()
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.used_secrets.all()
+    }
+}

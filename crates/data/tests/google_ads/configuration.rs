@@ -1,0 +1,35 @@
+//! Settings that cannot work are named when the configuration is read.
+
+use serde_json::json;
+
+use crate::google::{config, google};
+use crate::scripted::{Reply, settings};
+
+#[test]
+fn every_slip_is_named() {
+    let server = google(|_| Reply::ok("[]"));
+    for (more, why) in [
+        (json!({"version": "26"}), "version \"26\" must be like \"v26\""),
+        (json!({"version": "v26/../x"}), "must be like \"v26\""),
+        (json!({"endpoint": "http://ads.example"}), "endpoint \"http://ads.example\" is not encrypted"),
+        (json!({"token_endpoint": "nowhere"}), "token_endpoint \"nowhere\" is no URL"),
+        (json!({"login_customer_id": "12"}), "login_customer_id: \"12\" is no Google Ads customer id"),
+        (json!({"client_id": {"env": "NOT_THERE"}}), "client_id: the environment has no NOT_THERE"),
+        (json!({"developer_token": {"env": "NOT_THERE"}}), "developer_token: the environment has no NOT_THERE"),
+        (json!({"client_secret": "in the clear"}), "in the clear"),
+        (json!({"querry": "x"}), "unknown field `querry`"),
+    ] {
+        let told = settings(config(&server, more)).unwrap_err();
+        assert!(told.contains(why), "{told} has no {why}");
+    }
+}
+
+#[test]
+fn googles_own_addresses_are_the_default() {
+    let mut all = config(&google(|_| Reply::ok("[]")), json!({}));
+    all.as_object_mut().unwrap().retain(|key, _| !key.contains("endpoint"));
+    let extractor = format!("{:?}", settings(all).unwrap());
+    for part in ["https://googleads.googleapis.com", "https://oauth2.googleapis.com/token", "\"v26\""] {
+        assert!(extractor.contains(part), "{extractor}");
+    }
+}
