@@ -4,20 +4,26 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_store::clock::Clock;
 use serde::Deserialize;
 
-use super::{Extractor, sample};
+use super::{Extractor, airbyte, command, sample, singer};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Settings {
     Sample(sample::Settings),
+    Command(command::Settings),
+    Singer(singer::Settings),
+    Airbyte(airbyte::Settings),
 }
 
 /// What a configuration may refer to outside itself.
 pub struct Surroundings<'a> {
     /// The environment as it was when the program started.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// For sources that say when to come again as a moment instead of a span.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl fmt::Debug for Surroundings<'_> {
@@ -32,15 +38,20 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 impl Settings {
     /// The extractor, or what is wrong with its settings.
     pub fn build(&self, surroundings: &Surroundings<'_>) -> Result<Arc<dyn Extractor>, String> {
-        let _ = surroundings;
         Ok(match self {
             Self::Sample(settings) => Arc::new(sample::Sample::new(settings)?),
+            Self::Command(settings) => Arc::new(command::Command::new(settings, surroundings)?),
+            Self::Singer(settings) => Arc::new(singer::Singer::new(settings, surroundings)?),
+            Self::Airbyte(settings) => Arc::new(airbyte::Airbyte::new(settings, surroundings)?),
         })
     }
 
     pub fn timeout(&self) -> Duration {
         let given = match self {
             Self::Sample(settings) => settings.timeout,
+            Self::Command(settings) => settings.timeout,
+            Self::Singer(settings) => settings.timeout,
+            Self::Airbyte(settings) => settings.timeout,
         };
         given.unwrap_or(TIMEOUT)
     }
