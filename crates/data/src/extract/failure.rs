@@ -5,6 +5,8 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use redrive_store::raw;
 
+use super::secret::redact;
+
 /// The source, or the way to it, failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -54,4 +56,14 @@ pub enum Error {
     /// The raw sink failed: no fault of the source, and no attempt of the partition.
     #[error(transparent)]
     Sink(#[from] raw::Error),
+}
+
+impl Error {
+    /// The same with every secret in the source's words blacked out.
+    pub(super) fn redacted(self, secrets: &[String]) -> Self {
+        match self {
+            Self::Source(failure) => Self::Source(Failure { message: redact(&failure.message, secrets), ..failure }),
+            Self::Sink(error) => Self::Sink(error),
+        }
+    }
 }

@@ -3,6 +3,10 @@
 //! All of them stream: what is in memory does not grow with the partition. An extractor says what went wrong and of
 //! which class; whether the data is right is the validator's to say.
 
+pub mod airbyte;
+mod child;
+pub mod command;
+mod connector;
 mod failure;
 pub mod google_ads;
 pub mod http;
@@ -10,8 +14,11 @@ mod json_stream;
 mod records;
 pub mod sample;
 mod secret;
+mod seen;
 mod settings;
+pub mod singer;
 mod template;
+mod value;
 
 use std::fmt;
 
@@ -24,6 +31,7 @@ pub use records::{MAX_RECORD_BYTES, Records};
 pub use secret::{Secret, SecretRef, redact};
 pub use settings::{Settings, Surroundings};
 pub use template::{Escape, Template};
+pub use value::ValueRef;
 
 /// What is to be extracted.
 #[derive(Debug, Clone, PartialEq, Eq)]

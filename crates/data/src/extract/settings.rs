@@ -4,16 +4,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_store::clock::SystemClock;
+use redrive_store::clock::Clock;
 use serde::Deserialize;
 
-use super::{Extractor, google_ads, http, sample};
+use super::{Extractor, airbyte, command, google_ads, http, sample, singer};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Settings {
-    GoogleAds(Box<google_ads::Settings>),
+    Command(command::Settings),
     Http(Box<http::Settings>),
+    GoogleAds(Box<google_ads::Settings>),
+    Singer(singer::Settings),
+    Airbyte(airbyte::Settings),
     Sample(sample::Settings),
 }
 
@@ -21,6 +24,8 @@ pub enum Settings {
 pub struct Surroundings<'a> {
     /// The environment as it was when the program started.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// For sources that name a moment, not a span, to come again.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl fmt::Debug for Surroundings<'_> {
@@ -35,18 +40,23 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 impl Settings {
     /// The extractor, or what is wrong with its settings.
     pub fn build(&self, surroundings: &Surroundings<'_>) -> Result<Arc<dyn Extractor>, String> {
-        let clock = Arc::new(SystemClock);
         Ok(match self {
-            Self::GoogleAds(settings) => Arc::new(google_ads::GoogleAds::new(settings, surroundings, clock)?),
-            Self::Http(settings) => Arc::new(http::Http::new(settings, surroundings, clock)?),
+            Self::Command(settings) => Arc::new(command::Command::new(settings, surroundings)?),
+            Self::Http(settings) => Arc::new(http::Http::new(settings, surroundings)?),
+            Self::GoogleAds(settings) => Arc::new(google_ads::GoogleAds::new(settings, surroundings)?),
+            Self::Singer(settings) => Arc::new(singer::Singer::new(settings, surroundings)?),
+            Self::Airbyte(settings) => Arc::new(airbyte::Airbyte::new(settings, surroundings)?),
             Self::Sample(settings) => Arc::new(sample::Sample::new(settings)?),
         })
     }
 
     pub fn timeout(&self) -> Duration {
         let given = match self {
-            Self::GoogleAds(settings) => settings.timeout,
+            Self::Command(settings) => settings.timeout,
             Self::Http(settings) => settings.timeout,
+            Self::GoogleAds(settings) => settings.timeout,
+            Self::Singer(settings) => settings.timeout,
+            Self::Airbyte(settings) => settings.timeout,
             Self::Sample(settings) => settings.timeout,
         };
         given.unwrap_or(TIMEOUT)

@@ -89,8 +89,8 @@ async fn a_token_is_used_until_shortly_before_its_end() {
     let mut settings = config(&server, json!({}));
     settings.as_object_mut().unwrap().remove("kind");
     let settings: Settings = serde_json::from_value(settings).unwrap();
-    let surroundings = Surroundings { variable: &|_| Some("hush".to_owned()) };
-    let extractor = GoogleAds::new(&settings, &surroundings, Arc::new(clock.clone())).unwrap();
+    let surroundings = Surroundings { variable: &|_| Some("hush".to_owned()), clock: Arc::new(clock.clone()) };
+    let extractor = GoogleAds::new(&settings, &surroundings).unwrap();
     let extractor: Arc<dyn Extractor> = Arc::new(extractor);
     for (later, tokens) in [(0, 1), (3538, 1), (1, 2), (3538, 2), (3600, 3)] {
         clock.advance(Duration::from_secs(later));

@@ -64,7 +64,7 @@ impl<E: Into<Error>> From<E> for Setback {
 }
 
 impl GoogleAds {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>, clock: Arc<dyn Clock>) -> Result<Self, String> {
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, String> {
         let secret =
             |key: &str, secret: &SecretRef| secret.resolve(surroundings).map_err(|why| format!("{key}: {why}"));
         let login = settings.login_customer_id.as_deref().map(customer::digits).transpose();
@@ -75,7 +75,7 @@ impl GoogleAds {
             client_secret: secret("client_secret", &settings.client_secret)?,
             refresh_token: secret("refresh_token", &settings.refresh_token)?,
             idle_timeout: settings.idle_timeout,
-            clock: Arc::clone(&clock),
+            clock: Arc::clone(&surroundings.clock),
             last: Mutex::new(Last::Never),
             fetched: AtomicU64::new(0),
         };
@@ -89,7 +89,7 @@ impl GoogleAds {
             client: client(options)?,
             settings: settings.clone(),
             used_secrets: UsedSecrets::default(),
-            clock,
+            clock: Arc::clone(&surroundings.clock),
         })
     }
 

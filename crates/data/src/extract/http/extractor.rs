@@ -37,7 +37,7 @@ pub struct Http {
 }
 
 impl Http {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>, clock: Arc<dyn Clock>) -> Result<Self, String> {
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, String> {
         if !settings.url.starts_with("http://") && !settings.url.starts_with("https://") {
             return Err(format!("url {:?} must begin with https:// or http://", settings.url));
         }
@@ -63,7 +63,7 @@ impl Http {
             client: client(options)?,
             settings: settings.clone(),
             used_secrets: UsedSecrets::default(),
-            clock,
+            clock: Arc::clone(&surroundings.clock),
         })
     }
 

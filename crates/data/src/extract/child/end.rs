@@ -1,0 +1,149 @@
+//! How a program ended, and what that means: its own last word, or else its exit code.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use redrive_core::classify;
+use redrive_core::failure::ErrorClass;
+use serde_json::Value;
+
+use super::plain::{excerpt, plain};
+use super::stderr::Tail;
+use crate::extract::{Failure, Scope};
+
+/// The lines of stderr that go into a message, and its bytes.
+const LINES: usize = 3;
+const MESSAGE_BYTES: usize = 2 << 10;
+
+#[derive(Debug)]
+pub(in crate::extract) struct End {
+    pub(super) program: String,
+    pub(super) status: ExitStatus,
+    pub(super) stderr: Tail,
+    /// It exited while something that it started was still writing.
+    pub(super) incomplete: bool,
+}
+
+/// A last line on stderr that says exactly what went wrong.
+#[derive(Debug, PartialEq)]
+struct Report {
+    class: ErrorClass,
+    retry_after: Option<Duration>,
+    message: Option<String>,
+    scope: Scope,
+}
+
+impl End {
+    pub(in crate::extract) fn is_success(&self) -> bool {
+        self.status.success() && !self.incomplete
+    }
+
+    /// The exit code, or none when a signal ended it.
+    pub(in crate::extract) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The last line of stderr that holds a pattern which was watched for.
+    pub(in crate::extract) fn heard(&self, pattern: &str) -> Option<&str> {
+        self.stderr.heard(pattern)
+    }
+
+    pub(in crate::extract) fn is_silent(&self) -> bool {
+        self.stderr.lines_from_last().next().is_none()
+    }
+
+    /// What the end means when it is a failure.
+    pub(in crate::extract) fn failure(&self) -> Failure {
+        if self.status.success() {
+            let why = "something that it started was still writing; let it wait for all its processes";
+            return Failure::retryable(self.told(why));
+        }
+        let last = self.stderr.lines_from_last().next();
+        let Some(report) = last.as_deref().and_then(Report::read) else {
+            return Failure::new(self.class(), self.describe());
+        };
+        let message = report.message.unwrap_or_else(|| self.told("it gave no message"));
+        let failure = Failure { retry_after: report.retry_after, ..Failure::new(report.class, message) };
+        match report.scope {
+            Scope::Customer => failure,
+            Scope::Source => failure.of_source(),
+        }
+    }
+
+    /// How it ended and what it said last.
+    pub(in crate::extract) fn describe(&self) -> String {
+        let mut lines: Vec<String> = self.stderr.lines_from_last().take(LINES).collect();
+        lines.reverse();
+        match lines.as_slice() {
+            [] => self.told("it said nothing on stderr"),
+            lines => self.told(&lines.join(" | ")),
+        }
+    }
+
+    /// How it ended, with that after it.
+    pub(in crate::extract) fn told(&self, why: &str) -> String {
+        excerpt(&format!("{} {}: {why}", self.program, ended(self.status)), MESSAGE_BYTES)
+    }
+
+    pub(in crate::extract) fn class(&self) -> ErrorClass {
+        self.code().map_or(ErrorClass::Retryable, classify::exit_code)
+    }
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with exit code {code}"),
+        (None, Some(_)) => format!("was ended by {}", status.to_string().replace("signal: ", "signal ")),
+        (None, None) => format!("ended with {status}"),
+    }
+}
+
+impl Report {
+    /// None when the line is something else, or its class is not known: then the exit code decides.
+    fn read(line: &str) -> Option<Self> {
+        let report: serde_json::Map<String, Value> = serde_json::from_str(line).ok()?;
+        let text = |name: &str| report.get(name).and_then(Value::as_str);
+        let seconds = report.get("retry_after").and_then(Value::as_f64);
+        Some(Self {
+            class: text("error_class")?.parse().ok()?,
+            retry_after: seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            message: text("message").map(|said| excerpt(&plain(said), MESSAGE_BYTES)).filter(|said| !said.is_empty()),
+            scope: if text("scope") == Some("source") { Scope::Source } else { Scope::Customer },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_says_it_exactly() {
+        let line =
+            r#"{"error_class":"rate_limited","retry_after":1.5,"message":"slow \u001b[1mdown","scope":"source"}"#;
+        let report = Report {
+            class: ErrorClass::RateLimited,
+            retry_after: Some(Duration::from_millis(1500)),
+            message: Some("slow down".to_owned()),
+            scope: Scope::Source,
+        };
+        assert_eq!(Report::read(line), Some(report));
+    }
+
+    #[test]
+    fn what_is_no_report_or_has_no_known_class_is_none() {
+        for line in ["", "boom", "[]", "{}", r#"{"error_class":"fatal"}"#, r#"{"error_class":7}"#, r#"{"error_class":"#]
+        {
+            assert_eq!(Report::read(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_impossible_time_to_wait_is_left_out() {
+        for seconds in ["-1", "1e300", "\"soon\"", "null"] {
+            let line = format!(r#"{{"error_class":"final","retry_after":{seconds}}}"#);
+            assert_eq!(Report::read(&line).unwrap().retry_after, None, "{seconds}");
+        }
+    }
+}

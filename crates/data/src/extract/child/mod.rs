@@ -1,0 +1,17 @@
+//! Programs that bring records: started in a process group of their own, read in large blocks, and never left behind.
+//!
+//! Whoever drops a [`Child`] ends everything that it started. What a program says on stderr is drained beside its
+//! output, so that neither pipe can block the other.
+
+mod blocks;
+mod end;
+mod plain;
+mod process;
+mod program;
+mod stderr;
+
+pub(super) use blocks::Cut;
+pub(super) use end::End;
+pub(super) use plain::{excerpt, plain};
+pub(super) use program::{Child, Launch, Program};
+pub(super) use stderr::Watch;

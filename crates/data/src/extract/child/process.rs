@@ -1,0 +1,90 @@
+//! A process and everything in its group: who waits for it, and how it ends.
+//!
+//! The leader is not reaped before its group has been ended. Until then its id cannot be given to anybody else, so a
+//! signal to the group can only reach what the program itself started.
+
+use std::io;
+use std::process::ExitStatus;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
+
+/// What a process has between being asked to end and being ended.
+const GRACE: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(super) struct Process {
+    /// None once it has been reaped or given to whoever ends it.
+    child: Option<std::process::Child>,
+    group: Pid,
+    /// Listened to since before the start, so that no news can be missed.
+    news: Signals,
+}
+
+impl Process {
+    pub(super) fn start(command: &mut std::process::Command) -> io::Result<(Self, Pipes)> {
+        use std::os::unix::process::CommandExt as _;
+
+        let news = signal(SignalKind::child())?;
+        let mut child = command.process_group(0).spawn()?;
+        let pipes = Pipes { stdout: child.stdout.take(), stderr: child.stderr.take() };
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let group = group.ok_or_else(|| io::Error::other("the operating system gave an impossible process id"))?;
+        Ok((Self { child: Some(child), group, news }, pipes))
+    }
+
+    /// Waits until the leader has exited, and leaves it to be reaped.
+    pub(super) async fn exited(&mut self) -> io::Result<()> {
+        while !has_exited(self.group)? {
+            self.news.recv().await;
+        }
+        Ok(())
+    }
+
+    /// Ends what the leader left behind, once it has exited, and reaps it.
+    pub(super) async fn finish(mut self) -> io::Result<ExitStatus> {
+        self.exited().await?;
+        end(self.group, Signal::KILL);
+        match self.child.take() {
+            Some(mut child) => child.wait(),
+            None => Err(io::Error::other("the process was reaped before")),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        let group = self.group;
+        end(group, Signal::TERM);
+        // No task: a runtime that is being shut down would drop it, and with it the last word.
+        let last_word = move || {
+            thread::sleep(GRACE);
+            end(group, Signal::KILL);
+            let _ = child.wait();
+        };
+        if thread::Builder::new().name("redrive-reaper".to_owned()).spawn(last_word).is_err() {
+            end(group, Signal::KILL);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Pipes {
+    pub(super) stdout: Option<std::process::ChildStdout>,
+    pub(super) stderr: Option<std::process::ChildStderr>,
+}
+
+fn has_exited(leader: Pid) -> io::Result<bool> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(WaitId::Pid(leader), options)?.is_some())
+}
+
+/// A group that is gone already needs no signal.
+fn end(group: Pid, by: Signal) {
+    if let Err(error) = kill_process_group(group, by) {
+        tracing::debug!(?group, ?by, %error, "could not signal a process group");
+    }
+}

@@ -1,0 +1,176 @@
+//! Which program, with which arguments and surroundings; and the program while it runs.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tokio::process::{ChildStderr, ChildStdout};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::blocks::{Blocks, Cut, READ};
+use super::end::End;
+use super::process::Process;
+use super::stderr::{self, Tail, Watch};
+use crate::extract::value::{Value, ValueRef};
+use crate::extract::{Escape, Failure, Job, MAX_RECORD_BYTES, Surroundings, Template};
+
+/// How long to wait for the end of stderr after everything that could write there was ended.
+const STDERR: Duration = Duration::from_secs(1);
+
+/// How the configuration describes a program.
+#[derive(Debug)]
+pub(in crate::extract) struct Launch<'a> {
+    pub(in crate::extract) command: &'a [String],
+    pub(in crate::extract) directory: Option<&'a Path>,
+    pub(in crate::extract) env: &'a BTreeMap<String, ValueRef>,
+}
+
+#[derive(Debug)]
+pub(in crate::extract) struct Program {
+    name: Template,
+    arguments: Vec<Template>,
+    directory: Option<PathBuf>,
+    env: Vec<(String, Value)>,
+}
+
+impl Program {
+    pub(in crate::extract) fn new(launch: &Launch<'_>, surroundings: &Surroundings<'_>) -> Result<Self, String> {
+        let template = |text: &String| Template::parse(text).map_err(|why| format!("command: {why}"));
+        let Some((name, arguments)) = launch.command.split_first().filter(|(name, _)| !name.is_empty()) else {
+            return Err(
+                "command is empty; write the program and its arguments, like [\"python3\", \"x.py\"]".to_owned()
+            );
+        };
+        let variable = |(name, value): (&String, &ValueRef)| {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return Err(format!("env: {name:?} cannot be the name of a variable"));
+            }
+            let value = value.resolve(surroundings).map_err(|why| format!("env.{name}: {why}"))?;
+            Ok((name.clone(), value))
+        };
+        Ok(Self {
+            name: template(name)?,
+            arguments: arguments.iter().map(template).collect::<Result<_, _>>()?,
+            directory: launch.directory.map(Path::to_owned),
+            env: launch.env.iter().map(variable).collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(in crate::extract) fn secrets(&self) -> Vec<String> {
+        self.env.iter().filter_map(|(_, value)| value.secret()).collect()
+    }
+
+    /// Starts it, with more arguments after its own.
+    pub(in crate::extract) fn start(
+        &self,
+        job: &Job,
+        more: &[&std::ffi::OsStr],
+        watch: Watch,
+    ) -> Result<Child, Failure> {
+        let name = self.name.render(job, Escape::Plain);
+        let mut command = Command::new(&name);
+        command.args(self.arguments.iter().map(|argument| argument.render(job, Escape::Plain))).args(more);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(told(job));
+        for (variable, value) in &self.env {
+            command.env(variable, value.render(job)?);
+        }
+        if let Some(directory) = &self.directory {
+            if !directory.is_dir() {
+                let directory = directory.display();
+                return Err(Failure::fatal(format!("directory {directory} does not exist; create it or correct it")));
+            }
+            command.current_dir(directory);
+        }
+        Child::start(&mut command, name.clone(), watch).map_err(|error| self.cannot_start(&name, &error))
+    }
+
+    fn cannot_start(&self, name: &str, error: &io::Error) -> Failure {
+        let place = self.directory.as_deref().unwrap_or(Path::new(""));
+        let why = match Errno::from_io_error(error) {
+            Some(Errno::NOENT) if !name.contains('/') => {
+                format!("cannot find {name} in the PATH; install it or write its whole path")
+            }
+            Some(Errno::NOENT) if place.join(name).exists() => {
+                format!("cannot run {name}: the program that its first line names is missing; install that")
+            }
+            Some(Errno::NOENT | Errno::NOTDIR) => format!("{name} does not exist; correct command"),
+            Some(Errno::ACCESS) => {
+                format!("{name} may not be run (without a / it is looked up in the PATH); make it executable")
+            }
+            Some(Errno::NOEXEC) => {
+                format!("cannot run {name}: it is no program for this machine; begin a script with #!")
+            }
+            // An argument or a variable with a NUL in it has no number.
+            None | Some(Errno::TOOBIG) => format!("cannot run {name} with these arguments and variables: {error}"),
+            Some(_) => return Failure::retryable(format!("cannot start {name}: {error}")),
+        };
+        Failure::fatal(why)
+    }
+}
+
+/// What every program is told about the attempt.
+fn told(job: &Job) -> [(&'static str, String); 7] {
+    [
+        ("REDRIVE_RUN_ID", job.run_id.to_string()),
+        ("REDRIVE_SOURCE", job.key.source.to_string()),
+        ("REDRIVE_CUSTOMER_ID", job.key.customer_id.to_string()),
+        ("REDRIVE_QUERY_NAME", job.key.query_name.to_string()),
+        ("REDRIVE_LOGICAL_DATE", job.key.logical_date.to_string()),
+        ("REDRIVE_QUERY", job.query.clone().unwrap_or_default()),
+        ("REDRIVE_ATTEMPT", job.attempt.to_string()),
+    ]
+}
+
+/// A program that runs. Dropping it ends it and everything in its process group.
+#[derive(Debug)]
+pub(in crate::extract) struct Child {
+    name: String,
+    process: Process,
+    stdout: Blocks<ChildStdout>,
+    stderr: JoinHandle<Tail>,
+    stop_stderr: oneshot::Sender<()>,
+}
+
+impl Child {
+    fn start(command: &mut Command, name: String, watch: Watch) -> io::Result<Self> {
+        let (process, pipes) = Process::start(command)?;
+        let no_pipe = || io::Error::other("it has no pipes");
+        let stdout = ChildStdout::from_std(pipes.stdout.ok_or_else(no_pipe)?)?;
+        let stderr = ChildStderr::from_std(pipes.stderr.ok_or_else(no_pipe)?)?;
+        // Fewer wake-ups for the same bytes; without the right to, a smaller pipe does.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::pipe::fcntl_setpipe_size(&stdout, READ);
+        let (stop_stderr, stopped) = oneshot::channel();
+        let stderr = tokio::spawn(stderr::drain(stderr, stopped, name.clone(), watch));
+        Ok(Self { name, process, stdout: Blocks::new(stdout, MAX_RECORD_BYTES), stderr, stop_stderr })
+    }
+
+    /// The next whole lines of its output; none when it has ended.
+    pub(in crate::extract) async fn block(&mut self) -> Result<Option<&[u8]>, Cut> {
+        self.stdout.next(&mut self.process).await
+    }
+
+    /// Waits for its exit, ends what it left behind, and says how it ended.
+    pub(in crate::extract) async fn finish(self) -> Result<End, Failure> {
+        let Self { name, process, stdout, mut stderr, stop_stderr } = self;
+        let status = process.finish().await;
+        let incomplete = stdout.is_incomplete();
+        drop(stdout);
+        let status = status.map_err(|error| Failure::retryable(format!("cannot wait for {name}: {error}")))?;
+        let tail = match timeout(STDERR, &mut stderr).await {
+            Ok(tail) => tail,
+            Err(_) => {
+                drop(stop_stderr);
+                stderr.await
+            }
+        };
+        let tail = tail.map_err(|error| Failure::retryable(format!("cannot read what {name} says: {error}")))?;
+        Ok(End { program: name, status, stderr: tail, incomplete })
+    }
+}

@@ -1,0 +1,74 @@
+//! `command`: any program that writes one JSON object per line on stdout.
+//!
+//! Exit code 0 is done. Other ends are classified by the last line of stderr, where it is a report, or else by the
+//! code, as `sysexits.h` means it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use redrive_core::duration;
+use serde::Deserialize;
+
+use super::child::{Cut, Launch, Program, Watch};
+use super::value::ValueRef;
+use super::{Error, Extractor, Failure, Job, Records, Surroundings};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The program and its arguments, with placeholders.
+    pub command: Vec<String>,
+    #[serde(default, deserialize_with = "duration::option")]
+    pub timeout: Option<Duration>,
+    /// Where it runs; a program's name with a `/` in it begins there.
+    pub directory: Option<PathBuf>,
+    /// Variables beside those that are inherited and those that tell it what to bring.
+    #[serde(default)]
+    pub env: BTreeMap<String, ValueRef>,
+}
+
+#[derive(Debug)]
+pub struct Command {
+    program: Program,
+}
+
+impl Command {
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, String> {
+        let launch =
+            Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
+        Ok(Self { program: Program::new(&launch, surroundings)? })
+    }
+
+    async fn bring(&self, job: &Job, records: &mut Records) -> Result<(), Error> {
+        let watch = Watch { secrets: self.secrets(), patterns: Vec::new() };
+        let mut child = self.program.start(job, &[], watch)?;
+        loop {
+            match child.block().await {
+                Ok(Some(block)) => records.lines(block).await?,
+                Ok(None) => break,
+                Err(Cut::Overlong) => return records.check_length(usize::MAX),
+                Err(Cut::Io(error)) => {
+                    return Err(Failure::retryable(format!("cannot read the program's output: {error}")).into());
+                }
+            }
+        }
+        let end = child.finish().await?;
+        if end.is_success() { Ok(()) } else { Err(end.failure().into()) }
+    }
+}
+
+impl Extractor for Command {
+    fn name(&self) -> &'static str {
+        "command"
+    }
+
+    fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
+        self.bring(job, records).map(|result| result.map_err(|error| error.redacted(&self.secrets()))).boxed()
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.program.secrets()
+    }
+}

@@ -1,0 +1,11 @@
+//! What Singer taps and Airbyte sources have in common: a configuration and a catalog in files, and messages on stdout.
+
+mod config;
+mod files;
+mod listen;
+mod streams;
+
+pub(super) use config::{Config, absolute};
+pub(super) use files::PrivateFiles;
+pub(super) use listen::{Listener, Messages, gather, listen};
+pub(super) use streams::{listed, read_catalog, wanted};

@@ -1,0 +1,118 @@
+//! `singer`: a Singer tap. It writes SCHEMA, RECORD and STATE messages; one stream's records are kept, byte for byte.
+//!
+//! A tap that fails says so by its exit code alone, so settings may map codes and texts on stderr to classes. Bookmarks
+//! are inclusive: a record whose key has come before is dropped. What a tap leaves out without a word cannot be
+//! known here; that is for the validator's rules.
+
+mod catalog;
+mod key;
+mod messages;
+mod settings;
+
+use std::path::{Path, PathBuf};
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use serde_json::Value;
+
+use super::child::{Child, End, Launch, Program, Watch};
+use super::connector::{Config, PrivateFiles, absolute, gather, listed, listen, read_catalog, wanted};
+use super::{Error, Extractor, Failure, Job, Records, Surroundings};
+use catalog::Stream;
+use messages::Tap;
+use settings::{Exits, checked_exits};
+pub use settings::{Pattern, Settings};
+
+#[derive(Debug)]
+pub struct Singer {
+    program: Program,
+    config: Config,
+    catalog_file: Option<PathBuf>,
+    exits: Exits,
+    patterns: Vec<Pattern>,
+}
+
+impl Singer {
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, String> {
+        let launch =
+            Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
+        if settings.stderr.iter().any(|pattern| pattern.pattern.is_empty()) {
+            return Err("stderr has an empty pattern, which every line holds; write a part of the line".to_owned());
+        }
+        Ok(Self {
+            program: Program::new(&launch, surroundings)?,
+            config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), surroundings)?,
+            catalog_file: settings.catalog_file.as_deref().map(absolute).transpose()?,
+            exits: checked_exits(&settings.exit_codes)?,
+            patterns: settings.stderr.clone(),
+        })
+    }
+
+    async fn bring(&self, job: &Job, records: &mut Records) -> Result<(), Error> {
+        let files = PrivateFiles::new()?;
+        let config = self.config.file(job, &files)?;
+        let (stream, catalog) = self.catalog(job, &config, &files).await?;
+        let child = self.start(job, &["--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()])?;
+        let heard = listen(child, Tap::new(stream), records).await?;
+        let tap = heard.listener;
+        records.note("records_seen", tap.records);
+        records.note("duplicates_dropped", tap.duplicates);
+        self.check(&heard.end)?;
+        if !tap.has_schema() {
+            let (wanted, there) = (&tap.stream.wanted, listed(tap.others.iter().map(String::as_str)));
+            let why = format!("the tap sent no SCHEMA for stream {wanted:?}; it sent these streams: {there}");
+            return Err(Failure::fatal(why).into());
+        }
+        Ok(())
+    }
+
+    /// The stream and the catalog that selects it.
+    async fn catalog(&self, job: &Job, config: &Path, files: &PrivateFiles) -> Result<(Stream, PathBuf), Failure> {
+        let wanted = wanted(job);
+        if let Some(file) = &self.catalog_file {
+            return Ok((catalog::find(&read_catalog(file)?, &wanted)?, file.clone()));
+        }
+        let child = self.start(job, &["--config".as_ref(), config.as_ref(), "--discover".as_ref()])?;
+        let (answer, end) = gather(child).await?;
+        self.check(&end)?;
+        let mut catalog: Value = serde_json::from_slice(&answer)
+            .map_err(|error| Failure::retryable(format!("what the tap says on --discover is no catalog: {error}")))?;
+        let stream = catalog::find(&catalog, &wanted)?;
+        catalog::select(&mut catalog, &stream);
+        Ok((stream, files.write("catalog.json", &catalog)?))
+    }
+
+    fn start(&self, job: &Job, more: &[&std::ffi::OsStr]) -> Result<Child, Failure> {
+        let patterns = self.patterns.iter().map(|pattern| pattern.pattern.clone()).collect();
+        self.program.start(job, more, Watch { secrets: self.secrets(), patterns })
+    }
+
+    /// What the end of the tap means: a text on stderr is more exact than a code.
+    fn check(&self, end: &End) -> Result<(), Failure> {
+        for Pattern { pattern, class, even_on_success } in &self.patterns {
+            if let Some(line) = end.heard(pattern).filter(|_| *even_on_success || !end.is_success()) {
+                return Err(Failure::new(*class, end.told(line)));
+            }
+        }
+        if end.is_success() {
+            return Ok(());
+        }
+        match end.code().and_then(|code| self.exits.get(&code)) {
+            Some(class) => Err(Failure::new(*class, end.describe())),
+            None => Err(end.failure()),
+        }
+    }
+}
+
+impl Extractor for Singer {
+    fn name(&self) -> &'static str {
+        "singer"
+    }
+
+    fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
+        self.bring(job, records).map(|result| result.map_err(|error| error.redacted(&self.secrets()))).boxed()
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        [self.program.secrets(), self.config.secrets()].concat()
+    }
+}

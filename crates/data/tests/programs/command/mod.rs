@@ -1,0 +1,6 @@
+//! The `command` extractor.
+
+mod ends;
+mod output;
+mod processes;
+mod starting;
