@@ -34,7 +34,8 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<exit::Exit> 
     match command {
         Command::Init(args) => commands::init::run(&args, context).await,
         Command::Migrate => commands::migrate::run(context).await,
-        Command::Doctor => commands::doctor::run(context).await,
+        Command::Doctor(args) => commands::doctor::run(&args, context).await,
+        Command::Data(command) => commands::data::run(&command, context).await,
         Command::State(command) => commands::state::run(*command, context).await,
         Command::Daemon(args) => commands::daemon::run(&args, context).await,
         Command::Bench(Bench::Queue(args)) => bench::queue::run(&args, context).await,

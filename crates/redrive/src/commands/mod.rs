@@ -2,6 +2,7 @@
 
 pub mod completions;
 pub mod daemon;
+pub mod data;
 pub mod doctor;
 pub mod init;
 pub mod migrate;
@@ -9,7 +10,7 @@ pub mod state;
 
 use redrive_control::ControlPlane;
 use redrive_store::raw::RawView;
-use redrive_store::{Open, Options, Store, StoreUrl};
+use redrive_store::{Open, Options, Store, StoreUrl, View};
 
 use crate::cli::Global;
 use crate::config::{Config, Environment};
@@ -43,6 +44,11 @@ pub async fn open(config: &Config) -> redrive_store::Result<Store> {
         StoreUrl::Postgres(_) => Open::Current,
     };
     Store::open(&config.store, how, Options::default()).await
+}
+
+/// Opens the configured store to look at it and no more.
+pub async fn look(config: &Config) -> redrive_store::Result<View> {
+    Store::look(&config.store, Options::default()).await
 }
 
 /// Who is at the keyboard: the operating system's user at this host.

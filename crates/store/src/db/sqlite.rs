@@ -46,10 +46,11 @@ pub(crate) struct Sqlite {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
     readers: Arc<Readers>,
+    keeper: Option<Mutex<Connection>>,
     wake: watch::Sender<u64>,
 }
 
-/// The writer is the last to close, so that it can fold the write-ahead log into the file and leave nothing beside it.
+/// The writer, or where there is none the keeper, is the last to close, so that it can fold the write-ahead log into the file and leave nothing beside it.
 impl Drop for Sqlite {
     fn drop(&mut self) {
         self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -57,6 +58,7 @@ impl Drop for Sqlite {
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }
+        self.keeper = None;
     }
 }
 
@@ -76,13 +78,16 @@ impl Sqlite {
             .name("redrive-sqlite".to_owned())
             .spawn(move || write_loop(connection, &inbox))
             .map_err(|error| unavailable(path, &error))?;
-        let readers = Readers {
-            path: path.to_owned(),
-            idle: Mutex::new(Vec::new()),
-            permits: Arc::new(Semaphore::new(readers.max(1))),
-        };
-        let (path, wake) = (path.to_owned(), watch::channel(0).0);
-        Ok(Self { path, jobs: Some(jobs), writer: Some(writer), readers: Arc::new(readers), wake })
+        let (readers, wake) = (Readers::new(path, readers), watch::channel(0).0);
+        Ok(Self { path: path.to_owned(), jobs: Some(jobs), writer: Some(writer), readers, keeper: None, wake })
+    }
+
+    /// Opens a file that must be there, without a writer: every write is refused.
+    pub(super) async fn open_to_read(path: &Path, readers: usize) -> Result<Self> {
+        let owned = path.to_owned();
+        let keeper = Some(Mutex::new(blocking(move || open_keeper(&owned)).await?));
+        let (readers, wake) = (Readers::new(path, readers), watch::channel(0).0);
+        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, keeper, wake })
     }
 
     pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -181,6 +186,11 @@ impl Sqlite {
 }
 
 impl Readers {
+    fn new(path: &Path, count: usize) -> Arc<Self> {
+        let permits = Arc::new(Semaphore::new(count.max(1)));
+        Arc::new(Self { path: path.to_owned(), idle: Mutex::new(Vec::new()), permits })
+    }
+
     fn take(&self) -> Result<Connection> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| open_reader(&self.path), Ok)
@@ -304,6 +314,22 @@ fn open_writer(path: &Path, create: bool) -> Result<Connection> {
     connection.pragma_update(None, "cache_size", -64 * 1024).map_err(fault)?;
     connection.pragma_update(None, "wal_autocheckpoint", 4000).map_err(fault)?;
     connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(fault)?;
+    Ok(connection)
+}
+
+/// A connection that changes nothing and yet may write, where the file allows it: SQLite makes two files beside a database
+/// that is read, and lets only such a one take them away again.
+fn open_keeper(path: &Path) -> Result<Connection> {
+    if !path.exists() {
+        return Err(unavailable(path, &"it does not exist; run `redrive init`"));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let fault = |error: rusqlite::Error| unavailable(path, &error);
+    let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+    connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
+    connection.pragma_update(None, "query_only", true).map_err(fault)?;
+    // Only what has read once holds the two files.
+    user_version(&connection, &path.display().to_string())?;
     Ok(connection)
 }
 
