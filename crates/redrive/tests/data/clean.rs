@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use redrive_core::partition::ControlEvent;
+use redrive_store::StoreUrl;
 use serde_json::{Value, json};
 
-use crate::scene::{Sink, furnish, tree};
+use crate::home::Home;
+use crate::mount::Mount;
+use crate::scene::{Sink, furnish, text, tree};
 use crate::world::{HOUR, World, january};
 
 fn says(report: &Value, check: &str) -> String {
@@ -78,6 +81,22 @@ fn looking_changes_nothing(world: World) {
         assert!(before.0.keys().eq(after.0.keys()), "{line} left {:?}", after.0.keys());
         assert!(before == after, "{line} changed something");
     }
+}
+
+/// A backup that is mounted read-only can be read and checked where it is; its name has what a URI would take for its own.
+#[test]
+fn what_cannot_be_written_can_be_looked_at() {
+    let Some(mount) = Mount::of_size("8m") else { return };
+    let folder = mount.path().join("100% of #1?");
+    std::fs::create_dir(&folder).unwrap();
+    let home = Home::at(&folder);
+    home.run(&["migrate"]).done();
+    let url = StoreUrl::Sqlite(home.file("redrive.db"));
+    let world = World { home, url, database: None, runtime: tokio::runtime::Runtime::new().unwrap() };
+    let days = furnish(&world, &Sink::files(&world));
+    mount.remount("ro");
+    world.json("doctor", 0);
+    assert_eq!(world.run("data cat --all").done().stdout, text(&days[0], 1) + &text(&days[1], 1));
 }
 
 crate::on_both!(

@@ -175,16 +175,26 @@ fn a_changed_audit_row(world: World) {
     assert!(report["checks"].to_string().contains("broken at row 1"), "{report}");
 }
 
-/// Many are counted, and the first of them named.
+/// Scripts can tell what could not be looked at from what is broken, and the former comes first.
+fn a_sink_that_cannot_be_read_outweighs_a_broken_invariant(world: World) {
+    let ward = Ward::new(world);
+    ward.execute("UPDATE partitions SET attempt_count = 3 WHERE logical_date = '2026-01-03'");
+    std::fs::rename(ward.world.home.file("raw"), ward.world.home.file("elsewhere")).unwrap();
+    ward.world.home.write("raw", "a file");
+    let report = ward.world.json("doctor", 6);
+    assert_eq!(report["breaches"][0]["breach"], "attempt_count", "{report}");
+}
+
+/// Many are counted, and the first of them named; they fill more than one page.
 fn more_damage_than_anybody_reads(world: World) {
-    world.failures(30, redrive_core::time::Timestamp::from_micros(1));
+    world.failures(1100, redrive_core::time::Timestamp::from_micros(1));
     let told = world.run("doctor");
     assert_eq!(told.code, 1, "{told}");
     let named = told.stdout.lines().filter(|line| line.starts_with("ads/111/query_00/")).count();
     assert_eq!(named, 20, "{told}");
-    assert!(told.stdout.contains("WRONG  partitions     30 of 30 break an invariant"), "{told}");
-    assert!(told.stdout.ends_with("and 10 more; `-o json` names all of them\n"), "{told}");
-    assert_eq!(world.json("doctor", 1)["breaches"].as_array().unwrap().len(), 30);
+    assert!(told.stdout.contains("WRONG  partitions     1100 of 1100 break an invariant"), "{told}");
+    assert!(told.stdout.ends_with("and 1080 more; `-o json` names all of them\n"), "{told}");
+    assert_eq!(world.json("doctor", 1)["breaches"].as_array().unwrap().len(), 1100);
 }
 
 crate::on_both!(
@@ -202,5 +212,6 @@ crate::on_both!(
     a_running_run_that_its_partition_does_not_know,
     a_running_run_of_no_partition,
     a_changed_audit_row,
+    a_sink_that_cannot_be_read_outweighs_a_broken_invariant,
     more_damage_than_anybody_reads,
 );

@@ -1,11 +1,14 @@
 //! `data ls`: what may be read, in every form.
 
+use std::path::PathBuf;
+
+use redrive_core::key::PartitionKey;
 use redrive_core::partition::ControlEvent;
 use redrive_core::retry::RetryPolicy;
 use serde_json::json;
 
 use crate::scene::{Sink, accept, current_directory, furnish, text};
-use crate::world::{HOUR, World, january};
+use crate::world::{HOUR, World, january, key};
 
 /// RP-9.2, RP-6.2
 fn only_current_runs_of_successes_are_listed(world: World) {
@@ -91,7 +94,12 @@ fn an_absent_partition_is_told_with_what_to_do(world: World) {
     world.ago(HOUR).put(&days[2..3], ControlEvent::MarkTerminal { by: "ada", why: None, threshold: 1 });
     let line = why("ls", "2026-01-03");
     assert!(line.contains("failed for good ([terminal] boom); `redrive state retry --clear-terminal`"), "{line}");
-    let line = world.run("data ls --source nobody").complaint(3);
+    let by_policy = world.configured("[sources.ads.retry]\nmax_attempts = 2\n");
+    by_policy.ago(HOUR).put(&days[2..3], ControlEvent::ClearTerminal);
+    let key = "--source ads --customer-id 111 --query-name daily --logical-date 2026-01-03";
+    let line = by_policy.run(&format!("data ls {key}")).complaint(3);
+    assert!(line.contains("failed for good (boom)"), "{line}");
+    let line = by_policy.run("data ls --source nobody").complaint(3);
     assert!(line.contains("no partition of this filter is a success"), "{line}");
 }
 
@@ -107,10 +115,46 @@ fn nothing_is_written_and_nothing_is_made(world: World) {
     }
 }
 
+/// More customers like the one that is there, without a disk's wait for each.
+fn copy(world: &World, first: &PartitionKey, keys: &[PartitionKey]) {
+    let from = current_directory(world, first);
+    let manifest = std::fs::read_to_string(from.join("_manifest.json")).unwrap();
+    for key in keys {
+        let to = PathBuf::from(from.to_str().unwrap().replace(first.customer_id.as_str(), key.customer_id.as_str()));
+        std::fs::create_dir_all(&to).unwrap();
+        std::fs::copy(from.join("part-00000.jsonl.zst"), to.join("part-00000.jsonl.zst")).unwrap();
+        let manifest = manifest.replace(first.customer_id.as_str(), key.customer_id.as_str());
+        std::fs::write(to.join("_manifest.json"), manifest).unwrap();
+    }
+    let customers: Vec<_> = keys.iter().map(|key| format!("('{}')", key.customer_id)).collect();
+    world.execute(&format!(
+        "WITH c(name) AS (VALUES {}) INSERT INTO partitions (source, customer_id, query_name, logical_date, status, \
+         current_run_id, record_count, attempt_count, created_at, updated_at) SELECT source, c.name, query_name, \
+         logical_date, status, current_run_id, record_count, attempt_count, created_at, updated_at FROM partitions, c",
+        customers.join(", ")
+    ));
+}
+
+/// More than a page: nothing is left out between two, and JSON is one document.
+fn more_than_a_page_is_listed_and_read_whole(world: World) {
+    let keys: Vec<_> = (0..1030).map(|n| key(&format!("c{n:04}"), "daily", "2026-01-01")).collect();
+    let past = world.ago(HOUR);
+    past.want(&keys[..1]);
+    accept(&past, &world, &Sink::files(&world), 1);
+    copy(&world, &keys[0], &keys[1..]);
+    let listed = world.json("data ls", 0);
+    let customers: Vec<_> = listed["data"].as_array().unwrap().iter().map(|entry| &entry["customer_id"]).collect();
+    assert_eq!(customers, keys.iter().map(|key| key.customer_id.as_str()).collect::<Vec<_>>());
+    assert_eq!(world.run("data ls --paths").done().stdout.lines().count(), 1030);
+    assert_eq!(world.run("data ls -o csv").done().stdout.lines().count(), 1031);
+    assert_eq!(world.run("data cat --all").done().stdout, text(&keys[0], 1).repeat(1030));
+}
+
 crate::on_both!(
     only_current_runs_of_successes_are_listed,
     paths_are_files_that_are_there,
     a_reprocessing_shows_the_old_run_and_force_pending_hides_it,
     an_absent_partition_is_told_with_what_to_do,
     nothing_is_written_and_nothing_is_made,
+    more_than_a_page_is_listed_and_read_whole,
 );

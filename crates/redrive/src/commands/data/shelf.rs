@@ -4,7 +4,9 @@ use futures_util::StreamExt as _;
 use redrive_control::dates;
 use redrive_core::filter::Filter;
 use redrive_core::id::RunId;
+use redrive_core::key::Source;
 use redrive_core::partition::{PartitionState, Status};
+use redrive_core::retry::RetryPolicy;
 use redrive_store::raw::{Manifest, RawView};
 use redrive_store::{Page, View};
 
@@ -55,6 +57,10 @@ impl Shelf {
             .into()),
             None => Ok(filter),
         }
+    }
+
+    pub fn policy(&self, source: &Source) -> &RetryPolicy {
+        &self.config.sources.of(source).retry
     }
 
     /// Walks over what a filter means.
