@@ -1,6 +1,7 @@
 //! Dates as people give them, resolved once against the clock: `2026-01-05`, `7d`, `yesterday`, `today`.
 
 use jiff::tz::TimeZone;
+use redrive_core::filter::DateBounds;
 use redrive_core::key::LogicalDate;
 use redrive_core::time::Timestamp;
 
@@ -8,6 +9,13 @@ use redrive_core::time::Timestamp;
 pub fn utc_day(now: Timestamp) -> Option<LogicalDate> {
     let moment = jiff::Timestamp::from_microsecond(now.micros()).ok()?;
     LogicalDate::new(moment.to_zoned(TimeZone::UTC).date()).ok()
+}
+
+/// The dates that commands may speak of: nothing before the configured first day, nothing after today. A day begins first
+/// in the zone that is furthest east.
+pub fn bounds(earliest: LogicalDate, now: Timestamp) -> DateBounds {
+    let furthest_east = std::time::Duration::from_secs(14 * 3600);
+    DateBounds { earliest, latest: utc_day(now.saturating_add(furthest_east)).unwrap_or(earliest) }
 }
 
 /// Reads a date; a relative one counts back from `now`'s day in UTC.

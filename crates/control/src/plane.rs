@@ -38,12 +38,9 @@ impl ControlPlane {
         &self.sources
     }
 
-    /// The dates that commands may speak of: nothing before the configured first day, nothing after today. A day begins
-    /// first in the zone that is furthest east.
+    /// The dates that commands may speak of.
     pub fn bounds(&self) -> DateBounds {
-        let furthest_east = std::time::Duration::from_secs(14 * 3600);
-        let latest = crate::dates::utc_day(self.now().saturating_add(furthest_east));
-        DateBounds { earliest: self.earliest_date, latest: latest.unwrap_or(self.earliest_date) }
+        crate::dates::bounds(self.earliest_date, self.now())
     }
 
     pub(crate) fn operation(&self, command: &str, filters: String, flags: String, reason: Option<String>) -> Operation {

@@ -9,6 +9,7 @@ pub mod duration;
 pub mod failure;
 pub mod filter;
 pub mod id;
+pub mod invariants;
 pub mod key;
 pub mod lane;
 pub mod outlook;

@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
 use redrive_core::failure::{ErrorClass, TERMINAL_MARK};
+use redrive_core::invariants::{self, Attempt};
 use redrive_core::lane::Lane;
 use redrive_core::partition::{
     Change, ControlEvent, DataEvent, Event, InFlight, Judgement, Mark, Partition, Standing, Status, Wanted, apply,
@@ -21,6 +22,7 @@ use redrive_core::partition::{
 };
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{Backoff, HintRule, RetryPolicy};
+use redrive_core::run::{State, Verdict};
 use redrive_core::time::Timestamp;
 use specimen::{HOUR, at, attempt, key, run_id, task_id};
 
@@ -564,6 +566,64 @@ proptest! {
                 let why = if after.control.active.is_some() { Reason::InFlight } else { Reason::ChangedSincePlan };
                 prop_assert_eq!(apply(after, undo(wrong), seen.now), Err(Refused::Rule(why)));
             }
+            Ok(())
+        })?;
+    }
+}
+
+/// What the table of runs would hold after a walk: an attempt for each claim, ended as it was reported.
+#[derive(Default)]
+struct Ledger(Vec<Attempt>);
+
+impl Ledger {
+    fn note(&mut self, seen: &Seen<'_>) {
+        let (Some(_), Event::Data(event)) = (seen.after(), &seen.event) else { return };
+        let (ended, state, verdict) = match event {
+            DataEvent::Claimed(InFlight { run_id, task_id }) => {
+                return self.0.push(Attempt {
+                    run_id: *run_id,
+                    task_id: Some(*task_id),
+                    number: seen.before.state.attempt_count + 1,
+                    state: State::Running,
+                    verdict: None,
+                    lease_until: Some(seen.now),
+                    failures: 0,
+                });
+            }
+            DataEvent::Released(attempt) => (attempt, State::Dead, None),
+            DataEvent::Judged(attempt, Judgement::Accepted { .. }) => (attempt, State::Done, Some(Verdict::Passed)),
+            DataEvent::Judged(attempt, Judgement::Rejected { .. }) => (attempt, State::Dead, Some(Verdict::Failed)),
+        };
+        let attempt = self.0.iter_mut().find(|attempt| attempt.run_id == ended.run_id).unwrap();
+        (attempt.state, attempt.verdict, attempt.lease_until) = (state, verdict, None);
+        attempt.failures = u64::from(verdict == Some(Verdict::Failed));
+    }
+}
+
+/// A new partition, or one that an undone backfill has left.
+fn beginnings() -> impl Strategy<Value = Partition> {
+    (prop::sample::select(Lane::ALL), any::<bool>()).prop_map(|(lane, withdrawn)| {
+        let mut partition = Partition::new(key(), lane, at(0));
+        if withdrawn {
+            let to = Standing { wanted: None, ..partition.standing() };
+            let undo = Event::Control(ControlEvent::Revert { to: &to, from_version: 1 });
+            partition = apply(&partition, undo, at(1)).unwrap().after;
+        }
+        partition
+    })
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn no_walk_by_the_rules_leaves_anything_to_the_doctor(start in beginnings(), steps in steps()) {
+        let mut ledger = Ledger::default();
+        prop_assert_eq!(invariants::check(&start, &ledger.0), vec![]);
+        walk(start, &steps, |seen| {
+            ledger.note(seen);
+            let breaches = seen.after().map_or(vec![], |after| invariants::check(after, &ledger.0));
+            prop_assert_eq!(breaches, vec![]);
             Ok(())
         })?;
     }

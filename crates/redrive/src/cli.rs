@@ -47,10 +47,13 @@ pub enum Command {
     /// Bring the database's schema up to date
     Migrate,
     /// Check configuration, database and raw sink, and say what is wrong
-    Doctor,
+    Doctor(Doctor),
     /// Look at partitions and decide what happens to them
     #[command(subcommand)]
     State(Box<State>),
+    /// Read what succeeded: only the current run of each partition
+    #[command(subcommand)]
+    Data(Data),
     /// Requeue failures when their backoff has passed, and want what calendars expect
     Daemon(Daemon),
     /// Extract what is wanted, and have it judged
@@ -71,8 +74,9 @@ impl Command {
             Self::Init(_)
             | Self::Demo(_)
             | Self::Migrate
-            | Self::Doctor
+            | Self::Doctor(_)
             | Self::State(_)
+            | Self::Data(_)
             | Self::Bench(_)
             | Self::Completions { .. } => false,
         }
@@ -95,6 +99,39 @@ pub struct Init {
 pub struct Demo {
     /// Where to [default: redrive-demo]
     pub directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Doctor {
+    /// Leave the parts in the raw sink unread: only look whether they are there
+    #[arg(long)]
+    pub quick: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Data {
+    /// List what can be read, in key order
+    Ls(DataLs),
+    /// Print the records, one JSON value a line, exactly as they came
+    Cat(DataCat),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DataLs {
+    /// Print nothing but the part files, one path or s3:// URL a line
+    #[arg(long)]
+    pub paths: bool,
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DataCat {
+    /// Everything there is, when no filter is given
+    #[arg(long)]
+    pub all: bool,
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 #[derive(Debug, Subcommand)]

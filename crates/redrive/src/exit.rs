@@ -44,6 +44,11 @@ pub struct Interrupted;
 #[error("{0}")]
 pub struct NothingFound(pub String);
 
+/// What should be there to be read is not.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(pub String);
+
 /// A rule stands against it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -58,6 +63,9 @@ pub fn code(error: &anyhow::Error) -> Exit {
     }
     if error.is::<NotConfirmed>() {
         return Exit::NotConfirmed;
+    }
+    if error.is::<Unreadable>() {
+        return Exit::Unavailable;
     }
     if error.is::<NothingFound>() {
         return Exit::NothingFound;

@@ -59,11 +59,16 @@ pub fn rows(header: &[&str], rows: Vec<Vec<String>>, format: Format) {
     }
 }
 
-/// A row of CSV: quoted where it must be.
+/// Writes a row of CSV.
 pub fn csv(values: &[String]) {
+    line(&csv_row(values));
+}
+
+/// A row of CSV: quoted where it must be.
+pub fn csv_row(values: &[String]) -> String {
     let quoted = values.iter().map(|value| match value.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", value.replace('"', "\"\"")),
         false => value.clone(),
     });
-    line(&quoted.collect::<Vec<_>>().join(","));
+    quoted.collect::<Vec<_>>().join(",")
 }

@@ -4,6 +4,7 @@
 //! record, [`View`] can look. Rules are not here: every change is decided by `redrive_core` and written under a guard.
 
 mod aggregates;
+mod attempts;
 mod audit;
 mod beats;
 mod claim;
@@ -29,6 +30,7 @@ mod url;
 mod view;
 
 pub use aggregates::{PartitionMetrics, RunMetrics};
+pub use attempts::Running;
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
 pub use claim::{ClaimedPartition, PartitionClaim, Rotation};
 pub use control::{ControlStore, Decided, Outcome};

@@ -176,7 +176,11 @@ pub(crate) fn subject(key: &PartitionKey) -> String {
 
 /// The partition an extraction is about.
 pub(crate) fn partition_of(run: &Run) -> Result<PartitionKey> {
-    let text = run.subject.as_deref().unwrap_or_default();
+    key_of(run.subject.as_deref().unwrap_or_default())
+}
+
+/// The key that a subject was made of.
+pub(crate) fn key_of(text: &str) -> Result<PartitionKey> {
     let wrong = |error: &dyn std::fmt::Display| Error::row("runs", format!("subject {text:?} is no key: {error}"));
     let (source, customer, query, date): (String, String, String, String) =
         serde_json::from_str(text).map_err(|error| wrong(&error))?;

@@ -59,6 +59,15 @@ impl Store {
         Ok(store)
     }
 
+    /// Opens a database to look at it and no more: it must be there and up to date, and nothing is made, written or
+    /// locked, so that it needs no right to.
+    pub async fn look(url: &StoreUrl, options: Options) -> Result<View> {
+        let db = Db::open_to_read(url, options).await?;
+        let store = Self { inner: Arc::new(Inner { db, ids: Ids::default() }) };
+        store.check().await?;
+        Ok(store.view())
+    }
+
     async fn check(&self) -> Result<()> {
         let place = self.place().to_owned();
         match self.schema().await? {

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use redrive_core::calendar;
 use redrive_core::filter::Filter;
 use redrive_core::id::{OpId, RunId};
+use redrive_core::invariants::Attempt;
 use redrive_core::key::{LogicalDate, PartitionKey};
 use redrive_core::partition::Partition;
 use redrive_core::run::{Run, Workload};
+use redrive_core::time::Timestamp;
 
 use crate::aggregates::{self, PartitionMetrics, RunMetrics};
+use crate::attempts::{self, Running};
 use crate::audit::{self, AuditedChange, Head, Operation, PastOperation, Verified};
 use crate::cooldowns::{self, Cooldown};
 use crate::error::Result;
@@ -37,6 +40,15 @@ macro_rules! read {
 }
 
 impl View {
+    pub fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    /// Where the database is, without its password.
+    pub fn place(&self) -> &str {
+        &self.inner.db.place
+    }
+
     pub async fn partition(&self, key: &PartitionKey) -> Result<Option<Partition>> {
         let key = key.clone();
         read!(self, "partition", |tx, key| partitions::get(tx, &key))
@@ -83,6 +95,16 @@ impl View {
     pub async fn attempts(&self, key: &PartitionKey) -> Result<Vec<Run>> {
         let key = key.clone();
         read!(self, "attempts", |tx, key| runs::of_partition(tx, &key))
+    }
+
+    /// A page of partitions in key order, each with what the invariants ask of its attempts.
+    pub async fn partitions_with_attempts(&self, page: Page) -> Result<Vec<(Partition, Vec<Attempt>)>> {
+        read!(self, "partitions with attempts", |tx, page| attempts::page(tx, &page))
+    }
+
+    /// Extractions that are under way, in the order of their subjects, after subject `after`.
+    pub async fn running_attempts(&self, after: String, limit: u32) -> Result<Vec<Running>> {
+        read!(self, "running attempts", |tx, after, limit| attempts::running(tx, &after, *limit))
     }
 
     /// Which stretches of failures there are that automation might retry.

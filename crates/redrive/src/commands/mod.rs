@@ -2,6 +2,7 @@
 
 pub mod completions;
 pub mod daemon;
+pub mod data;
 pub mod demo;
 pub mod doctor;
 pub mod init;
@@ -11,7 +12,7 @@ pub mod worker;
 
 use redrive_control::ControlPlane;
 use redrive_store::raw::RawView;
-use redrive_store::{Open, Options, Store, StoreUrl};
+use redrive_store::{Open, Options, Store, StoreUrl, View};
 
 use crate::cli::Global;
 use crate::config::{Config, Environment};
@@ -51,6 +52,11 @@ pub async fn open(config: &Config) -> redrive_store::Result<Store> {
         StoreUrl::Postgres(_) => Open::Current,
     };
     Store::open(&config.store, how, Options::default()).await
+}
+
+/// Opens the configured store to look at it and no more.
+pub async fn look(config: &Config) -> redrive_store::Result<View> {
+    Store::look(&config.store, Options::default()).await
 }
 
 /// Who is at the keyboard: the operating system's user at this host.

@@ -15,7 +15,7 @@ fn with_nothing_there_it_says_what_to_do_and_makes_nothing() {
     assert_snapshot!(home.run(&["doctor"]), @r"
             check          finding
      ok     configuration  there is no redrive.toml; the defaults serve
-     WRONG  store          redrive.db does not exist; run `redrive init`
+     WRONG  store          cannot open redrive.db: it does not exist; run `redrive init`
      ok     raw sink       file:raw can be read
     --- stderr
     --- exit 6
@@ -33,11 +33,14 @@ fn after_init_all_is_well() {
      ok  store          redrive.db is at version 1
      ok  audit chain    0 rows, whole
      ok  raw sink       file:raw can be read
+     ok  attempts       0 under way
+     ok  partitions     0 with 0 attempts, sound
+     ok  raw data       0 current runs, 0 parts with 0 bytes read, every hash right
     --- stderr
     --- exit 0
     ");
     assert_snapshot!(home.run(&["doctor", "-o", "json"]), @r#"
-    {"checks":[{"check":"configuration","ok":true,"says":"redrive.toml is understood"},{"check":"store","ok":true,"says":"redrive.db is at version 1"},{"check":"audit chain","ok":true,"says":"0 rows, whole"},{"check":"raw sink","ok":true,"says":"file:raw can be read"}]}
+    {"breaches":[],"checks":[{"check":"configuration","ok":true,"says":"redrive.toml is understood"},{"check":"store","ok":true,"says":"redrive.db is at version 1"},{"check":"audit chain","ok":true,"says":"0 rows, whole"},{"check":"raw sink","ok":true,"says":"file:raw can be read"},{"check":"attempts","ok":true,"says":"0 under way"},{"check":"partitions","ok":true,"says":"0 with 0 attempts, sound"},{"check":"raw data","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}]}
     --- stderr
     --- exit 0
     "#);
@@ -46,6 +49,9 @@ fn after_init_all_is_well() {
     {"check":"store","ok":true,"says":"redrive.db is at version 1"}
     {"check":"audit chain","ok":true,"says":"0 rows, whole"}
     {"check":"raw sink","ok":true,"says":"file:raw can be read"}
+    {"check":"attempts","ok":true,"says":"0 under way"}
+    {"check":"partitions","ok":true,"says":"0 with 0 attempts, sound"}
+    {"check":"raw data","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}
     --- stderr
     --- exit 0
     "#);
@@ -58,11 +64,12 @@ fn an_empty_database_needs_migrating() {
     assert_snapshot!(home.run(&["doctor"]), @r"
             check          finding
      ok     configuration  there is no redrive.toml; the defaults serve
-     WRONG  store          redrive.db is not up to date; run `redrive migrate`
+     WRONG  store          redrive.db has the schema of version 0, and this program needs 1; run `redrive migrate`
      ok     raw sink       file:raw can be read
     --- stderr
     --- exit 6
     ");
+    assert_eq!(home.read("redrive.db"), "");
 }
 
 #[test]
@@ -83,21 +90,24 @@ fn a_raw_sink_that_cannot_be_read_is_wrong() {
     assert_eq!(told.code, 6, "{told}");
     let told = told.json();
     assert_eq!((&told["checks"][1]["ok"], &told["checks"][3]["ok"]), (&json!(true), &json!(false)), "{told}");
+    // The database is looked at all the same; what lies in the sink is not judged.
+    assert_eq!((&told["checks"][5]["check"], &told["checks"][6]), (&json!("partitions"), &Value::Null), "{told}");
 }
 
-fn the_finding(subject: &Subject, check: &str) -> Value {
+/// What it says of one check, and that it ends with `code`.
+fn the_finding(subject: &Subject, check: &str, code: i32) -> Value {
     let told = subject.home.run(&["doctor", "-o", "json"]);
+    assert_eq!(told.code, code, "{told}");
     let report = told.json();
     let all = report["checks"].as_array().unwrap();
-    let well = all.iter().all(|finding| finding["ok"] == true);
-    assert_eq!(told.code, if well { 0 } else { 6 }, "{told}");
+    assert_eq!(all.iter().all(|finding| finding["ok"] == true), code == 0, "{told}");
     all.iter().find(|finding| finding["check"] == check).unwrap_or(&Value::Null).clone()
 }
 
 fn tables_of_something_else_are_named_and_left_alone(subject: Subject) {
     subject.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY)");
     let before = (subject.inventory(), std::fs::read(subject.home.file("redrive.db")).ok());
-    let finding = the_finding(&subject, "store");
+    let finding = the_finding(&subject, "store", 6);
     assert_eq!(finding["ok"], false);
     assert!(finding["says"].as_str().unwrap().contains("holds tables of something else"), "{finding}");
     let after = (subject.inventory(), std::fs::read(subject.home.file("redrive.db")).ok());
@@ -131,12 +141,12 @@ fn furnish(subject: &Subject) {
 fn a_changed_audit_row_is_found(subject: Subject) {
     furnish(&subject);
     assert_eq!(
-        the_finding(&subject, "audit chain"),
+        the_finding(&subject, "audit chain", 0),
         json!({"check": "audit chain", "ok": true, "says": "2 rows, whole"})
     );
     subject.execute("UPDATE operations SET actor = 'somebody else'");
     let says = "broken at row 1: the row is not as it was written";
-    assert_eq!(the_finding(&subject, "audit chain"), json!({"check": "audit chain", "ok": false, "says": says}));
+    assert_eq!(the_finding(&subject, "audit chain", 1), json!({"check": "audit chain", "ok": false, "says": says}));
     let told = subject.home.run(&["doctor"]);
     assert!(told.stdout.contains("WRONG  audit chain"), "{told}");
 }
@@ -147,11 +157,11 @@ fn a_schema_from_the_future_is_wrong(subject: Subject) {
         "sqlite" => "PRAGMA user_version = 99",
         _ => "INSERT INTO redrive_schema VALUES (99)",
     });
-    let finding = the_finding(&subject, "store");
+    let finding = the_finding(&subject, "store", 6);
     assert_eq!(finding["ok"], false);
     let says = finding["says"].as_str().unwrap();
     assert!(says.contains("version 99") && says.contains("upgrade redrive"), "{says}");
-    assert_eq!(the_finding(&subject, "audit chain"), Value::Null);
+    assert_eq!(the_finding(&subject, "audit chain", 6), Value::Null);
 }
 
 crate::on_both_databases!(

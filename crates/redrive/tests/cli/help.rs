@@ -16,6 +16,7 @@ fn help_lists_the_commands() {
       migrate      Bring the database's schema up to date
       doctor       Check configuration, database and raw sink, and say what is wrong
       state        Look at partitions and decide what happens to them
+      data         Read what succeeded: only the current run of each partition
       daemon       Requeue failures when their backoff has passed, and want what calendars expect
       bench        Measure this machine's database
       completions  Print a completion script for a shell
@@ -55,6 +56,33 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
       -v, --verbose...       Say more; twice for everything
       -h, --help             Print help
       -V, --version          Print version
+    --- stderr
+    --- exit 0
+    ");
+    assert_snapshot!(home.run(&["data", "cat", "--help"]), @r"
+    Print the records, one JSON value a line, exactly as they came
+
+    Usage: redrive data cat [OPTIONS]
+
+    Options:
+          --all              Everything there is, when no filter is given
+          --config <FILE>    The configuration file [default: redrive.toml if there is one]
+      -o, --output <OUTPUT>  How to print what is found [default: table] [possible values: table, json,
+                             jsonl, csv]
+      -q, --quiet            Say only what is asked for
+      -v, --verbose...       Say more; twice for everything
+      -h, --help             Print help
+      -V, --version          Print version
+
+    Filter:
+          --source <SOURCE>
+          --customer-id <CUSTOMER_ID>
+          --query-name <QUERY_NAME>
+          --logical-date <DATE>        One day: YYYY-MM-DD, `today`, `yesterday`, or days ago like `7d`
+          --since <DATE>               The first day
+          --until <DATE>               The last day
+          --status <STATUS>            pending, success or failed
+          --error-class <ERROR_CLASS>  final, retryable or rate_limited
     --- stderr
     --- exit 0
     ");

@@ -52,6 +52,9 @@ fn what_init_writes_is_understood_by_every_other_command() {
      ok  store          redrive.db is at version 1
      ok  audit chain    0 rows, whole
      ok  raw sink       file:raw can be read
+     ok  attempts       0 under way
+     ok  partitions     0 with 0 attempts, sound
+     ok  raw data       0 current runs, 0 parts with 0 bytes read, every hash right
     --- stderr
     --- exit 0
     ");

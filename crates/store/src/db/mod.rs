@@ -57,19 +57,31 @@ enum Backend {
 impl Db {
     /// Opens a database; a SQLite file that is not there is made only with `create`.
     pub(crate) async fn open(url: &StoreUrl, create: bool, options: Options) -> Result<Self> {
-        let place = url.place();
         match url {
             StoreUrl::Sqlite(path) => {
                 let backend = Backend::Sqlite(sqlite::Sqlite::open(path, create, options.connections).await?);
-                Ok(Self { backend, clock: options.clock, place })
+                Ok(Self { backend, clock: options.clock, place: url.place() })
             }
-            StoreUrl::Postgres(url) => {
-                let clock = Arc::new(FollowingClock::new(options.clock));
-                let follow = options.follow_server_clock.then(|| Arc::clone(&clock));
-                let backend = postgres::Postgres::open(url, &place, options.connections, follow).await?;
-                Ok(Self { backend: Backend::Postgres(backend), clock, place })
-            }
+            StoreUrl::Postgres(server) => Self::connect(server, url.place(), options).await,
         }
+    }
+
+    /// Opens a database of which nothing will be written. On a server each reading transaction says so by itself.
+    pub(crate) async fn open_to_read(url: &StoreUrl, options: Options) -> Result<Self> {
+        match url {
+            StoreUrl::Sqlite(path) => {
+                let backend = Backend::Sqlite(sqlite::Sqlite::open_to_read(path, options.connections).await?);
+                Ok(Self { backend, clock: options.clock, place: url.place() })
+            }
+            StoreUrl::Postgres(server) => Self::connect(server, url.place(), options).await,
+        }
+    }
+
+    async fn connect(server: &str, place: String, options: Options) -> Result<Self> {
+        let clock = Arc::new(FollowingClock::new(options.clock));
+        let follow = options.follow_server_clock.then(|| Arc::clone(&clock));
+        let backend = postgres::Postgres::open(server, &place, options.connections, follow).await?;
+        Ok(Self { backend: Backend::Postgres(backend), clock, place })
     }
 
     pub(crate) fn dialect(&self) -> Dialect {

@@ -46,10 +46,11 @@ pub(crate) struct Sqlite {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
     readers: Arc<Readers>,
+    keeper: Option<Mutex<Connection>>,
     wake: watch::Sender<u64>,
 }
 
-/// The writer is the last to close, so that it can fold the write-ahead log into the file and leave nothing beside it.
+/// The writer, or where there is none the keeper, is the last to close, so that it can fold the write-ahead log into the file and leave nothing beside it.
 impl Drop for Sqlite {
     fn drop(&mut self) {
         self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -57,14 +58,25 @@ impl Drop for Sqlite {
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }
+        self.keeper = None;
     }
 }
 
 #[derive(Debug)]
 struct Readers {
     path: PathBuf,
+    medium: Medium,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
+}
+
+/// Whether anybody can write to the file while it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Medium {
+    Live,
+    /// On a file system that is mounted read-only. SQLite would want to make files beside the database; told that nothing
+    /// can change, it reads without them.
+    Frozen,
 }
 
 impl Sqlite {
@@ -76,13 +88,17 @@ impl Sqlite {
             .name("redrive-sqlite".to_owned())
             .spawn(move || write_loop(connection, &inbox))
             .map_err(|error| unavailable(path, &error))?;
-        let readers = Readers {
-            path: path.to_owned(),
-            idle: Mutex::new(Vec::new()),
-            permits: Arc::new(Semaphore::new(readers.max(1))),
-        };
-        let (path, wake) = (path.to_owned(), watch::channel(0).0);
-        Ok(Self { path, jobs: Some(jobs), writer: Some(writer), readers: Arc::new(readers), wake })
+        let (readers, wake) = (Readers::new(path, Medium::Live, readers), watch::channel(0).0);
+        Ok(Self { path: path.to_owned(), jobs: Some(jobs), writer: Some(writer), readers, keeper: None, wake })
+    }
+
+    /// Opens a file that must be there, without a writer: every write is refused.
+    pub(super) async fn open_to_read(path: &Path, readers: usize) -> Result<Self> {
+        let owned = path.to_owned();
+        let (keeper, medium) = blocking(move || open_keeper(&owned)).await?;
+        let (readers, wake) = (Readers::new(path, medium, readers), watch::channel(0).0);
+        let keeper = Some(Mutex::new(keeper));
+        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, keeper, wake })
     }
 
     pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -181,9 +197,14 @@ impl Sqlite {
 }
 
 impl Readers {
+    fn new(path: &Path, medium: Medium, count: usize) -> Arc<Self> {
+        let permits = Arc::new(Semaphore::new(count.max(1)));
+        Arc::new(Self { path: path.to_owned(), medium, idle: Mutex::new(Vec::new()), permits })
+    }
+
     fn take(&self) -> Result<Connection> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| open_reader(&self.path), Ok)
+        idle.map_or_else(|| open_reader(&self.path, self.medium), Ok)
     }
 
     /// Only a connection that is outside a transaction comes back; any other is closed by its drop.
@@ -307,6 +328,41 @@ fn open_writer(path: &Path, create: bool) -> Result<Connection> {
     Ok(connection)
 }
 
+/// A connection that changes nothing and yet may write, where the file allows it: SQLite makes two files beside a database
+/// that is read, and lets only such a one take them away again.
+fn open_keeper(path: &Path) -> Result<(Connection, Medium)> {
+    if !path.exists() {
+        return Err(unavailable(path, &"it does not exist; run `redrive init`"));
+    }
+    let medium = medium_of(path);
+    let connection = match medium {
+        Medium::Frozen => open_reader(path, medium)?,
+        Medium::Live => {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let fault = |error: rusqlite::Error| unavailable(path, &error);
+            let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+            connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
+            connection.pragma_update(None, "query_only", true).map_err(fault)?;
+            connection
+        }
+    };
+    // Only what has read once holds the two files.
+    user_version(&connection, &path.display().to_string())?;
+    Ok((connection, medium))
+}
+
+/// A write-ahead log that somebody left there still belongs to the database, so that one with it is not called frozen.
+fn medium_of(path: &Path) -> Medium {
+    let read_only = std::fs::OpenOptions::new().append(true).open(path).err().map(|error| error.kind());
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let has_log = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
+    match read_only == Some(std::io::ErrorKind::ReadOnlyFilesystem) && !has_log {
+        true => Medium::Frozen,
+        false => Medium::Live,
+    }
+}
+
 /// SQLite does not call the busy handler for this, so that several processes that open a new file at once must wait here.
 fn use_write_ahead_log(connection: &Connection) -> rusqlite::Result<()> {
     let mut tries = 0;
@@ -323,10 +379,17 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code().is_some_and(|code| busy.contains(&code))
 }
 
-fn open_reader(path: &Path) -> Result<Connection> {
+fn open_reader(path: &Path, medium: Medium) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let fault = |error: rusqlite::Error| unavailable(path, &error);
-    let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+    let opened = match medium {
+        Medium::Live => Connection::open_with_flags(path, flags),
+        Medium::Frozen => {
+            let name = path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+            Connection::open_with_flags(format!("file:{name}?immutable=1"), flags | OpenFlags::SQLITE_OPEN_URI)
+        }
+    };
+    let mut connection = opened.map_err(fault)?;
     connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.pragma_update(None, "cache_size", -16 * 1024).map_err(fault)?;

@@ -92,6 +92,19 @@ impl Place {
         format!("{}{path}", self.shown)
     }
 
+    /// Where other programs find an object. On a file system that is the path as it is on disk, which may differ from how
+    /// the store writes it.
+    pub(super) fn location(&self, path: &Path) -> String {
+        match &self.root {
+            Some(root) => root.join(self.below(path)).display().to_string(),
+            None => self.name(path),
+        }
+    }
+
+    fn below<'p>(&self, path: &'p Path) -> &'p str {
+        path.as_ref().strip_prefix(self.base.as_ref()).unwrap_or_default().trim_start_matches('/')
+    }
+
     /// The bytes of an object, or none when it is not there. An object that is not `size` bytes long is not read.
     pub(super) async fn read(&self, path: &Path, size: Option<u64>) -> Result<Option<Found>, Error> {
         let failed = |error| cause::storage("read", self.name(path), error);
@@ -120,8 +133,7 @@ impl Place {
     /// Makes durable the directories that lead to `dir`.
     pub(super) async fn settle_directories(&self, dir: &Path) -> Result<(), Error> {
         let Some(root) = self.root.clone() else { return Ok(()) };
-        let below =
-            dir.as_ref().strip_prefix(self.base.as_ref()).unwrap_or_default().trim_start_matches('/').to_owned();
+        let below = self.below(dir).to_owned();
         let synced = blocking(move || sync::directories(&root.join(below), &root)).await;
         synced.map_err(|error| cause::file("sync", self.name(dir), error))
     }

@@ -1,6 +1,6 @@
 //! The read-only handle. The control plane has nothing else, so it cannot write raw data even by mistake.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt as _};
@@ -9,7 +9,7 @@ use redrive_core::id::RunId;
 use redrive_core::key::{LogicalDate, PartitionKey};
 
 use super::cause;
-use super::error::Error;
+use super::error::{Damage, Error};
 use super::layout;
 use super::manifest::Manifest;
 use super::place::{Found, Place};
@@ -45,6 +45,18 @@ impl RawView {
         Ok(Some(manifest))
     }
 
+    /// What the run left; a run without a manifest is [`Error::Damaged`]. For the run that a partition says is current.
+    pub async fn finished(&self, key: &PartitionKey, run_id: RunId) -> Result<Manifest, Error> {
+        let found = self.manifest(key, run_id).await?;
+        let object = layout::object(&layout::run(&self.place.base, key, run_id), layout::MANIFEST);
+        found.ok_or_else(|| Damage::Missing { object: self.place.location(&object) }.into())
+    }
+
+    /// The run's directory as other programs are told of it: an absolute path, or an `s3://` URL.
+    pub fn directory(&self, key: &PartitionKey, run_id: RunId) -> String {
+        self.place.location(&layout::run(&self.place.base, key, run_id))
+    }
+
     /// Whether the run left anything, finished or not.
     pub async fn exists(&self, key: &PartitionKey, run_id: RunId) -> Result<bool, Error> {
         let dir = layout::run(&self.place.base, key, run_id);
@@ -78,6 +90,27 @@ impl RawView {
             runs.insert(run?);
         }
         Ok(runs.into_iter().collect())
+    }
+
+    /// Looks whether every part is there with the size that the manifest says, by one listing; none is read.
+    pub async fn present(&self, manifest: &Manifest) -> Result<(), Error> {
+        let dir = layout::run(&self.place.base, &manifest.key, manifest.run_id);
+        let mut sizes = BTreeMap::new();
+        let mut objects = self.place.store.list(Some(&dir));
+        while let Some(object) = objects.next().await {
+            let object = object.map_err(|error| self.cannot_list(&dir, error))?;
+            sizes.insert(object.location, object.size);
+        }
+        for part in &manifest.parts {
+            let path = layout::object(&dir, &part.name);
+            let (object, expected) = (self.place.name(&path), part.compressed_bytes);
+            match sizes.get(&path) {
+                Some(&found) if found == expected => {}
+                Some(&found) => return Err(Damage::Size { object, expected, found }.into()),
+                None => return Err(Damage::Missing { object }.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Reads every part and compares it with the manifest; what differs is [`Error::Damaged`].

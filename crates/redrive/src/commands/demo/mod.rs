@@ -40,9 +40,9 @@ pub async fn run(args: &Demo, context: &Context) -> anyhow::Result<Exit> {
     let begun = Instant::now();
     let stage = Stage::set(&config, &store, &context).await?;
     let (census, tally) = stage.play(&context).await?;
-    let findings = doctor::examine(&config).await;
-    show::summary(&census, &tally, begun.elapsed(), &findings, &directory, &context)?;
-    Ok(if findings.iter().all(|finding| finding.ok) { Exit::Done } else { Exit::SomeFailed })
+    let findings = doctor::examine(&config, false, &context).await;
+    show::summary(&census, &tally, begun.elapsed(), findings.checks(), &directory, &context)?;
+    Ok(findings.exit())
 }
 
 /// An empty folder with the configuration. One that an earlier demo left is cleared; any other is left alone.

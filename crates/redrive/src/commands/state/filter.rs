@@ -1,19 +1,25 @@
 //! Filter flags, resolved once. A relative date is echoed as the day it came to.
 
 use redrive_control::{ControlPlane, dates};
-use redrive_core::filter::Filter;
+use redrive_core::filter::{DateBounds, Filter};
 use redrive_core::key::{LogicalDate, PartitionKey};
+use redrive_core::time::Timestamp;
 
 use crate::cli::{FilterArgs, KeyArgs};
 use crate::exit::Usage;
 use crate::output;
 
 pub fn resolve(args: &FilterArgs, plane: &ControlPlane, quiet: bool) -> anyhow::Result<Filter> {
+    resolve_at(args, plane.now(), plane.bounds(), quiet)
+}
+
+/// The same for those who have no control plane.
+pub fn resolve_at(args: &FilterArgs, now: Timestamp, bounds: DateBounds, quiet: bool) -> anyhow::Result<Filter> {
     let exact = Filter::exact(args.source.as_deref(), args.customer_id.as_deref(), args.query_name.as_deref());
     let mut filter = exact.map_err(redrive_control::Error::from)?;
     let day = |flag: &str, text: &Option<String>| -> anyhow::Result<Option<LogicalDate>> {
         let Some(text) = text else { return Ok(None) };
-        let date = dates::parse(text, plane.now()).map_err(|why| Usage(format!("{flag}: {why}")))?;
+        let date = dates::parse(text, now).map_err(|why| Usage(format!("{flag}: {why}")))?;
         if !quiet && date.to_string() != *text {
             output::say(&format!("{flag} {text} is {date}"));
         }
@@ -26,7 +32,7 @@ pub fn resolve(args: &FilterArgs, plane: &ControlPlane, quiet: bool) -> anyhow::
     filter.status = args.status.as_deref().map(str::parse).transpose().map_err(|e| Usage(format!("--status: {e}")))?;
     filter.error_class =
         args.error_class.as_deref().map(str::parse).transpose().map_err(|e| Usage(format!("--error-class: {e}")))?;
-    filter.check_dates(plane.bounds()).map_err(redrive_control::Error::from)?;
+    filter.check_dates(bounds).map_err(redrive_control::Error::from)?;
     Ok(filter)
 }
 

@@ -3,7 +3,7 @@
 mod audit;
 mod change;
 mod confirm;
-mod filter;
+pub mod filter;
 mod inspect;
 mod show;
 

@@ -1,0 +1,27 @@
+//! `redrive data …`: what consumers read. Only the current run of a success is shown, and nothing is ever changed: a
+//! consumer cannot cause a retry, so everything is opened to be read.
+
+mod absence;
+mod cat;
+mod ls;
+mod pipe;
+pub mod promise;
+mod shelf;
+
+use super::Context;
+use crate::cli::Data;
+use crate::exit::Exit;
+use shelf::Shelf;
+
+pub async fn run(command: &Data, context: &Context) -> anyhow::Result<Exit> {
+    let shelf = Shelf::open(context).await?;
+    let ended = match command {
+        Data::Ls(args) => ls::run(args, &shelf, context).await,
+        Data::Cat(args) => cat::run(args, &shelf, context).await,
+    };
+    match ended {
+        // Whoever reads has enough, like `head`.
+        Err(error) if pipe::is_closed(&error) => Ok(Exit::Done),
+        ended => ended,
+    }
+}

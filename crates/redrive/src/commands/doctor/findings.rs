@@ -1,0 +1,131 @@
+//! What was found: a line for each check, and every item that is broken by name.
+
+use redrive_core::id::RunId;
+use redrive_core::invariants::Breach;
+use redrive_core::key::PartitionKey;
+use serde::Serialize;
+
+use crate::cli::Format;
+use crate::exit::Exit;
+use crate::output;
+
+/// How many broken items a person is shown.
+const SHOWN: usize = 20;
+
+#[derive(Debug, Serialize)]
+pub struct Finding {
+    pub check: &'static str,
+    pub ok: bool,
+    pub says: String,
+    #[serde(skip)]
+    exit: Exit,
+}
+
+impl Finding {
+    pub fn good(check: &'static str, says: impl Into<String>) -> Self {
+        Self { check, ok: true, says: says.into(), exit: Exit::Done }
+    }
+
+    /// Something that must hold does not.
+    pub fn broken(check: &'static str, says: impl Into<String>) -> Self {
+        Self { check, ok: false, says: says.into(), exit: Exit::SomeFailed }
+    }
+
+    /// It could not be looked at.
+    pub fn unusable(check: &'static str, says: impl Into<String>) -> Self {
+        Self { check, ok: false, says: says.into(), exit: Exit::Unavailable }
+    }
+}
+
+/// One thing that is broken.
+#[derive(Debug, Serialize)]
+pub struct Broken {
+    pub check: &'static str,
+    #[serde(flatten)]
+    pub key: Option<PartitionKey>,
+    pub run_id: Option<RunId>,
+    /// One word for scripts.
+    pub breach: &'static str,
+    pub says: String,
+}
+
+impl Broken {
+    pub fn breach(check: &'static str, breach: Breach) -> Self {
+        let (run_id, word, says) = (breach.flaw.run_id(), breach.flaw.word(), breach.to_string());
+        Self { check, key: Some(breach.key), run_id, breach: word, says }
+    }
+}
+
+#[derive(Debug)]
+pub struct Findings {
+    format: Format,
+    checks: Vec<Finding>,
+    breaches: Vec<Broken>,
+    untold: u64,
+}
+
+impl Findings {
+    pub fn new(format: Format) -> Self {
+        Self { format, checks: Vec::new(), breaches: Vec::new(), untold: 0 }
+    }
+
+    pub fn add(&mut self, finding: Finding) {
+        self.checks.push(finding);
+    }
+
+    /// Keeps a broken item; for a person no more than can be read.
+    pub fn name(&mut self, broken: Broken) {
+        match self.format {
+            Format::Table if self.breaches.len() >= SHOWN => self.untold += 1,
+            Format::Table | Format::Json | Format::Jsonl | Format::Csv => self.breaches.push(broken),
+        }
+    }
+
+    pub fn checks(&self) -> &[Finding] {
+        &self.checks
+    }
+
+    /// What cannot be looked at outweighs what is broken.
+    pub fn exit(&self) -> Exit {
+        let any = |exit| self.checks.iter().any(|finding| finding.exit == exit);
+        match (any(Exit::Unavailable), any(Exit::SomeFailed)) {
+            (true, _) => Exit::Unavailable,
+            (false, true) => Exit::SomeFailed,
+            (false, false) => Exit::Done,
+        }
+    }
+
+    pub fn report(&self) -> anyhow::Result<()> {
+        match self.format {
+            Format::Json => output::json(&serde_json::json!({"checks": self.checks, "breaches": self.breaches}))?,
+            Format::Jsonl => {
+                self.checks.iter().try_for_each(output::json)?;
+                self.breaches.iter().try_for_each(output::json)?;
+            }
+            Format::Csv => {
+                let named = self.breaches.iter().map(|broken| row(false, broken.check, &broken.says));
+                let rows = self.checks.iter().map(|finding| row(finding.ok, finding.check, &finding.says)).chain(named);
+                output::rows(&["ok", "check", "finding"], rows.collect(), Format::Csv);
+            }
+            Format::Table => self.table(),
+        }
+        Ok(())
+    }
+
+    fn table(&self) {
+        let rows = self.checks.iter().map(|finding| row(finding.ok, finding.check, &finding.says));
+        output::line(&output::table(&["", "check", "finding"], rows.collect()));
+        if self.breaches.is_empty() {
+            return;
+        }
+        output::line("");
+        self.breaches.iter().for_each(|broken| output::line(&output::printable(&broken.says)));
+        if self.untold > 0 {
+            output::line(&format!("and {} more; `-o json` names all of them", self.untold));
+        }
+    }
+}
+
+fn row(ok: bool, check: &str, says: &str) -> Vec<String> {
+    vec![if ok { "ok" } else { "WRONG" }.to_owned(), check.to_owned(), says.to_owned()]
+}

@@ -1,0 +1,92 @@
+//! `data cat`: the records as they came, or an error and nothing of what is damaged.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use crate::scene::{Sink, accept, current_directory, furnish, text};
+use crate::world::{HOUR, World, ended, january};
+
+/// RP-9.2
+fn lines_come_verbatim_in_key_order(world: World) {
+    let days = furnish(&world, &Sink::files(&world));
+    let both = text(&days[0], 1) + &text(&days[1], 1);
+    assert_eq!(world.run("data cat --all").done().stdout, both);
+    assert_eq!(world.run("data cat --source ads").done().stdout, both);
+    let key = "--source ads --customer-id 111 --query-name daily --logical-date 2026-01-02";
+    assert_eq!(world.run(&format!("data cat {key}")).done().stdout, text(&days[1], 1));
+}
+
+fn everything_must_be_asked_for(world: World) {
+    furnish(&world, &Sink::files(&world));
+    let line = world.run("data cat").complaint(2);
+    assert!(line.contains("every record") && line.contains("--all"), "{line}");
+}
+
+/// RP-9.1
+fn a_damaged_part_is_named_and_not_printed(world: World) {
+    let days = furnish(&world, &Sink::files(&world));
+    let file = current_directory(&world, &days[1]).join("part-00000.jsonl.zst");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[9] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let told = world.run("data cat --all");
+    assert_eq!((told.code, told.stdout.as_str()), (6, text(&days[0], 1).as_str()), "{told}");
+    assert!(told.stderr.contains("part-00000.jsonl.zst has sha256"), "{told}");
+    std::fs::remove_file(&file).unwrap();
+    let line = world.run("data cat --logical-date 2026-01-02").complaint(6);
+    assert!(line.contains("part-00000.jsonl.zst is missing"), "{line}");
+    std::fs::remove_file(file.with_file_name("_manifest.json")).unwrap();
+    for command in ["ls", "cat"] {
+        let line = world.run(&format!("data {command} --logical-date 2026-01-02")).complaint(6);
+        assert!(line.contains("_manifest.json is missing"), "{line}");
+    }
+}
+
+/// A manifest that is whole but says something else than the partition is not to be trusted either.
+fn a_manifest_that_contradicts_the_partition_is_refused(world: World) {
+    let days = furnish(&world, &Sink::files(&world));
+    world.execute("UPDATE partitions SET record_count = 2 WHERE logical_date = '2026-01-01'");
+    let line = world.run("data cat --logical-date 2026-01-01").complaint(6);
+    assert!(line.contains(&days[0].to_string()) && line.contains("record_count is 2"), "{line}");
+    assert!(line.ends_with("run `redrive doctor`"), "{line}");
+}
+
+/// `head` and the like: the end is quiet, although far more than a pipe holds is left.
+fn a_reader_who_leaves_is_no_error(world: World) {
+    let sink = Sink::files(&world);
+    let past = world.ago(HOUR);
+    past.want(&january("111", 1));
+    let run = past.claim().remove(0);
+    let many: Vec<String> = (0..200_000).map(|n| format!("{{\"n\":{n}}}")).collect();
+    sink.write(&past, &world, &run, &many, redrive_store::raw::Outcome::Complete);
+    past.judge(&run, redrive_core::partition::Judgement::Accepted { records: 200_000 });
+    let mut child = world.home.command(&["data", "cat", "--all"]);
+    let mut child = child.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 8];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"{\"n\":0}\n");
+    let told = ended(child);
+    assert_eq!((told.code, told.stderr.as_str()), (0, ""), "{told}");
+}
+
+/// RP-2.6
+fn a_reprocessing_is_read_once_it_is_accepted(world: World) {
+    let sink = Sink::files(&world);
+    let day = &january("111", 1)[..];
+    let past = world.ago(HOUR);
+    past.want(day);
+    accept(&past, &world, &sink, 1);
+    past.put(day, redrive_core::partition::ControlEvent::Reprocess);
+    assert_eq!(world.run("data cat --all").done().stdout, text(&day[0], 1));
+    accept(&past, &world, &sink, 2);
+    assert_eq!(world.run("data cat --all").done().stdout, text(&day[0], 2));
+}
+
+crate::on_both!(
+    lines_come_verbatim_in_key_order,
+    everything_must_be_asked_for,
+    a_damaged_part_is_named_and_not_printed,
+    a_manifest_that_contradicts_the_partition_is_refused,
+    a_reader_who_leaves_is_no_error,
+    a_reprocessing_is_read_once_it_is_accepted,
+);

@@ -1,0 +1,126 @@
+//! Partitions with data: attempts that are claimed, written to the raw sink and judged, as a worker does it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use redrive_core::key::PartitionKey;
+use redrive_core::partition::{ControlEvent, Judgement};
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::Run;
+use redrive_store::clock::Clock as _;
+use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl, S3Options};
+
+use crate::world::{HOUR, Past, World, boom, january};
+
+/// The sink of a world, as a worker has it.
+pub struct Sink {
+    pub url: RawUrl,
+    pub s3: S3Options,
+}
+
+impl Sink {
+    pub fn files(world: &World) -> Self {
+        let url = format!("file:{}", world.home.file("raw").display()).parse().unwrap();
+        Self { url, s3: S3Options::default() }
+    }
+
+    pub fn write(&self, past: &Past<'_>, world: &World, run: &Run, lines: &[String], outcome: Outcome) {
+        world.runtime.block_on(async {
+            let options = RawOptions { s3: self.s3.clone(), ..RawOptions::default() };
+            let sink = RawSink::open(&self.url, &options).await.unwrap();
+            let key = past.store.data().partition_of(run).await.unwrap().unwrap().state.key;
+            let attempt = Attempt {
+                key,
+                run_id: run.run_id,
+                fence: run.task_id.unwrap(),
+                extractor: "test".to_owned(),
+                started_at: past.clock.now(),
+            };
+            let mut writer = sink.begin(attempt);
+            for line in lines {
+                writer.write_line(line.as_bytes()).await.unwrap();
+            }
+            writer.finish(outcome, past.clock.now()).await.unwrap();
+        });
+    }
+}
+
+/// The records of a day, `version` telling apart what one run brought from what another did.
+pub fn lines(key: &PartitionKey, version: u32) -> Vec<String> {
+    let line = |n| format!(r#"{{"day":"{}","n":{n}, "version":{version}}}"#, key.logical_date);
+    (0..3).map(line).collect()
+}
+
+pub fn text(key: &PartitionKey, version: u32) -> String {
+    lines(key, version).iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Claims what is wanted, and has it accepted with records of that version.
+pub fn accept(past: &Past<'_>, world: &World, sink: &Sink, version: u32) {
+    for run in past.claim() {
+        let key = world.runtime.block_on(past.store.data().partition_of(&run)).unwrap().unwrap().state.key;
+        let lines = lines(&key, version);
+        sink.write(past, world, &run, &lines, Outcome::Complete);
+        past.judge(&run, Judgement::Accepted { records: u64::try_from(lines.len()).unwrap() });
+    }
+}
+
+/// Claims what is wanted, and has it rejected after it wrote a record.
+pub fn reject(past: &Past<'_>, world: &World, sink: &Sink) {
+    for run in past.claim() {
+        let outcome = Outcome::Failed { error_class: "retryable".to_owned(), message: "boom".to_owned() };
+        sink.write(past, world, &run, &["{\"half\":1}".to_owned()], outcome);
+        past.judge(&run, boom());
+    }
+}
+
+/// Days of January: 1 and 2 are successes, 2 after a failure and 1 with a rejected reprocessing since; 3 has failed
+/// twice; 4 is pending; 5 is under way; 6 was given back and is wanted.
+pub fn furnish(world: &World, sink: &Sink) -> Vec<PartitionKey> {
+    let days = january("111", 6);
+    let past = world.ago(HOUR);
+    let policy = RetryPolicy { max_attempts: None, max_age: None, ..RetryPolicy::partitions() };
+    let retry = || ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false };
+    past.want(&days[..1]);
+    accept(&past, world, sink, 1);
+    past.want(&days[1..3]);
+    reject(&past, world, sink);
+    past.put(&days[1..2], retry());
+    accept(&past, world, sink, 1);
+    past.put(&days[..1], ControlEvent::Reprocess);
+    past.put(&days[2..3], retry());
+    reject(&past, world, sink);
+    let now = world.ago(std::time::Duration::ZERO);
+    now.want(&days[5..]);
+    for run in now.claim() {
+        world.runtime.block_on(now.store.data().release(&run)).unwrap();
+    }
+    now.put(&days[5..], ControlEvent::Pause { by: "ada", why: None });
+    now.want(&days[4..5]);
+    assert_eq!(now.claim().len(), 1);
+    now.want(&days[3..4]);
+    days
+}
+
+/// Every file below a directory with its bytes.
+pub fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => left.push(path),
+                false => drop(found.insert(path.clone(), std::fs::read(path).unwrap())),
+            }
+        }
+    }
+    found
+}
+
+/// The directory of a partition's current run.
+pub fn current_directory(world: &World, key: &PartitionKey) -> PathBuf {
+    let run = world.read(key).state.current_run_id.unwrap();
+    let day = format!("source={}/customer_id={}/query_name={}", key.source, key.customer_id, key.query_name);
+    world.home.file("raw").join(day).join(format!("logical_date={}/run_id={run}", key.logical_date))
+}

@@ -1,0 +1,94 @@
+//! Attempts as the invariants see them: of many partitions at once, and without the texts that runs carry.
+
+use std::collections::HashMap;
+
+use redrive_core::id::{RunId, TaskId};
+use redrive_core::invariants::Attempt;
+use redrive_core::key::PartitionKey;
+use redrive_core::partition::Partition;
+use redrive_core::time::Timestamp;
+
+use crate::db::{Param, Row, Sql, Tx};
+use crate::error::{Error, Result};
+use crate::partitions::{self, Page};
+use crate::runs;
+
+macro_rules! attempt_columns {
+    () => {
+        "r.subject, r.run_id, r.task_id, r.attempt, r.state, r.verdict, r.lease_until, \
+         (SELECT count(*) FROM run_failures f WHERE f.run_id = r.run_id)"
+    };
+}
+
+/// How many partitions' attempts are asked for by one statement; each is a parameter of it.
+const SUBJECTS: usize = 1000;
+
+fn read(row: &Row<'_>) -> Result<(String, Attempt)> {
+    let wrong = |error: std::num::TryFromIntError| Error::row("runs", error);
+    let attempt = Attempt {
+        run_id: RunId::from_uuid(row.id(1)?),
+        task_id: row.opt_id(2)?.map(TaskId::from_uuid),
+        number: row.int(3)?.try_into().map_err(wrong)?,
+        state: row.word(4)?,
+        verdict: row.opt_word(5)?,
+        lease_until: row.opt_int(6)?.map(Timestamp::from_micros),
+        failures: row.int(7)?.try_into().map_err(wrong)?,
+    };
+    Ok((row.text(0)?, attempt))
+}
+
+/// A page of partitions in key order, each with its attempts of the same moment.
+pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<(Partition, Vec<Attempt>)>> {
+    let partitions = partitions::page(tx, page).await?;
+    let subjects: Vec<String> = partitions.iter().map(|partition| runs::subject(&partition.state.key)).collect();
+    let mut found: HashMap<String, Vec<Attempt>> = HashMap::new();
+    for some in subjects.chunks(SUBJECTS) {
+        for (subject, attempt) in of_subjects(tx, some).await? {
+            found.entry(subject).or_default().push(attempt);
+        }
+    }
+    let attempts = subjects.iter().map(|subject| found.remove(subject).unwrap_or_default());
+    Ok(partitions.into_iter().zip(attempts).collect())
+}
+
+async fn of_subjects(tx: &mut Tx<'_>, subjects: &[String]) -> Result<Vec<(String, Attempt)>> {
+    let marks: Vec<_> = (1..=subjects.len()).map(|nth| format!("?{nth}")).collect();
+    let sql = format!(
+        concat!(
+            "/* attempts::of_subjects */ SELECT ",
+            attempt_columns!(),
+            " FROM runs r WHERE r.workload = 'extract' AND r.subject IN ({})"
+        ),
+        marks.join(", ")
+    );
+    let params: Vec<Param<'_>> = subjects.iter().map(Param::from).collect();
+    tx.built_rows(&sql, &params, read).await
+}
+
+/// A running extraction, and the partition that it is about if there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    pub subject: String,
+    pub key: Option<PartitionKey>,
+    pub attempt: Attempt,
+}
+
+static RUNNING: Sql = Sql::new(concat!(
+    "/* attempts::running */ SELECT ",
+    attempt_columns!(),
+    " FROM runs r WHERE r.workload = 'extract' AND r.state = 'running' AND r.subject > ?1 ORDER BY r.subject \
+     LIMIT CAST(?2 AS BIGINT)"
+));
+
+/// Extractions that are under way, in the order of their subjects, after `after`.
+pub(crate) async fn running(tx: &mut Tx<'_>, after: &str, limit: u32) -> Result<Vec<Running>> {
+    let mut all = Vec::new();
+    for (subject, attempt) in tx.rows(&RUNNING, &[after.into(), i64::from(limit).into()], read).await? {
+        let key = match runs::key_of(&subject) {
+            Ok(key) => partitions::get(tx, &key).await?.map(|partition| partition.state.key),
+            Err(_) => None,
+        };
+        all.push(Running { subject, key, attempt });
+    }
+    Ok(all)
+}
