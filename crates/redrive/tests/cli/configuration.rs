@@ -7,7 +7,7 @@ use crate::home::Home;
 #[test]
 fn an_unknown_key_is_named_with_file_and_line() {
     let home = Home::with_config("[store]\nurl = \"sqlite:redrive.db\"\n\n[worker]\nconcurency = 4\n");
-    assert_snapshot!(home.run(&["doctor"]).complaint(2), @"error: redrive.toml:5: unknown field `concurency`, expected one of `concurrency`, `lease`, `heartbeat` (at `concurency`)");
+    assert_snapshot!(home.run(&["doctor"]).complaint(2), @"error: redrive.toml:5: unknown field `concurency`, expected one of `concurrency`, `lease`, `heartbeat`, `poll`, `grace` (at `concurency`)");
     let home = Home::with_config("[wroker]\nconcurrency = 4\n");
     assert_snapshot!(home.run(&["migrate"]).complaint(2), @"error: redrive.toml:1: unknown field `wroker`, expected one of `store`, `raw`, `worker`, `daemon`, `safety`, `sources` (at `[wroker]`)");
     assert_eq!(home.files(), ["redrive.toml"]);
@@ -61,7 +61,7 @@ fn a_bad_variable_is_named() {
     let told = |name: &str, value: &str| Home::new().env(name, value).run(&["doctor"]).complaint(2);
     assert_snapshot!(told("REDRIVE_WORKER__LEASE", "soon"), @r#"error: REDRIVE_WORKER__LEASE: "soon" is not a duration; write it like "90s", "5m", "1h30m" or "30d""#);
     assert_snapshot!(told("REDRIVE_WORKER__CONCURRENCY", "many"), @r#"error: REDRIVE_WORKER__CONCURRENCY: invalid type: string "many", expected u32"#);
-    assert_snapshot!(told("REDRIVE_WORKER__LEASES", "2m"), @"error: REDRIVE_WORKER__LEASES: unknown field `leases`, expected one of `concurrency`, `lease`, `heartbeat`");
+    assert_snapshot!(told("REDRIVE_WORKER__LEASES", "2m"), @"error: REDRIVE_WORKER__LEASES: unknown field `leases`, expected one of `concurrency`, `lease`, `heartbeat`, `poll`, `grace`");
     assert_snapshot!(told("REDRIVE_STORE__URL__HOST", "h"), @"error: REDRIVE_STORE__URL__HOST: invalid type: map, expected a string");
 }
 

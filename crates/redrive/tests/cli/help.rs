@@ -13,11 +13,13 @@ fn help_lists_the_commands() {
 
     Commands:
       init         Write a redrive.toml and make the database
+      demo         Show the main job in one command, on a made-up source in a folder of its own
       migrate      Bring the database's schema up to date
       doctor       Check configuration, database and raw sink, and say what is wrong
       state        Look at partitions and decide what happens to them
       data         Read what succeeded: only the current run of each partition
       daemon       Requeue failures when their backoff has passed, and want what calendars expect
+      worker       Extract what is wanted, and have it judged
       bench        Measure this machine's database
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
