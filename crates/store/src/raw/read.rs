@@ -5,6 +5,7 @@ use std::io::{Cursor, Read as _};
 
 use bytes::{Buf as _, Bytes};
 use futures_util::stream::{self, BoxStream, StreamExt as _};
+use memchr::{memchr, memchr_iter};
 use object_store::path::Path;
 use zstd::stream::read::Decoder;
 
@@ -83,9 +84,9 @@ impl Reader {
 
 impl Open {
     fn read(mut self) -> std::io::Result<(Self, Bytes)> {
-        let mut chunk = Vec::new();
+        let mut chunk = Vec::with_capacity(usize::try_from(CHUNK).unwrap_or(0));
         self.decoder.by_ref().take(CHUNK).read_to_end(&mut chunk)?;
-        let newlines = chunk.iter().filter(|&&byte| byte == b'\n').count();
+        let newlines = memchr_iter(b'\n', &chunk).count();
         self.records += u64::try_from(newlines).unwrap_or(u64::MAX);
         self.bytes += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
         Ok((self, chunk.into()))
@@ -126,7 +127,7 @@ struct Lines {
 impl Lines {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
-            if let Some(end) = self.chunk.iter().position(|&byte| byte == b'\n') {
+            if let Some(end) = memchr(b'\n', &self.chunk) {
                 let tail = self.chunk.split_to(end);
                 self.chunk.advance(1);
                 if self.begun.is_empty() {
