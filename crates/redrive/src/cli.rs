@@ -58,7 +58,7 @@ pub enum Command {
     Daemon(Daemon),
     /// Extract what is wanted, and have it judged
     Worker(Worker),
-    /// Measure this machine's database
+    /// Measure this machine
     #[command(subcommand)]
     Bench(Bench),
     /// Print a completion script for a shell
@@ -140,6 +140,18 @@ pub enum Bench {
     Queue(BenchQueue),
     /// Bulk retry with audit, a page of inspect, and the selection of what is due
     State(BenchState),
+    /// JSON lines from a program into the raw sink, and through the validator
+    Extract(BenchExtract),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct BenchExtract {
+    /// How much
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub megabytes: u64,
+    /// Also compress the same bytes with nothing but zstd, and print the ratio
+    #[arg(long)]
+    pub baseline: bool,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -42,6 +42,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<exit::Exit> 
         Command::Worker(args) => commands::worker::run(&args, context).await,
         Command::Bench(Bench::Queue(args)) => bench::queue::run(&args, context).await,
         Command::Bench(Bench::State(args)) => bench::state::run(&args, context).await,
+        Command::Bench(Bench::Extract(args)) => bench::extract::run(&args, context).await,
         Command::Completions { shell } => commands::completions::run(shell),
     }
 }

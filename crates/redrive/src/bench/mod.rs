@@ -1,5 +1,6 @@
-//! `redrive bench`: how fast this machine's database is under Redrive, and under a bare loop of the same statements.
+//! `redrive bench`: how fast this machine is under Redrive, and under a bare loop of the same work.
 
+pub mod extract;
 mod measure;
 mod plain;
 pub mod queue;

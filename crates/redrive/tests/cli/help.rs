@@ -20,7 +20,7 @@ fn help_lists_the_commands() {
       data         Read what succeeded: only the current run of each partition
       daemon       Requeue failures when their backoff has passed, and want what calendars expect
       worker       Extract what is wanted, and have it judged
-      bench        Measure this machine's database
+      bench        Measure this machine
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
 
