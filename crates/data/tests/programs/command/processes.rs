@@ -137,10 +137,15 @@ async fn what_is_still_written_just_after_the_exit_counts() {
 
 #[tokio::test]
 async fn a_daemon_that_holds_stderr_is_not_waited_for() {
-    // It left the group, so nothing here ends it; it ends by itself.
-    let settings = shell("setsid sleep 5 >/dev/null & echo \"{}\"; echo why >&2; exit 1");
-    let left = soon("the end", Lab::new().await.extract(&settings)).await;
+    let lab = Lab::new().await;
+    let fifo = lab.path().join("end");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // It left the group, so nothing but the FIFO ends it.
+    let daemon = format!("setsid cat \"{}\" >/dev/null", fifo.display());
+    let settings = shell(&format!("{daemon} & echo \"{{}}\"; echo why >&2; exit 1"));
+    let left = soon("the end", lab.extract(&settings)).await;
     assert!(left.failure().message.ends_with("exit code 1: why"), "{:?}", left.result);
+    std::fs::write(&fifo, "").unwrap();
 }
 
 #[tokio::test]
