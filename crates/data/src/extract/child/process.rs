@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
+use tokio::sync::oneshot;
 
 /// What a process has between being asked to end and being ended.
 const GRACE: Duration = Duration::from_secs(2);
@@ -21,10 +22,16 @@ pub(super) struct Process {
     group: Pid,
     /// Listened to since before the start, so that no news can be missed.
     news: Signals,
+    /// Whoever drains stderr goes on until this is dropped: a program that is asked to end may say so, and must not be
+    /// ended by a broken pipe before it has put its things in order.
+    stderr_wanted: Option<oneshot::Sender<()>>,
 }
 
 impl Process {
-    pub(super) fn start(command: &mut std::process::Command) -> io::Result<(Self, Pipes)> {
+    pub(super) fn start(
+        command: &mut std::process::Command,
+        stderr_wanted: oneshot::Sender<()>,
+    ) -> io::Result<(Self, Pipes)> {
         use std::os::unix::process::CommandExt as _;
 
         let news = signal(SignalKind::child())?;
@@ -32,7 +39,7 @@ impl Process {
         let pipes = Pipes { stdout: child.stdout.take(), stderr: child.stderr.take() };
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let group = group.ok_or_else(|| io::Error::other("the operating system gave an impossible process id"))?;
-        Ok((Self { child: Some(child), group, news }, pipes))
+        Ok((Self { child: Some(child), group, news, stderr_wanted: Some(stderr_wanted) }, pipes))
     }
 
     /// Waits until the leader has exited, and leaves it to be reaped.
@@ -44,7 +51,7 @@ impl Process {
     }
 
     /// Ends what the leader left behind, once it has exited, and reaps it.
-    pub(super) async fn finish(mut self) -> io::Result<ExitStatus> {
+    pub(super) async fn finish(&mut self) -> io::Result<ExitStatus> {
         self.exited().await?;
         end(self.group, Signal::KILL);
         match self.child.take() {
@@ -57,13 +64,14 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        let group = self.group;
+        let (group, stderr_wanted) = (self.group, self.stderr_wanted.take());
         end(group, Signal::TERM);
         // No task: a runtime that is being shut down would drop it, and with it the last word.
         let last_word = move || {
             thread::sleep(GRACE);
             end(group, Signal::KILL);
             let _ = child.wait();
+            drop(stderr_wanted);
         };
         if thread::Builder::new().name("redrive-reaper".to_owned()).spawn(last_word).is_err() {
             end(group, Signal::KILL);

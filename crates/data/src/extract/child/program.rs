@@ -134,21 +134,20 @@ pub(in crate::extract) struct Child {
     process: Process,
     stdout: Blocks<ChildStdout>,
     stderr: JoinHandle<Tail>,
-    stop_stderr: oneshot::Sender<()>,
 }
 
 impl Child {
     fn start(command: &mut Command, name: String, watch: Watch) -> io::Result<Self> {
-        let (process, pipes) = Process::start(command)?;
+        let (stderr_wanted, unwanted) = oneshot::channel();
+        let (process, pipes) = Process::start(command, stderr_wanted)?;
         let no_pipe = || io::Error::other("it has no pipes");
         let stdout = ChildStdout::from_std(pipes.stdout.ok_or_else(no_pipe)?)?;
         let stderr = ChildStderr::from_std(pipes.stderr.ok_or_else(no_pipe)?)?;
         // Fewer wake-ups for the same bytes; without the right to, a smaller pipe does.
         #[cfg(target_os = "linux")]
         let _ = rustix::pipe::fcntl_setpipe_size(&stdout, READ);
-        let (stop_stderr, stopped) = oneshot::channel();
-        let stderr = tokio::spawn(stderr::drain(stderr, stopped, name.clone(), watch));
-        Ok(Self { name, process, stdout: Blocks::new(stdout, MAX_RECORD_BYTES), stderr, stop_stderr })
+        let stderr = tokio::spawn(stderr::drain(stderr, unwanted, name.clone(), watch));
+        Ok(Self { name, process, stdout: Blocks::new(stdout, MAX_RECORD_BYTES), stderr })
     }
 
     /// The next whole lines of its output; none when it has ended.
@@ -158,7 +157,7 @@ impl Child {
 
     /// Waits for its exit, ends what it left behind, and says how it ended.
     pub(in crate::extract) async fn finish(self) -> Result<End, Failure> {
-        let Self { name, process, stdout, mut stderr, stop_stderr } = self;
+        let Self { name, mut process, stdout, mut stderr } = self;
         let status = process.finish().await;
         let incomplete = stdout.is_incomplete();
         drop(stdout);
@@ -166,7 +165,7 @@ impl Child {
         let tail = match timeout(STDERR, &mut stderr).await {
             Ok(tail) => tail,
             Err(_) => {
-                drop(stop_stderr);
+                drop(process);
                 stderr.await
             }
         };

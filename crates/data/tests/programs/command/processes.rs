@@ -69,12 +69,15 @@ async fn processes_that_ignore_the_request_to_end_are_ended() {
 }
 
 #[tokio::test]
-async fn a_program_is_asked_to_end_before_it_is_ended() {
+async fn a_program_is_asked_to_end_and_heard_until_it_has() {
     let lab = Lab::new().await;
     let witness = Witness::new(lab.path());
     let asked = lab.path().join("asked");
-    let script =
-        format!("trap \"echo asked >{}; exit 0\" TERM\necho up >&9; while :; do sleep 0.01; done", asked.display());
+    // What it says first would end it if nobody listened any more.
+    let script = format!(
+        "trap \"echo ending >&2; echo asked >{}; exit 0\" TERM\necho up >&9; while :; do sleep 0.01; done",
+        asked.display()
+    );
     let extractor = build(&witness.held(&script)).unwrap();
     let mut records = lab.records();
     tokio::select! {
@@ -137,10 +140,16 @@ async fn what_is_still_written_just_after_the_exit_counts() {
 
 #[tokio::test]
 async fn a_daemon_that_holds_stderr_is_not_waited_for() {
-    // It left the group, so nothing here ends it; it ends by itself.
-    let settings = shell("setsid sleep 5 >/dev/null & echo \"{}\"; echo why >&2; exit 1");
-    let left = soon("the end", Lab::new().await.extract(&settings)).await;
+    let lab = Lab::new().await;
+    let (up, end) = (lab.path().join("up"), lab.path().join("end"));
+    assert!(Command::new("mkfifo").args([&up, &end]).status().unwrap().success());
+    // It has left the group when it says so, and then nothing but the other FIFO ends it.
+    let (up, ends) = (up.display(), end.display());
+    let daemon = format!("setsid sh -c 'echo up >\"{up}\"; exec cat \"{ends}\"' >/dev/null");
+    let settings = shell(&format!("{daemon} & read word <\"{up}\"; echo \"{{}}\"; echo why >&2; exit 1"));
+    let left = soon("the end", lab.extract(&settings)).await;
     assert!(left.failure().message.ends_with("exit code 1: why"), "{:?}", left.result);
+    soon("the daemon's end", tokio::task::spawn_blocking(move || std::fs::write(end, ""))).await.unwrap().unwrap();
 }
 
 #[tokio::test]
