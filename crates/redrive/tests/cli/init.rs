@@ -26,6 +26,8 @@ fn an_empty_folder_gets_a_configuration_and_a_database() {
     concurrency = 16
     lease = "2m"
     heartbeat = "30s"
+    poll = "1s"
+    grace = "30s"
 
     [daemon]
     interval = "60s"
@@ -34,6 +36,11 @@ fn an_empty_folder_gets_a_configuration_and_a_database() {
     confirm_above = 20               # more partitions than this need their number typed
     hard_limit = 10000               # more than this need --force
     earliest_date = "2015-01-01"     # a filter before this is a slip
+
+    # Where data comes from. Any program that prints one JSON object per line will do:
+    # [sources.ads.extract]
+    # kind = "command"               # command | http | google-ads | singer | airbyte | sample
+    # command = ["python3", "extract.py"]
     "#);
 }
 
