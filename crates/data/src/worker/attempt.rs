@@ -150,11 +150,28 @@ impl Attempt {
         metrics.insert("bytes".to_owned(), manifest.bytes.into());
         metrics.insert("parts".to_owned(), manifest.parts.len().into());
         let metrics = Value::Object(metrics).to_string();
-        Ok(match validator.record(&self.claimed.run, judgement, &metrics).await? {
+        let verdict = validator.record(&self.claimed.run, judgement, &metrics).await?;
+        self.tell(&verdict, &metrics);
+        Ok(match verdict {
             Verdict::Recorded(Judgement::Accepted { records }) => End::Accepted { records },
             Verdict::Recorded(Judgement::Rejected { class, .. }) => End::Rejected { class },
             Verdict::Refused(refused) => End::Refused(refused),
         })
+    }
+
+    fn tell(&self, verdict: &Verdict, metrics: &str) {
+        let (key, run) = (&self.claimed.partition.state.key, &self.claimed.run);
+        let (run_id, attempt) = (run.run_id, run.attempt);
+        match verdict {
+            Verdict::Recorded(Judgement::Accepted { .. }) => {
+                tracing::info!(%key, %run_id, attempt, metrics, "accepted");
+            }
+            Verdict::Recorded(Judgement::Rejected { class, message, not_before }) => {
+                let not_before = not_before.map(|moment| moment.to_string());
+                tracing::warn!(%key, %run_id, attempt, %class, message, not_before, "rejected");
+            }
+            Verdict::Refused(reason) => tracing::warn!(%key, %run_id, attempt, %reason, "refused: it came too late"),
+        }
     }
 
     fn job(&self) -> Job {
@@ -185,6 +202,7 @@ impl Attempt {
             until: self.data.now().saturating_add(span),
             why: Some(failure.message.clone()),
         };
+        tracing::info!(%key, scope = ?failure.scope, until = %cooldown.until, "told to slow down");
         if let Err(error) = self.data.cool_down(cooldown).await {
             tracing::warn!(%key, %error, "the cooldown could not be recorded");
         }

@@ -7,6 +7,7 @@ mod postgres;
 mod row;
 mod sql;
 mod sqlite;
+mod sqlite_file;
 mod tx;
 mod value;
 

@@ -9,23 +9,20 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::error::{Error, Result};
 use crate::migrate;
 
 use super::Schema;
+use super::sqlite_file::{Medium, open_keeper, open_reader, open_writer, schema_of, unavailable, user_version};
 use super::tx::{Tx, sqlite_fault};
 
-/// How long a process waits for another's write lock before it says so.
-pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(60);
 /// The most that is taken into one commit.
 const GROUP: usize = 256;
-const STATEMENTS: usize = 256;
 
 /// What became of a piece of work, to be told once the commit is durable, or why it is not.
 type Told = Box<dyn FnOnce(Option<Error>) + Send>;
@@ -68,15 +65,6 @@ struct Readers {
     medium: Medium,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
-}
-
-/// Whether anybody can write to the file while it is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Medium {
-    Live,
-    /// On a file system that is mounted read-only. SQLite would want to make files beside the database; told that nothing
-    /// can change, it reads without them.
-    Frozen,
 }
 
 impl Sqlite {
@@ -296,144 +284,6 @@ fn named(mut error: Error, path: &Path) -> Error {
     error
 }
 
-fn open_writer(path: &Path, create: bool) -> Result<Connection> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
-        return Err(unavailable(path, &format!("the directory {} does not exist", parent.display())));
-    }
-    if !create && !path.exists() {
-        return Err(unavailable(path, &"it does not exist; run `redrive init`"));
-    }
-    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
-    let fault = |error: rusqlite::Error| unavailable(path, &error);
-    let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
-    connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    let place = path.display().to_string();
-    // A database that may not be written is refused here, before anything is made beside it.
-    if connection.is_readonly("main").map_err(fault)? {
-        return Err(Error::ReadOnly { place, why: "the file or its directory is read-only".to_owned() });
-    }
-    let found = user_version(&connection, &place)?;
-    // Somebody else's file is left as it is; migrating will refuse it.
-    if schema_of(&connection)? == Schema::Foreign {
-        return Ok(connection);
-    }
-    migrate::check_known(&place, found)?;
-    use_write_ahead_log(&connection).map_err(fault)?;
-    connection.pragma_update(None, "synchronous", "full").map_err(fault)?;
-    connection.pragma_update(None, "cache_size", -64 * 1024).map_err(fault)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4000).map_err(fault)?;
-    connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(fault)?;
-    Ok(connection)
-}
-
-/// A connection that changes nothing and yet may write, where the file allows it: SQLite makes two files beside a database
-/// that is read, and lets only such a one take them away again.
-fn open_keeper(path: &Path) -> Result<(Connection, Medium)> {
-    if !path.exists() {
-        return Err(unavailable(path, &"it does not exist; run `redrive init`"));
-    }
-    let medium = medium_of(path);
-    let connection = match medium {
-        Medium::Frozen => open_reader(path, medium)?,
-        Medium::Live => {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let fault = |error: rusqlite::Error| unavailable(path, &error);
-            let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
-            connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
-            connection.pragma_update(None, "query_only", true).map_err(fault)?;
-            connection
-        }
-    };
-    // Only what has read once holds the two files.
-    user_version(&connection, &path.display().to_string())?;
-    Ok((connection, medium))
-}
-
-/// A write-ahead log that somebody left there still belongs to the database, so that one with it is not called frozen.
-fn medium_of(path: &Path) -> Medium {
-    let read_only = std::fs::OpenOptions::new().append(true).open(path).err().map(|error| error.kind());
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let has_log = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
-    match read_only == Some(std::io::ErrorKind::ReadOnlyFilesystem) && !has_log {
-        true => Medium::Frozen,
-        false => Medium::Live,
-    }
-}
-
-/// SQLite does not call the busy handler for this, so that several processes that open a new file at once must wait here.
-fn use_write_ahead_log(connection: &Connection) -> rusqlite::Result<()> {
-    let mut tries = 0;
-    loop {
-        match connection.pragma_update(None, "journal_mode", "wal") {
-            Err(error) if is_busy(&error) && wait_for_lock(tries) => tries += 1,
-            other => return other,
-        }
-    }
-}
-
-fn is_busy(error: &rusqlite::Error) -> bool {
-    let busy = [rusqlite::ErrorCode::DatabaseBusy, rusqlite::ErrorCode::DatabaseLocked];
-    error.sqlite_error_code().is_some_and(|code| busy.contains(&code))
-}
-
-fn open_reader(path: &Path, medium: Medium) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let fault = |error: rusqlite::Error| unavailable(path, &error);
-    let opened = match medium {
-        Medium::Live => Connection::open_with_flags(path, flags),
-        Medium::Frozen => {
-            let name = path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-            Connection::open_with_flags(format!("file:{name}?immutable=1"), flags | OpenFlags::SQLITE_OPEN_URI)
-        }
-    };
-    let mut connection = opened.map_err(fault)?;
-    connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    connection.pragma_update(None, "cache_size", -16 * 1024).map_err(fault)?;
-    Ok(connection)
-}
-
-/// Waits a little longer each time, with a spread so that processes do not wait in step.
-fn wait_for_lock(tries: i32) -> bool {
-    thread_local!(static SINCE: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) });
-    let now = Instant::now();
-    let since = if tries == 0 { now } else { SINCE.get().unwrap_or(now) };
-    SINCE.set(Some(since));
-    let tries = u64::try_from(tries).unwrap_or(0);
-    let spread = u64::from(std::process::id()).wrapping_add(tries.wrapping_mul(7)) % 5;
-    std::thread::sleep(Duration::from_micros(100 * (tries.min(40) + 1) + 100 * spread));
-    now.duration_since(since) < BUSY_PATIENCE
-}
-
-fn user_version(connection: &Connection, place: &str) -> Result<i64> {
-    connection
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(|error| Error::Unavailable { place: place.to_owned(), why: error.to_string() })
-}
-
-fn schema_of(connection: &Connection) -> Result<Schema> {
-    let fault = |error| sqlite_fault("schema", error);
-    let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(fault)?;
-    let mut tables: Vec<String> = Vec::new();
-    let mut statement = connection
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-        .map_err(fault)?;
-    for name in statement.query_map((), |row| row.get(0)).map_err(fault)? {
-        tables.push(name.map_err(fault)?);
-    }
-    if tables.is_empty() {
-        return Ok(Schema::Empty);
-    }
-    if application != migrate::APPLICATION_ID {
-        return Ok(Schema::Foreign);
-    }
-    let beside_others = tables.iter().any(|table| !migrate::TABLES.contains(&table.as_str()));
-    Ok(Schema::Redrive { version: user_version(connection, "the database")?, beside_others })
-}
-
 /// The result of work on SQLite, where nothing ever has to be waited for.
 fn ready<T>(future: BoxFuture<'_, T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -447,8 +297,4 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
         Ok(result) => result,
         Err(error) => Err(Error::Statement { name: "blocking", why: error.to_string() }),
     }
-}
-
-fn unavailable(path: &Path, why: &dyn std::fmt::Display) -> Error {
-    Error::Unavailable { place: path.display().to_string(), why: why.to_string() }
 }

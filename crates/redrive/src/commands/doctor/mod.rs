@@ -29,6 +29,10 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
         Some(file) => Finding::good("configuration", format!("{} is understood", file.display())),
         None => Finding::good("configuration", "there is no redrive.toml; the defaults serve"),
     });
+    // No fault of what is stored: secrets and schemas may be on other machines.
+    if let Err(error) = config.plan(&context.environment) {
+        findings.add(Finding::good("worker", format!("could not be started here: {error}")));
+    }
     let view = store(config, &mut findings).await;
     if let Some(view) = &view {
         audit(view, &mut findings).await;

@@ -1,0 +1,72 @@
+//! The flags of `redrive bench`.
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// No-op runs: enqueue, drain (claim and complete, durably), and pickup when idle
+    Queue(BenchQueue),
+    /// Bulk retry with audit, a page of inspect, and the selection of what is due
+    State(BenchState),
+    /// JSON lines from a program into the raw sink, and through the validator
+    Extract(BenchExtract),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct BenchExtract {
+    /// How much
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub megabytes: u64,
+    /// Also compress the same bytes with nothing but zstd, and print the ratio
+    #[arg(long)]
+    pub baseline: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct BenchCommon {
+    /// The database to measure; a scratch file or schema is made beside it [default: store.url]
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// Also run a hand-written loop of the same statements, and print the ratio
+    #[arg(long)]
+    pub baseline: bool,
+    /// Measure a database that holds something else's tables
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct BenchQueue {
+    #[command(flatten)]
+    pub common: BenchCommon,
+    /// How many runs
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub jobs: u32,
+    /// How many runs a worker claims and completes at once
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub batch: u32,
+    /// How many workers, each with its own connection
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub workers: u32,
+    /// How often to measure the pickup of a single run
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub pickups: u32,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct BenchState {
+    #[command(flatten)]
+    pub common: BenchCommon,
+    /// How many failed partitions to retry
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub partitions: u32,
+    /// How many failed partitions the table holds [default: as many as are retried]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub failed: Option<u32>,
+    /// How many partitions the table holds in all [default: ten times the failed ones]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    pub rows: Option<u32>,
+    /// How many of the failed ones are due
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub due: u32,
+}

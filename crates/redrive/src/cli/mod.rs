@@ -1,0 +1,172 @@
+//! The command line as it is written. Flags are parsed here and resolved once, in each command.
+
+mod bench;
+mod state;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use bench::*;
+pub use state::*;
+
+/// Retry and reprocessing control plane for data ingestion.
+#[derive(Debug, Parser)]
+#[command(name = "redrive", version, propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// The configuration file [default: redrive.toml if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// How to print what is found
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+    /// Say only what is asked for
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Table,
+    Json,
+    Jsonl,
+    Csv,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Write a redrive.toml and make the database
+    Init(Init),
+    /// Show the main job in one command, on a made-up source in a folder of its own
+    Demo(Demo),
+    /// Bring the database's schema up to date
+    Migrate,
+    /// Check configuration, database and raw sink, and say what is wrong
+    Doctor(Doctor),
+    /// Look at partitions and decide what happens to them
+    #[command(subcommand)]
+    State(Box<State>),
+    /// Read what succeeded: only the current run of each partition
+    #[command(subcommand)]
+    Data(Data),
+    /// Requeue failures when their backoff has passed, and want what calendars expect
+    Daemon(Daemon),
+    /// Extract what is wanted, and have it judged
+    Worker(Worker),
+    /// Measure this machine
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Print a completion script for a shell
+    Completions { shell: clap_complete::Shell },
+}
+
+impl Command {
+    /// Whether it goes on until it is stopped, and so has a log instead of a report.
+    pub fn is_service(&self) -> bool {
+        match self {
+            Self::Daemon(_) => true,
+            Self::Worker(worker) => !worker.drain,
+            Self::Init(_)
+            | Self::Demo(_)
+            | Self::Migrate
+            | Self::Doctor(_)
+            | Self::State(_)
+            | Self::Data(_)
+            | Self::Bench(_)
+            | Self::Completions { .. } => false,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Init {
+    /// Where to [default: here]
+    pub directory: Option<PathBuf>,
+    /// The database to use
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// Replace a redrive.toml that is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Where to [default: redrive-demo]
+    pub directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Doctor {
+    /// Leave the parts in the raw sink unread: only look whether they are there
+    #[arg(long)]
+    pub quick: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Data {
+    /// List what can be read, in key order
+    Ls(DataLs),
+    /// Print the records, one JSON value a line, exactly as they came
+    Cat(DataCat),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DataLs {
+    /// Print nothing but the part files, one path or s3:// URL a line
+    #[arg(long)]
+    pub paths: bool,
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DataCat {
+    /// Everything there is, when no filter is given
+    #[arg(long)]
+    pub all: bool,
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Daemon {
+    /// One tick, and out
+    #[arg(long)]
+    pub once: bool,
+    /// Say what a tick would do, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How long to sleep between ticks [default: daemon.interval]
+    #[arg(long, value_name = "DURATION", value_parser = redrive_core::duration::parse)]
+    pub interval: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Worker {
+    /// What kinds of work to do
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "extract")]
+    pub workload: Vec<Workload>,
+    /// How much to do at once [default: worker.concurrency]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub concurrency: Option<u32>,
+    /// End when nothing is due
+    #[arg(long)]
+    pub drain: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    Extract,
+}

@@ -1,0 +1,208 @@
+//! The flags of `redrive state`, and the filters that other commands share with it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Which partitions; exact values only.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Filter")]
+pub struct FilterArgs {
+    #[arg(long)]
+    pub source: Option<String>,
+    #[arg(long)]
+    pub customer_id: Option<String>,
+    #[arg(long)]
+    pub query_name: Option<String>,
+    /// One day: YYYY-MM-DD, `today`, `yesterday`, or days ago like `7d`
+    #[arg(long, value_name = "DATE", conflicts_with_all = ["since", "until"])]
+    pub logical_date: Option<String>,
+    /// The first day
+    #[arg(long, value_name = "DATE")]
+    pub since: Option<String>,
+    /// The last day
+    #[arg(long, value_name = "DATE")]
+    pub until: Option<String>,
+    /// pending, success or failed
+    #[arg(long)]
+    pub status: Option<String>,
+    /// final, retryable or rate_limited
+    #[arg(long)]
+    pub error_class: Option<String>,
+}
+
+/// One partition, by its four values.
+#[derive(Debug, Clone, Args)]
+pub struct KeyArgs {
+    #[arg(long)]
+    pub source: String,
+    #[arg(long)]
+    pub customer_id: String,
+    #[arg(long)]
+    pub query_name: String,
+    #[arg(long, value_name = "DATE")]
+    pub logical_date: String,
+}
+
+/// How sure, and why.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Safety")]
+pub struct ChangeArgs {
+    /// List what would change, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Answer questions with yes, up to the hard limit
+    #[arg(short, long)]
+    pub yes: bool,
+    /// No questions and no limit
+    #[arg(long)]
+    pub force: bool,
+    /// Why, for the audit trail
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// With --dry-run: write what would change to a file for `state apply`
+    #[arg(long, value_name = "FILE", requires = "dry_run")]
+    pub save_plan: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum State {
+    /// Show partitions as they are now
+    Inspect(Inspect),
+    /// Say why a partition is not running now
+    Explain(KeyArgs),
+    /// Requeue failed partitions
+    Retry(Retry),
+    /// Ask for a new run of successes, which stay until it is accepted
+    Reprocess(FilteredChange),
+    /// Want a range of history
+    #[command(subcommand)]
+    Backfill(Backfill),
+    /// Stop retries of failed partitions that have used up their attempts
+    MarkTerminal(FilteredChange),
+    /// Take the terminal mark off again
+    ClearTerminal(FilteredChange),
+    /// Withhold partitions from workers and retries
+    Pause(FilteredChange),
+    /// Let paused partitions go on
+    Resume(FilteredChange),
+    /// List terminal failures, by mark and by policy
+    Terminal(Terminal),
+    /// Act on a saved plan, and on nothing else
+    Apply(Apply),
+    /// Put back what an operation changed, where nothing has happened since
+    Undo(Undo),
+    /// Who did what, and whether the trail is whole
+    #[command(subcommand)]
+    Audit(Audit),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Inspect {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Only terminal failures, by mark or by policy
+    #[arg(long)]
+    pub terminal: bool,
+    /// Only paused partitions
+    #[arg(long)]
+    pub paused: bool,
+    /// Expected partitions that are not there
+    #[arg(long, conflicts_with_all = ["terminal", "paused", "history", "group_by"])]
+    pub missing: bool,
+    /// With every attempt
+    #[arg(long)]
+    pub history: bool,
+    /// Count by error instead of listing
+    #[arg(long, value_enum, conflicts_with = "history")]
+    pub group_by: Option<GroupBy>,
+    /// How many at the most; 0 for all
+    #[arg(long, default_value_t = 50)]
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GroupBy {
+    Error,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Terminal {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// How many at the most; 0 for all
+    #[arg(long, default_value_t = 0)]
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct FilteredChange {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Retry {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+    /// Also terminal ones: takes the mark off, and grants one attempt past the policy
+    #[arg(long)]
+    pub clear_terminal: bool,
+    /// Also those that have left nothing in the raw sink
+    #[arg(long)]
+    pub allow_missing_raw: bool,
+    /// Also pending ones that are not in flight
+    #[arg(long)]
+    pub stale: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Backfill {
+    /// Want a partition for every day of a range
+    Enqueue(BackfillEnqueue),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct BackfillEnqueue {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+    /// Also set what is there and finished to pending
+    #[arg(long)]
+    pub force_pending: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Apply {
+    /// The plan's file
+    pub plan: PathBuf,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Undo {
+    /// The operation's id, as `state audit list` shows it
+    pub operation: String,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Audit {
+    /// Operations, newest first
+    List {
+        /// How many at the most
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+    },
+    /// One operation with every change
+    Show { operation: String },
+    /// Check the chain from its first row
+    Verify,
+}
