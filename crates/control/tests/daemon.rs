@@ -66,6 +66,7 @@ impl Subject {
             shares: Shares::default(),
             sources: None,
             max_in_flight: BTreeMap::new(),
+            at_most: BTreeMap::new(),
             rotation: Rotation::default(),
         };
         let (claimed, _) = self.store.data().claim_partitions(claim).await.unwrap();

@@ -35,6 +35,8 @@ pub struct PartitionClaim {
     pub sources: Option<Vec<Source>>,
     /// The most attempts of a source in flight at once, on all machines together.
     pub max_in_flight: BTreeMap<Source, u32>,
+    /// The most to take of a source now, whatever else there is room for.
+    pub at_most: BTreeMap<Source, u32>,
     pub rotation: Rotation,
 }
 
@@ -89,10 +91,11 @@ static IN_FLIGHT: Sql = Sql::new(
 impl<'a> Room<'a> {
     async fn new(tx: &mut Tx<'_>, claim: &'a PartitionClaim, now: Timestamp) -> Result<Self> {
         let cooling = cooldowns::in_force(tx, now).await?;
-        let mut left = BTreeMap::new();
+        let mut left = claim.at_most.clone();
         for (source, &limit) in &claim.max_in_flight {
             let active = tx.row(&IN_FLIGHT, &[source.as_str().into()], |row| row.int(0)).await?.unwrap_or(0);
-            left.insert(source.clone(), limit.saturating_sub(u32::try_from(active).unwrap_or(u32::MAX)));
+            let room = limit.saturating_sub(u32::try_from(active).unwrap_or(u32::MAX));
+            left.entry(source.clone()).and_modify(|left| *left = room.min(*left)).or_insert(room);
         }
         Ok(Self { sources: claim.sources.as_deref(), cooling, left })
     }

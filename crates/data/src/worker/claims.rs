@@ -1,8 +1,11 @@
 //! The worker's loop. It claims only what its free permits can start now, wakes when there may be work, and polls as
 //! the fallback.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use redrive_core::key::Source;
 use redrive_core::lane::Shares;
 use redrive_store::raw::RawSink;
 use redrive_store::{ClaimedPartition, DataStore, PartitionClaim, Rotation};
@@ -13,6 +16,7 @@ use tokio::time::Instant;
 use super::attempt::{Attempt, End};
 use super::keeper::{Keeper, Terms};
 use super::plan::Plan;
+use super::scouts::Scouts;
 use super::stop::Stop;
 use super::tally::Tally;
 use crate::error::{Error, Result};
@@ -49,7 +53,8 @@ pub struct Worker {
     stop: Stop,
     tally: watch::Sender<Tally>,
     rotation: Rotation,
-    attempts: JoinSet<Result<End>>,
+    attempts: JoinSet<(Source, Result<End>)>,
+    scouts: Scouts,
     /// When leases that have passed are looked for next.
     sweep_at: Instant,
     /// Nothing is claimed before then, because something of ours failed.
@@ -70,6 +75,7 @@ impl Worker {
             tally: watch::channel(Tally::default()).0,
             rotation: Rotation::default(),
             attempts: JoinSet::new(),
+            scouts: Scouts::default(),
             sweep_at: now,
             rest_until: now,
             rest: Duration::ZERO,
@@ -134,13 +140,14 @@ impl Worker {
         if room == 0 || self.is_resting() {
             return Ok(0);
         }
-        let asked = Instant::now();
+        let (asked, sources) = (Instant::now(), self.plan.sources());
         let claim = PartitionClaim {
             limit: room,
             worker: self.options.name.clone(),
             lease: self.options.terms.lease,
             shares: Shares::default(),
-            sources: Some(self.plan.sources()),
+            at_most: self.scouts.at_most(&sources, asked),
+            sources: Some(sources),
             max_in_flight: self.plan.max_in_flight(),
             rotation: self.rotation.clone(),
         };
@@ -159,11 +166,17 @@ impl Worker {
     }
 
     fn start(&mut self, claimed: ClaimedPartition, asked: Instant) {
-        let source = self.plan.of(&claimed.partition.state.key.source);
-        let (Some(source), Some(fence)) = (source, claimed.run.task_id) else { return };
+        let name = claimed.partition.state.key.source.clone();
+        let (Some(source), Some(fence)) = (self.plan.of(&name), claimed.run.task_id) else { return };
+        self.scouts.started(&name, asked);
         let held = self.keeper.hold(claimed.run.run_id, fence, asked, self.options.terms);
         let (data, sink, stop) = (self.data.clone(), self.sink.clone(), self.stop.clone());
-        self.attempts.spawn(Attempt { data, sink, source, claimed, fence, held, stop }.run());
+        let attempt = Attempt { data, sink, source, claimed, fence, held, stop };
+        self.attempts.spawn(async move {
+            // Whoever panics here has lost its lease: it runs out, and the attempt is ended as abandoned.
+            let end = AssertUnwindSafe(attempt.run()).catch_unwind().await;
+            (name, end.unwrap_or(Ok(End::Lost)))
+        });
     }
 
     async fn wait(&mut self, wakeups: &mut watch::Receiver<u64>) -> Result<()> {
@@ -183,15 +196,13 @@ impl Worker {
         Ok(())
     }
 
-    fn hear(&mut self, ended: std::result::Result<Result<End>, JoinError>) -> Result<()> {
-        let end = match ended {
-            Ok(Ok(end)) => end,
-            Ok(Err(error)) => return self.trouble("an attempt", error),
-            // Its lease runs out, and the attempt is ended as abandoned.
-            Err(error) => {
-                tracing::error!(%error, "an attempt panicked");
-                End::Lost
-            }
+    fn hear(&mut self, ended: std::result::Result<(Source, Result<End>), JoinError>) -> Result<()> {
+        // Only what was told to leave for the last time is aborted.
+        let Ok((source, end)) = ended else { return Ok(()) };
+        self.scouts.ended(&source, end.as_ref().ok());
+        let end = match end {
+            Ok(end) => end,
+            Err(error) => return self.trouble("an attempt", error),
         };
         self.tally.send_modify(|tally| tally.add(&end));
         match end {

@@ -4,6 +4,7 @@ mod attempt;
 mod claims;
 mod keeper;
 mod plan;
+mod scouts;
 mod stop;
 mod tally;
 

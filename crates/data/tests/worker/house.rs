@@ -93,6 +93,7 @@ impl House {
             shares: Shares::default(),
             sources: None,
             max_in_flight: BTreeMap::new(),
+            at_most: BTreeMap::new(),
             rotation: Rotation::default(),
         };
         self.store.data().claim_partitions(claim).await.unwrap().0.remove(0)

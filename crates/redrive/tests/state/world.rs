@@ -217,6 +217,7 @@ impl Past<'_> {
             shares: Shares::default(),
             sources: None,
             max_in_flight: BTreeMap::new(),
+            at_most: BTreeMap::new(),
             rotation: Rotation::default(),
         };
         let (claimed, _) = self.world.runtime.block_on(self.store.data().claim_partitions(claim)).unwrap();

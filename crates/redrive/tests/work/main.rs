@@ -9,5 +9,6 @@ mod freezing;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;
+mod rate_limit;
 mod rig;
 mod stopping;

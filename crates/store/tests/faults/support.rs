@@ -73,6 +73,7 @@ pub fn claim_partitions(worker: &str, limit: u32) -> PartitionClaim {
         shares: Shares::default(),
         sources: None,
         max_in_flight: BTreeMap::new(),
+        at_most: BTreeMap::new(),
         rotation: Rotation::default(),
     }
 }
