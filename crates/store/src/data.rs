@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
-use redrive_core::partition::{self, DataEvent, Event, InFlight, Judgement, Partition};
+use redrive_core::partition::{self, DataEvent, Event, InFlight, Judgement};
 use redrive_core::refusal::Refused;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{self, Fault, Run, Verdict, Workload};
@@ -293,11 +293,6 @@ impl DataStore {
                 Box::pin(async move { stanzas::insert(tx, run_id, &stanzas, &inner.ids, now).await })
             })
             .await
-    }
-
-    /// The partition that an extraction is about.
-    pub async fn partition_of(&self, run: &Run) -> Result<Option<Partition>> {
-        self.view().partition(&runs::partition_of(run)?).await
     }
 
     /// The key of the partition that an extraction is about.

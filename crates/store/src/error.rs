@@ -63,6 +63,23 @@ impl Error {
         }
     }
 
+    /// Whether the same call may well succeed in a moment.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } | Self::Busy { .. } | Self::Full { .. } | Self::Lost { .. } => true,
+            Self::Url { .. }
+            | Self::NewerSchema { .. }
+            | Self::OlderSchema { .. }
+            | Self::Foreign { .. }
+            | Self::ReadOnly { .. }
+            | Self::Statement { .. }
+            | Self::Row { .. }
+            | Self::Refused(_)
+            | Self::Input { .. }
+            | Self::Absent { .. } => false,
+        }
+    }
+
     pub(crate) fn row(table: &'static str, why: impl std::fmt::Display) -> Self {
         Self::Row { table, why: why.to_string() }
     }

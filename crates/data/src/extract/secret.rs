@@ -59,12 +59,32 @@ impl fmt::Debug for Secret {
 /// Shorter ones would black out half of any text.
 const SHORTEST: usize = 4;
 
-/// The text with every secret in it blacked out.
+/// What stands where a text was cut short.
+const CUT: char = '…';
+
+/// The text with every secret in it blacked out, also one of which a cut has left only the beginning.
 pub fn redact(text: &str, secrets: &[String]) -> String {
     let mut secrets: Vec<&String> = secrets.iter().filter(|secret| secret.len() >= SHORTEST).collect();
     // A secret that holds another one must go first.
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    secrets.into_iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    secrets.into_iter().fold(text.to_owned(), |text, secret| {
+        let whole = text.replace(secret.as_str(), "***");
+        let pieces: Vec<&str> = whole.split(CUT).collect();
+        let last = pieces.len() - 1;
+        let without = |(nth, piece): (usize, &&str)| {
+            if nth < last { without_beginning(piece, secret) } else { (*piece).to_owned() }
+        };
+        pieces.iter().enumerate().map(without).collect::<Vec<_>>().join("…")
+    })
+}
+
+/// The text without the beginning of a secret at its end.
+fn without_beginning(text: &str, secret: &str) -> String {
+    let lengths = (SHORTEST..secret.len()).rev().filter(|&length| secret.is_char_boundary(length));
+    match lengths.map(|length| &secret[..length]).find(|beginning| text.ends_with(beginning)) {
+        Some(beginning) => format!("{}***", &text[..text.len() - beginning.len()]),
+        None => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -75,6 +95,7 @@ mod tests {
     fn secrets_are_blacked_out_wherever_they_stand() {
         let secrets = ["abcd".to_owned(), "abcdefgh".to_owned(), String::new(), "x".to_owned()];
         assert_eq!(redact("x=abcdefgh&y=abcd", &secrets), "x=***&y=***");
+        assert_eq!(redact("first record: abcdef… and abc…", &secrets), "first record: ***… and abc…");
         assert_eq!(format!("{:?}", Secret(Kept::Text("abcd".to_owned()))), "Secret(…)");
     }
 }

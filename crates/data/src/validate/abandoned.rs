@@ -11,13 +11,14 @@ use crate::error::Result;
 const SOME: u32 = 100;
 
 /// Ends what has outlived its lease; gives how many. The manifest goes first: whatever state says failed has left
-/// something in the sink.
+/// something in the sink. Where the sink does not take it the attempt is ended all the same, or its partition would stay
+/// in flight for ever.
 pub async fn end_abandoned(data: &DataStore, sink: &RawSink) -> Result<usize> {
     let mut count = 0;
     loop {
         let overdue = data.view().overdue(SOME).await?;
         for run in &overdue {
-            leave_word(data, sink, run).await?;
+            leave_word(data, sink, run).await;
         }
         if overdue.is_empty() {
             return Ok(count);
@@ -25,7 +26,7 @@ pub async fn end_abandoned(data: &DataStore, sink: &RawSink) -> Result<usize> {
         let ended = data.expire(SOME, policy).await?;
         for run in &ended {
             if !overdue.iter().any(|seen| seen.run_id == run.run_id) {
-                leave_word(data, sink, run).await?;
+                leave_word(data, sink, run).await;
             }
             tracing::warn!(run_id = %run.run_id, worker = run.worker.as_deref(), "lease expired; the attempt is ended");
         }
@@ -45,9 +46,15 @@ fn policy(run: &Run) -> RetryPolicy {
     }
 }
 
+async fn leave_word(data: &DataStore, sink: &RawSink, run: &Run) {
+    if let Err(error) = commit_as_failed(data, sink, run).await {
+        tracing::warn!(run_id = %run.run_id, %error, "no word could be left of an abandoned attempt");
+    }
+}
+
 /// Leaves a manifest where the attempt has left none. A worker that comes back to life finds it there and can commit
 /// nothing.
-async fn leave_word(data: &DataStore, sink: &RawSink, run: &Run) -> Result<()> {
+async fn commit_as_failed(data: &DataStore, sink: &RawSink, run: &Run) -> Result<()> {
     match run.workload {
         Workload::Extract => {}
         Workload::Ingest | Workload::Process => return Ok(()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive_core::failure::clean_message;
 use redrive_core::partition::Judgement;
-use redrive_core::refusal::Refused;
+use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{self, Run};
 use redrive_store::raw::RawView;
 use redrive_store::{DataStore, Recorded};
@@ -46,8 +46,8 @@ impl Validator {
             match self.data.judge(run, judgement.clone(), Some(metrics.to_owned())).await {
                 Ok(Recorded::As(_)) => return Ok(Verdict::Recorded(judgement)),
                 Ok(Recorded::Refused(refused)) => return self.refused(run, judgement, refused).await,
-                Ok(Recorded::Lost) => {}
-                Err(error) if error.is_unavailable() => {
+                Ok(Recorded::Lost) => return Ok(Verdict::Refused(Refused::Rule(Reason::StaleFence))),
+                Err(error) if error.is_transient() => {
                     tracing::warn!(run_id = %run.run_id, %error, "the verdict could not be recorded; trying again");
                     tokio::time::sleep(TRY_AGAIN).await;
                 }

@@ -1,7 +1,8 @@
 //! One attempt, from its claim to its verdict.
 //!
-//! It ends in one of three ways: with a verdict, given back untried, or lost to somebody else. Whatever happens, nothing
-//! is written after the lease is gone, and the fence in the store stands behind that.
+//! It ends in one of three ways: with a verdict, given back untried, or lost to somebody else. What of ours fails on the
+//! way, the database or the sink as a whole, costs the partition no attempt. Whatever happens, nothing is written after
+//! the lease is gone, and the fence in the store stands behind that.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use redrive_core::id::TaskId;
 use redrive_core::partition::{Judgement, Status};
 use redrive_core::refusal::Refused;
 use redrive_store::raw::{self, Manifest, Outcome, RawSink};
-use redrive_store::{ClaimedPartition, Cooldown, DataStore};
+use redrive_store::{ClaimedPartition, Cooldown, DataStore, Recorded};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -21,8 +22,11 @@ use super::keeper::Held;
 use super::plan::SourcePlan;
 use super::stop::Stop;
 use crate::error::{Error, Result};
-use crate::extract::{self, Failure, Job, Records, Scope, redact};
+use crate::extract::{self, Failure, Job, Records, Scope, children_ended, redact};
 use crate::validate::{Submission, Validator, Verdict};
+
+/// How long to wait before a database that failed is asked again.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
 
 /// What became of an attempt.
 #[derive(Debug)]
@@ -63,24 +67,49 @@ struct Left {
 
 impl Attempt {
     pub(super) async fn run(self) -> Result<End> {
-        let held = &self.held;
-        let work = async {
-            match self.extract().await {
-                Ok(left) => self.settle(left).await,
-                Err(Gone::Stopped) => Ok(End::Released),
-                Err(Gone::Sink(error)) => Ok(End::SinkFailed(error)),
-            }
-        };
         let end = tokio::select! {
             biased;
-            () = held.lost() => End::Lost,
-            end = work => end?,
+            () = self.held.lost() => Ok(End::Lost),
+            end = self.work() => end,
         };
-        match &end {
-            End::Released | End::SinkFailed(_) => self.release().await,
-            End::Accepted { .. } | End::Rejected { .. } | End::Refused(_) | End::Lost => {}
+        let give_back = match &end {
+            Ok(End::Released | End::SinkFailed(_)) | Err(_) => true,
+            Ok(End::Accepted { .. } | End::Rejected { .. } | End::Refused(_) | End::Lost) => false,
+        };
+        if give_back {
+            // Nobody else may have the partition while a program of this attempt is still at work.
+            children_ended().await;
+            if !self.release().await {
+                return Ok(End::Lost);
+            }
         }
-        Ok(end)
+        end
+    }
+
+    async fn work(&self) -> Result<End> {
+        let gone = match self.extract().await {
+            Ok(left) => match self.settle(left).await {
+                Err(Error::Raw(error)) => Gone::Sink(error),
+                end => return end,
+            },
+            Err(gone) => gone,
+        };
+        match gone {
+            Gone::Stopped => Ok(End::Released),
+            Gone::Overtaken => Ok(End::Lost),
+            Gone::Sink(error) if self.is_sink_down(&error).await => Ok(End::SinkFailed(error)),
+            // It works for others: this partition is not to be had, and runs out of attempts like any other.
+            Gone::Sink(error) => {
+                let (class, message) = (ErrorClass::Retryable, error.to_string());
+                let judgement = Judgement::Rejected { class, message, not_before: None };
+                self.record(judgement, Map::new()).await
+            }
+        }
+    }
+
+    /// Whether the sink would take nothing from anybody now.
+    async fn is_sink_down(&self, error: &raw::Error) -> bool {
+        error.problem() == Some(&raw::Problem::Full) || self.sink.check().await.is_err()
     }
 
     async fn extract(&self) -> std::result::Result<Left, Gone> {
@@ -100,6 +129,9 @@ impl Attempt {
                 brought = tokio::time::timeout(self.source.timeout, bring) => brought,
             }
         };
+        if brought.is_err() {
+            children_ended().await;
+        }
         let failure = match brought {
             Ok(Ok(Ok(()))) => None,
             Ok(Ok(Err(extract::Error::Source(failure)))) => Some(failure),
@@ -116,7 +148,11 @@ impl Attempt {
             error_class: failure.class.to_string(),
             message: failure.message.clone(),
         });
-        let (manifest, notes) = records.finish(outcome, self.data.now()).await.map_err(Gone::Sink)?;
+        let finished = records.finish(outcome, self.data.now()).await;
+        if let Err(raw::Error::Conflict { .. }) = &finished {
+            return Err(Gone::Overtaken);
+        }
+        let (manifest, notes) = finished.map_err(Gone::Sink)?;
         let mut metrics: Map<String, Value> = notes.into_iter().map(|(name, note)| (name.to_owned(), note)).collect();
         metrics.insert("extract_ms".to_owned(), millis(begun.elapsed()));
         Ok(Left { manifest, metrics, failure })
@@ -138,19 +174,27 @@ impl Attempt {
             replaces,
             not_before: hint.map(|hint| self.data.now().saturating_add(hint)),
         };
-        let validator = Validator::new(self.data.clone(), self.sink.view());
-        let begun = Instant::now();
-        let judgement = match validator.judge(&self.source.rules, &submission).await {
-            Ok(judgement) => judgement,
-            Err(Error::Raw(error)) => return Ok(End::SinkFailed(error)),
-            Err(error) => return Err(error),
+        let (validator, begun) = (self.validator(), Instant::now());
+        let judgement = tokio::select! {
+            biased;
+            () = self.stop.leaving() => return Ok(End::Released),
+            judgement = validator.judge(&self.source.rules, &submission) => judgement?,
         };
         metrics.insert("validate_ms".to_owned(), millis(begun.elapsed()));
         metrics.insert("records".to_owned(), manifest.records.into());
         metrics.insert("bytes".to_owned(), manifest.bytes.into());
         metrics.insert("parts".to_owned(), manifest.parts.len().into());
+        self.record(judgement, metrics).await
+    }
+
+    fn validator(&self) -> Validator {
+        Validator::new(self.data.clone(), self.sink.view())
+    }
+
+    async fn record(&self, judgement: Judgement, metrics: Map<String, Value>) -> Result<End> {
         let metrics = Value::Object(metrics).to_string();
-        let verdict = validator.record(&self.claimed.run, judgement, &metrics).await?;
+        let judgement = self.without_secrets(judgement);
+        let verdict = self.validator().record(&self.claimed.run, judgement, &metrics).await?;
         self.tell(&verdict, &metrics);
         Ok(match verdict {
             Verdict::Recorded(Judgement::Accepted { records }) => End::Accepted { records },
@@ -187,6 +231,17 @@ impl Attempt {
         Failure { message, ..failure }
     }
 
+    /// A rejection may quote records, and a source may send back what it was sent.
+    fn without_secrets(&self, judgement: Judgement) -> Judgement {
+        match judgement {
+            Judgement::Accepted { .. } => judgement,
+            Judgement::Rejected { class, message, not_before } => {
+                let message = clean_message(&redact(&message, &self.source.extractor.secrets()));
+                Judgement::Rejected { class, message, not_before }
+            }
+        }
+    }
+
     async fn cool_down(&self, failure: &Failure) {
         if failure.class != ErrorClass::RateLimited {
             return;
@@ -208,10 +263,27 @@ impl Attempt {
         }
     }
 
-    async fn release(&self) {
-        if let Err(error) = self.data.release(&self.claimed.run).await {
-            // Its lease runs out by itself.
-            tracing::warn!(run_id = %self.claimed.run.run_id, %error, "could not give the partition back");
+    /// Gives the partition back, as long as its lease lasts; says whether it was.
+    async fn release(&self) -> bool {
+        let give_back = async {
+            loop {
+                match self.data.release(&self.claimed.run).await {
+                    Ok(Recorded::As(_)) => return true,
+                    Ok(Recorded::Refused(_) | Recorded::Lost) => return false,
+                    Err(error) => {
+                        tracing::warn!(run_id = %self.claimed.run.run_id, %error, "could not give the partition back");
+                        if !error.is_transient() {
+                            return false;
+                        }
+                        tokio::time::sleep(TRY_AGAIN).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.held.lost() => false,
+            given = give_back => given,
         }
     }
 }
@@ -219,6 +291,8 @@ impl Attempt {
 /// Why an extraction left nothing that could be judged.
 enum Gone {
     Stopped,
+    /// Somebody ended the attempt as abandoned and left its manifest.
+    Overtaken,
     Sink(raw::Error),
 }
 

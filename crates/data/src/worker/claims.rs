@@ -20,7 +20,7 @@ use super::scouts::Scouts;
 use super::stop::Stop;
 use super::tally::Tally;
 use crate::error::{Error, Result};
-use crate::validate;
+use crate::{extract, validate};
 
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
@@ -95,6 +95,7 @@ impl Worker {
             self.stop.leave();
         }
         self.finish().await;
+        extract::children_ended().await;
         worked.map(|()| *self.tally.borrow())
     }
 
@@ -202,7 +203,10 @@ impl Worker {
         self.scouts.ended(&source, end.as_ref().ok());
         let end = match end {
             Ok(end) => end,
-            Err(error) => return self.trouble("an attempt", error),
+            Err(error) => {
+                self.tally.send_modify(|tally| tally.add(&End::Released));
+                return self.trouble("an attempt", error);
+            }
         };
         self.tally.send_modify(|tally| tally.add(&end));
         match end {
@@ -218,10 +222,23 @@ impl Worker {
         if self.options.drain {
             return Err(error);
         }
+        if self.is_resting() {
+            // One fault, told by many.
+            tracing::warn!(%error, "{doing} failed");
+            return Ok(());
+        }
         self.rest = (self.rest * 2).clamp(FIRST_REST, LONGEST_REST);
         self.rest_until = Instant::now() + self.rest;
         tracing::error!(%error, rest_s = self.rest.as_secs(), "{doing} failed; resting");
         Ok(())
+    }
+
+    /// Leaves whatever hangs now to its lease.
+    fn abandon(&mut self) {
+        let left = u64::try_from(self.attempts.len()).unwrap_or(0);
+        tracing::error!(left, "some attempts could not be given back in time; their leases run out");
+        self.tally.send_modify(|tally| tally.lost += left);
+        self.attempts.abort_all();
     }
 
     /// Lets work under way end by itself, and then has it given back.
@@ -239,8 +256,7 @@ impl Worker {
                 () = stop.leaving(), if last.is_none() => last = Some(Instant::now() + LAST_WORDS),
                 () = tokio::time::sleep_until(last.unwrap_or(grace)) => match last {
                     None => stop.leave(),
-                    // Whatever hangs now is left to its lease.
-                    Some(_) => return self.attempts.abort_all(),
+                    Some(_) => return self.abandon(),
                 },
             }
         }

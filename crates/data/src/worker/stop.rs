@@ -36,7 +36,7 @@ impl Stop {
         self.0.send_replace(Phase::Leaving);
     }
 
-    pub(super) fn is_asked(&self) -> bool {
+    pub fn is_asked(&self) -> bool {
         *self.0.borrow() > Phase::Working
     }
 

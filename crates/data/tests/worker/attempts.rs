@@ -10,7 +10,7 @@ use redrive_data::validate::{Validator, Verdict};
 use redrive_store::Recorded;
 use redrive_store::raw::Outcome;
 
-use crate::house::{House, TERMS, Work, key};
+use crate::house::{House, TERMS, Work, key, keys};
 use crate::source::{Act, Source};
 
 /// RP-2.1, RP-9.3
@@ -162,7 +162,78 @@ async fn hostile_keys_have_directories_of_their_own(house: House) {
     }
 }
 
+/// A partition for which alone the sink has no place runs out of attempts, and holds up nobody.
+async fn a_partition_that_the_sink_refuses_is_rejected_by_itself(house: House) {
+    let (bad, good) = (key("bad", 0), keys("good", 5));
+    house.want(std::slice::from_ref(&bad)).await;
+    house.want(&good).await;
+    let raw = house.dir.path().join("raw/source=src");
+    std::fs::create_dir_all(&raw).unwrap();
+    std::fs::write(raw.join("customer_id=bad"), "a file in the way").unwrap();
+    let tally = house.drain(Source::new(|_| Act::Bring(1))).await;
+    assert_eq!((tally.accepted, tally.rejected, tally.released), (5, 1, 0));
+    let state = house.partition(&bad).await.state;
+    assert_eq!((state.status, state.error_class), (Status::Failed, Some(ErrorClass::Retryable)));
+    assert!(state.error_message.unwrap().contains("a file stands where a directory should be"));
+}
+
+/// A source may send back what it was sent, and a rejection quotes records.
+async fn a_secret_that_comes_back_as_data_is_blacked_out(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let secret = "hunter2-".repeat(20);
+    let mut source = Source::of({
+        let secret = secret.clone();
+        move |_| Act::Say(format!("auth failed for {secret}"))
+    });
+    source.secret = Some(secret);
+    assert_eq!(house.drain(Arc::new(source)).await.rejected, 1);
+    let message = house.partition(&key).await.state.error_message.unwrap();
+    assert!(message.contains("auth failed for ***") && !message.contains("hunter2"), "{message}");
+}
+
+/// What is being judged when the worker must leave is given back too, and can be judged again by another.
+async fn work_that_is_being_judged_is_given_back(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let stop_at_the_end = Arc::new(std::sync::OnceLock::<redrive_data::worker::Stop>::new());
+    let source = {
+        let stop = Arc::clone(&stop_at_the_end);
+        // The last thing it does is to have the worker told, twice, that it must go.
+        Source::new(move |_| {
+            let stop = stop.get().unwrap().clone();
+            Act::BringAnd(1, Box::new(move || (0..2).for_each(|_| stop.stop())))
+        })
+    };
+    let (worker, stop) = house.worker(Work { drain: false, ..Work::with(source) }).await;
+    stop_at_the_end.set(stop).unwrap();
+    let tally = worker.run().await.unwrap();
+    assert_eq!((tally.accepted, tally.released, tally.lost), (0, 1, 0));
+    let partition = house.partition(&key).await;
+    assert_eq!((partition.state.attempt_count, partition.control.active), (0, None));
+}
+
+/// A database that refuses the verdict for good: the attempt is given back, and nobody waits for ever.
+#[tokio::test]
+async fn a_verdict_that_is_refused_for_good_ends_a_drain() {
+    let house = House::sqlite().await;
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let database = rusqlite::Connection::open(house.dir.path().join("redrive.db")).unwrap();
+    let trigger = "CREATE TRIGGER no BEFORE UPDATE ON partitions WHEN new.status = 'success' BEGIN \
+                   SELECT raise(ABORT, 'no successes here'); END";
+    database.execute_batch(trigger).unwrap();
+    let work = house.worker(Work::with(Source::new(|_| Act::Bring(1)))).await.0.run();
+    let ended = tokio::time::timeout(Duration::from_secs(30), work).await.expect("it does not wait for ever");
+    assert!(ended.unwrap_err().to_string().contains("no successes here"));
+    let partition = house.partition(&key).await;
+    assert_eq!((partition.state.attempt_count, partition.control.active), (0, None), "it was given back");
+}
+
 crate::on_both_databases!(
+    a_partition_that_the_sink_refuses_is_rejected_by_itself,
+    a_secret_that_comes_back_as_data_is_blacked_out,
+    work_that_is_being_judged_is_given_back,
     hostile_keys_have_directories_of_their_own,
     an_accepted_run_is_current_and_has_its_raw_partition,
     every_failure_leaves_a_manifest_and_a_verdict,

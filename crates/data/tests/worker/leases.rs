@@ -116,7 +116,25 @@ async fn an_abandoned_attempt_that_had_finished_keeps_its_manifest(house: House)
     assert_eq!((state.status, state.current_run_id), (Status::Failed, None));
 }
 
+/// Where the sink takes no word of it, an abandoned attempt is ended all the same, and so are all others.
+async fn an_abandoned_attempt_that_the_sink_refuses_is_ended_too(house: House) {
+    let (bad, good) = (key("bad", 0), key("good", 0));
+    house.want(&[bad.clone(), good.clone()]).await;
+    house.claim(Duration::from_millis(1)).await;
+    house.claim(Duration::from_millis(1)).await;
+    let raw = house.dir.path().join("raw/source=src");
+    std::fs::create_dir_all(&raw).unwrap();
+    std::fs::write(raw.join("customer_id=bad"), "a file in the way").unwrap();
+    until("the leases have passed", async || house.store.view().overdue(9).await.unwrap().len() == 2).await;
+    assert_eq!(end_abandoned(&house.store.data(), &house.sink).await.unwrap(), 2);
+    for key in [&bad, &good] {
+        assert_eq!(house.partition(key).await.state.status, Status::Failed, "{key}");
+    }
+    assert!(house.sink.view().has_any(&good).await.unwrap());
+}
+
 crate::on_both_databases!(
+    an_abandoned_attempt_that_the_sink_refuses_is_ended_too,
     work_that_blocks_its_thread_keeps_its_lease,
     a_lease_that_somebody_else_ended_is_lost,
     an_abandoned_attempt_is_rejected_once_and_leaves_word,

@@ -10,6 +10,10 @@ use tokio::sync::Semaphore;
 
 pub enum Act {
     Bring(u32),
+    /// Brings records, and then does this.
+    BringAnd(u32, Box<dyn FnOnce() + Send>),
+    /// Brings this line, whatever it is.
+    Say(String),
     Fail(Failure),
     /// Waits until it is let go, and then brings one record.
     Wait(Arc<Semaphore>),
@@ -60,6 +64,13 @@ impl Source {
                     records.record(format!(r#"{{"id":{id}}}"#).as_bytes()).await?;
                 }
             }
+            Act::BringAnd(count, then) => {
+                for id in 0..count {
+                    records.record(format!(r#"{{"id":{id}}}"#).as_bytes()).await?;
+                }
+                then();
+            }
+            Act::Say(line) => records.record(line.as_bytes()).await?,
             Act::Fail(failure) => return Err(failure.into()),
             Act::Wait(gate) => {
                 gate.acquire().await.unwrap().forget();

@@ -29,10 +29,10 @@ impl Context {
         Config::load(self.global.config.as_deref(), &self.environment)
     }
 
-    /// The same, with this configuration file.
-    pub fn with_config(&self, file: &str) -> Self {
+    /// The same, with this configuration file and no environment over it.
+    pub fn with_config_alone(&self, file: &str) -> Self {
         let global = Global { config: Some(file.into()), ..self.global.clone() };
-        Self { global, environment: self.environment.clone() }
+        Self { global, environment: Environment::default() }
     }
 
     /// The control plane over the configured store and sink, acting as `actor`.

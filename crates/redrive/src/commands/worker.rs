@@ -25,15 +25,18 @@ pub async fn run(args: &cli::Worker, context: &Context) -> anyhow::Result<Exit> 
     tracing::info!(name = options.name, concurrency = options.concurrency, sources, "started");
     let stop = Stop::default();
     let worker = start(&config, &store, plan, options, stop.clone()).await?;
-    let heeding = tokio::spawn(heed_signals(stop)?);
-    let tally = worker.run().await;
+    let heeding = tokio::spawn(heed_signals(stop.clone())?);
+    let told = worker.tally();
+    let ended = worker.run().await;
     heeding.abort();
-    let tally = tally?;
+    let tally = *told.borrow();
     tracing::info!(?tally, "stopped");
     if args.drain {
         show(&tally, context)?;
     }
-    Ok(Exit::Done)
+    ended?;
+    // A drain that was stopped has not done what it was asked for.
+    Ok(if args.drain && stop.is_asked() { Exit::Interrupted } else { Exit::Done })
 }
 
 /// A worker over the configured store and sink.

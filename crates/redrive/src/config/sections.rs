@@ -163,8 +163,8 @@ impl Settings {
         if self.worker.concurrency == 0 {
             return Err(("worker.concurrency", "is 0; a worker needs at least 1"));
         }
-        if self.worker.heartbeat >= self.worker.lease {
-            return Err(("worker.heartbeat", "is not shorter than worker.lease; every lease would run out"));
+        if self.worker.heartbeat > self.worker.lease / 2 {
+            return Err(("worker.heartbeat", "is more than half of worker.lease; one late heartbeat would lose it"));
         }
         if self.worker.heartbeat.is_zero() {
             return Err(("worker.heartbeat", "is 0; a worker would do nothing else"));

@@ -26,7 +26,7 @@ fn a_bad_value_is_named_with_file_and_line() {
 #[test]
 fn values_that_cannot_go_together_are_refused() {
     let told = |text: &str| Home::with_config(text).run(&["doctor"]).complaint(2);
-    assert_snapshot!(told("[worker]\nlease = \"30s\"\n"), @"error: redrive.toml: worker.heartbeat is not shorter than worker.lease; every lease would run out");
+    assert_snapshot!(told("[worker]\nlease = \"30s\"\n"), @"error: redrive.toml: worker.heartbeat is more than half of worker.lease; one late heartbeat would lose it");
     assert_snapshot!(told("[worker]\nconcurrency = 0\n"), @"error: redrive.toml: worker.concurrency is 0; a worker needs at least 1");
 }
 

@@ -25,6 +25,7 @@ fn everything_must_be_asked_for(world: World) {
 /// RP-9.1
 fn a_damaged_part_is_named_and_not_printed(world: World) {
     let days = furnish(&world, &Sink::files(&world));
+    let listed = world.run("data ls -o jsonl").done().stdout.lines().count();
     let file = current_directory(&world, &days[1]).join("part-00000.jsonl.zst");
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[9] ^= 1;
@@ -40,6 +41,10 @@ fn a_damaged_part_is_named_and_not_printed(world: World) {
         let line = world.run(&format!("data {command} --logical-date 2026-01-02")).complaint(6);
         assert!(line.contains("_manifest.json is missing"), "{line}");
     }
+    // One that is damaged does not hide the others.
+    let told = world.run("data ls -o jsonl");
+    assert_eq!((told.code, told.stdout.lines().count()), (6, listed - 1), "{told}");
+    assert!(told.stderr.contains("_manifest.json is missing"), "{told}");
 }
 
 /// A manifest that is whole but says something else than the partition is not to be trusted either.

@@ -259,7 +259,7 @@ impl Past<'_> {
         let url: RawUrl = format!("file:{}", self.world.sink().display()).parse().unwrap();
         self.world.runtime.block_on(async {
             let sink = RawSink::open(&url, &RawOptions::default()).await.unwrap();
-            let key = self.store.data().partition_of(run).await.unwrap().unwrap().state.key;
+            let key = self.store.data().key_of(run).unwrap();
             let attempt = Attempt {
                 key,
                 run_id: run.run_id,

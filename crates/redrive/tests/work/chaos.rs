@@ -103,20 +103,12 @@ impl Campaign {
     }
 }
 
-/// Whether nothing more will happen by itself.
+/// Whether nothing more will happen by itself. Each partition is looked at once, and one that is settled stays so.
 fn settled(rig: &Rig) -> bool {
-    let open = "SELECT count(*) FROM partitions WHERE status = 'pending'";
-    if rig.number(open) > 0 {
-        return false;
-    }
-    let told = rig.redrive("state inspect --status failed --limit 0 -o json");
-    // Nothing has failed at all.
-    if told.code == 3 {
-        return true;
-    }
-    let failed = told.json();
-    let failed = failed["partitions"].as_array().unwrap();
-    failed.iter().all(|partition| partition["next_retry_at"].is_null() && partition["active_run_id"].is_null())
+    let seen = rig.redrive("state inspect --limit 0 -o json").done().json();
+    seen["partitions"].as_array().unwrap().iter().all(|partition| {
+        partition["status"] != "pending" && partition["next_retry_at"].is_null() && partition["active_run_id"].is_null()
+    })
 }
 
 /// SplitMix64.

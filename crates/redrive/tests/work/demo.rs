@@ -1,6 +1,9 @@
 //! `redrive demo`: a new user's first minute.
 
+use std::time::Duration;
+
 use crate::home::Home;
+use crate::rig::until;
 
 #[test]
 fn the_demo_ends_with_every_invariant_held() {
@@ -17,6 +20,30 @@ fn the_demo_ends_with_every_invariant_held() {
     let inside = Home::at(&home.file("redrive-demo"));
     inside.run(&["doctor"]).done();
     inside.run(&["state", "inspect", "--status", "failed"]).done();
+    // What somebody has made his own is not cleared.
+    inside.write("notes.txt", "mine");
+    assert!(home.run(&["demo"]).complaint(4).contains("redrive-demo holds something else"));
+    assert_eq!(inside.read("notes.txt"), "mine");
+}
+
+/// An environment that names a store in earnest does not reach the demo; told to stop, it ends at once.
+#[test]
+fn the_demo_stays_in_its_folder_and_can_be_stopped() {
+    let home = Home::new().env("REDRIVE_STORE__URL", "sqlite:earnest.db").env("REDRIVE_RAW__URL", "file:earnest");
+    let mut demo = home.command(&["demo", "there"]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    until(Duration::from_secs(30), "it is at work", || home.file("there/raw/source=shop").is_dir());
+    let told = std::process::Command::new("kill").args(["-INT", &demo.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    assert_eq!(demo.wait().unwrap().code(), Some(130));
+    assert_eq!(home.files(), ["there"]);
+    // It starts over what it has made itself.
+    let mut again = home.command(&["demo", "there"]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    until(Duration::from_secs(30), "it has begun", || {
+        again.try_wait().unwrap().is_some() || home.file("there/redrive.db").exists()
+    });
+    assert_eq!(again.try_wait().unwrap(), None, "it was refused");
+    again.kill().unwrap();
+    again.wait().unwrap();
 }
 
 #[test]

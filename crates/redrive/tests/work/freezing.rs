@@ -9,7 +9,7 @@ use crate::rig::{Rig, until};
 const SETTINGS: &str = r#"
 [worker]
 concurrency = 1
-lease = "1s"
+lease = "1600ms"
 heartbeat = "800ms"
 poll = "100ms"
 [sources.slow.extract]

@@ -61,6 +61,40 @@ fn work_that_ends_within_the_grace_is_finished(subject: Subject) {
     assert_eq!(rig.number("SELECT count(*) FROM partitions WHERE status = 'success'"), 4);
 }
 
+/// Programs that do not heed a polite signal are gone before the worker is, and before their partition is given back.
+fn no_program_outlives_its_worker(subject: Subject) {
+    let settings = r#"
+[worker]
+grace = "100ms"
+[sources.stubborn.extract]
+kind = "command"
+command = ["/bin/sh", "-c", "trap '' TERM; echo $$ >> pids; while :; do sleep 0.1; done"]
+"#;
+    let rig = Rig::new(subject, settings);
+    rig.want("stubborn", "c", "q", "2026-01-03");
+    let mut worker = rig.spawn("worker");
+    let pids = || std::fs::read_to_string(rig.subject.home.file("pids")).unwrap_or_default();
+    until(Duration::from_secs(20), "they are at work", || pids().lines().count() == 3);
+    worker.signal("-TERM");
+    assert_eq!(worker.code(), Some(0), "{}", rig.log(&worker));
+    for pid in pids().lines() {
+        let there = std::process::Command::new("kill").args(["-0", pid]).stderr(std::process::Stdio::null()).status();
+        assert!(!there.unwrap().success(), "{pid} is still there");
+    }
+    assert_eq!(rig.number(RUNNING), 0);
+    assert_eq!(rig.number("SELECT sum(attempt_count) FROM partitions"), 0);
+}
+
+/// `worker --drain && publish` must not publish.
+fn a_drain_that_is_stopped_says_so(subject: Subject) {
+    let rig = Rig::new(subject, &settings("1h", "100ms"));
+    rig.want("slow", "c", "q", "2026-01-02");
+    let mut worker = rig.spawn("worker --drain");
+    until(Duration::from_secs(10), "it is at work", || rig.number(RUNNING) == 2);
+    worker.signal("-TERM");
+    assert_eq!(worker.code(), Some(130), "{}", rig.log(&worker));
+}
+
 fn a_draining_worker_ends_when_nothing_is_due(subject: Subject) {
     let rig = Rig::new(subject, &settings("1ms", "1m"));
     rig.want("slow", "c", "q", "2026-01-31");
@@ -70,6 +104,8 @@ fn a_draining_worker_ends_when_nothing_is_due(subject: Subject) {
 }
 
 crate::on_both_databases!(
+    no_program_outlives_its_worker,
+    a_drain_that_is_stopped_says_so,
     what_cannot_be_finished_is_given_back,
     a_second_signal_does_not_wait_for_the_grace,
     work_that_ends_within_the_grace_is_finished,

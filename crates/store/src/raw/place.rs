@@ -87,6 +87,18 @@ impl Place {
         }
     }
 
+    /// Whether it could be opened to write again.
+    pub(super) async fn check(&self) -> Result<(), Error> {
+        let Some(root) = self.root.clone() else {
+            return match self.store.list(Some(&self.base)).next().await {
+                Some(Err(error)) => Err(cause::storage("read", self.name(&self.base), error)),
+                Some(Ok(_)) | None => Ok(()),
+            };
+        };
+        let probed = blocking(move || sync::create_root(&root).and_then(|()| sync::probe(&root))).await;
+        probed.map_err(|error| cause::file("write to", self.name(&self.base), error))
+    }
+
     /// How errors call an object.
     pub(super) fn name(&self, path: &Path) -> String {
         format!("{}{path}", self.shown)

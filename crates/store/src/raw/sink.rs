@@ -55,6 +55,11 @@ impl RawSink {
         RawWriter::new(self.place.clone(), attempt, self.part_bytes)
     }
 
+    /// Whether it can be written now, as far as can be told without writing a run.
+    pub async fn check(&self) -> Result<(), Error> {
+        self.place.check().await
+    }
+
     pub fn view(&self) -> RawView {
         RawView::new(self.place.clone())
     }

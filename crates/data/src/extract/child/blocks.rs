@@ -17,8 +17,6 @@ pub(super) const READ: usize = 1 << 20;
 const ENOUGH: usize = 256 << 10;
 /// How long, in all, to wait for output after the leader has exited.
 const LINGER: Duration = Duration::from_secs(2);
-/// What comes within this time after the exit may have been written before it.
-const SETTLED: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(in crate::extract) struct Blocks<R> {
@@ -30,15 +28,9 @@ pub(in crate::extract) struct Blocks<R> {
     /// How much of the buffer was handed out last.
     given: usize,
     ended: bool,
-    after_exit: Option<AfterExit>,
+    /// How long was waited for more since the leader exited.
+    after_exit: Option<Duration>,
     incomplete: bool,
-}
-
-/// What happened on the pipe since the leader exited.
-#[derive(Debug)]
-struct AfterExit {
-    waited: Duration,
-    late: bool,
 }
 
 /// Why a program's output cannot be read on.
@@ -87,7 +79,7 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
         Ok(self.give(self.buffer.len()))
     }
 
-    /// Whether something that the leader left behind was still writing, or had stopped in the middle of a line.
+    /// Whether something that the leader left behind still held the pipe, so that more might have come.
     pub(super) fn is_incomplete(&self) -> bool {
         self.incomplete
     }
@@ -111,7 +103,7 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
             read = self.from.read_buf(&mut self.buffer) => self.took(read),
             exited = process.exited() => {
                 exited.map_err(Cut::Io)?;
-                self.after_exit = Some(AfterExit { waited: Duration::ZERO, late: false });
+                self.after_exit = Some(Duration::ZERO);
                 Ok(More::Perhaps)
             }
         }
@@ -120,18 +112,15 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
     /// The leader is gone, and so, as a rule, is the writing end of the pipe; but a process that it left behind may
     /// hold it for ever.
     async fn read_after_exit(&mut self) -> Result<More, Cut> {
-        let Some(after) = &mut self.after_exit else { return Ok(More::NotNow) };
+        let Some(waited) = &mut self.after_exit else { return Ok(More::NotNow) };
         let begun = Instant::now();
-        let read = timeout(LINGER.saturating_sub(after.waited), self.from.read_buf(&mut self.buffer)).await;
-        after.waited += begun.elapsed();
+        let read = timeout(LINGER.saturating_sub(*waited), self.from.read_buf(&mut self.buffer)).await;
+        *waited += begun.elapsed();
         match read {
-            Ok(read) => {
-                after.late |= after.waited > SETTLED && !matches!(read, Ok(0));
-                self.took(read)
-            }
+            Ok(read) => self.took(read),
             Err(_) => {
                 tracing::warn!("a program left a process behind that holds its output open; it is ended");
-                self.incomplete = after.late || !self.buffer.is_empty();
+                self.incomplete = true;
                 self.ended = true;
                 Ok(More::NotNow)
             }

@@ -21,7 +21,7 @@ pub(in crate::extract) struct End {
     pub(super) program: String,
     pub(super) status: ExitStatus,
     pub(super) stderr: Tail,
-    /// It exited while something that it started was still writing.
+    /// It exited while something that it started still held its output.
     pub(super) incomplete: bool,
 }
 
@@ -56,7 +56,7 @@ impl End {
     /// What the end means when it is a failure.
     pub(in crate::extract) fn failure(&self) -> Failure {
         if self.status.success() {
-            let why = "something that it started was still writing; let it wait for all its processes";
+            let why = "something that it started still held its output; let it wait for all its processes";
             return Failure::retryable(self.told(why));
         }
         let last = self.stderr.lines_from_last().next();

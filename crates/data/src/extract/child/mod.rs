@@ -13,5 +13,6 @@ mod stderr;
 pub(super) use blocks::Cut;
 pub(super) use end::End;
 pub(super) use plain::{excerpt, plain};
+pub use process::children_ended;
 pub(super) use program::{Child, Launch, Program};
 pub(super) use stderr::Watch;

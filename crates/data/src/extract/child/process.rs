@@ -5,15 +5,26 @@
 
 use std::io;
 use std::process::ExitStatus;
+use std::sync::LazyLock;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 /// What a process has between being asked to end and being ended.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How many programs were told to end and have not been reaped yet. They belong to the process as a whole.
+static ENDING: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::channel(0).0);
+
+/// Returns when no program that was told to end is left: at once, or within seconds.
+pub async fn children_ended() {
+    // The sender is never dropped, so waiting cannot fail.
+    let _ = ENDING.subscribe().wait_for(|ending| *ending == 0).await;
+}
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -66,15 +77,18 @@ impl Drop for Process {
         let Some(mut child) = self.child.take() else { return };
         let (group, stderr_wanted) = (self.group, self.stderr_wanted.take());
         end(group, Signal::TERM);
+        ENDING.send_modify(|ending| *ending += 1);
         // No task: a runtime that is being shut down would drop it, and with it the last word.
         let last_word = move || {
             thread::sleep(GRACE);
             end(group, Signal::KILL);
             let _ = child.wait();
             drop(stderr_wanted);
+            ENDING.send_modify(|ending| *ending -= 1);
         };
         if thread::Builder::new().name("redrive-reaper".to_owned()).spawn(last_word).is_err() {
             end(group, Signal::KILL);
+            ENDING.send_modify(|ending| *ending -= 1);
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::extract::Scope;
@@ -37,34 +36,52 @@ pub(super) struct Meaning {
     pub(super) scope: Scope,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Report {
-    code: Value,
-    message: String,
-    status: String,
-    details: Vec<Value>,
+/// Each field is read by itself: an odd one must not hide the others.
+#[derive(Debug)]
+struct Report<'a> {
+    code: Option<u64>,
+    message: &'a str,
+    status: &'a str,
+    details: &'a [Value],
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct OneError {
-    error_code: Map<String, Value>,
-    message: String,
-    details: Details,
+impl<'a> Report<'a> {
+    fn read(error: &'a Value) -> Self {
+        Self {
+            code: error.get("code").and_then(Value::as_u64),
+            message: text(error.get("message")),
+            status: text(error.get("status")),
+            details: error.get("details").and_then(Value::as_array).map_or(&[], Vec::as_slice),
+        }
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Details {
-    quota_error_details: Quota,
+#[derive(Debug)]
+struct OneError<'a> {
+    code: Option<&'a Map<String, Value>>,
+    message: &'a str,
+    rate_scope: &'a str,
+    retry_delay: &'a str,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Quota {
-    rate_scope: String,
-    retry_delay: String,
+fn text(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+impl<'a> OneError<'a> {
+    fn read(error: &'a Value) -> Self {
+        let quota = error.get("details").and_then(|details| details.get("quotaErrorDetails"));
+        Self {
+            code: error.get("errorCode").and_then(Value::as_object),
+            message: text(error.get("message")),
+            rate_scope: text(quota.and_then(|quota| quota.get("rateScope"))),
+            retry_delay: text(quota.and_then(|quota| quota.get("retryDelay"))),
+        }
+    }
+
+    fn codes(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        self.code.into_iter().flatten()
+    }
 }
 
 /// Reads an answer that is no success: `{"error":{…}}`, or the same in an array, or anything else.
@@ -83,15 +100,15 @@ pub(super) fn of_answer(status: u16, body: &[u8]) -> Meaning {
 /// Reads the object under `error`. When it came in the middle of an answer that had begun well, `status` is that answer's
 /// and the object's own code counts.
 pub(super) fn of_error(status: u16, error: &Value) -> Meaning {
-    let report = Report::deserialize(error).unwrap_or_default();
-    let errors: Vec<OneError> = report.details.iter().flat_map(ads_errors).collect();
-    let kinds = errors.iter().map(|error| kind(&error.error_code));
-    let code = report.code.as_u64().and_then(|code| u16::try_from(code).ok());
+    let report = Report::read(error);
+    let errors: Vec<OneError<'_>> = report.details.iter().flat_map(ads_errors).collect();
+    let kinds = errors.iter().map(kind);
+    let code = report.code.and_then(|code| u16::try_from(code).ok());
     let kind = kinds.max().unwrap_or_else(|| by_status(code.unwrap_or(status)));
     let told: Vec<String> = errors.iter().map(describe).collect();
     let text = if told.is_empty() { said(&report) } else { told.join("; ") };
-    let delays = errors.iter().map(|error| error.details.quota_error_details.retry_delay.as_str());
-    let is_source = |error: &OneError| error.details.quota_error_details.rate_scope == "DEVELOPER";
+    let delays = errors.iter().map(|error| error.retry_delay);
+    let is_source = |error: &OneError<'_>| error.rate_scope == "DEVELOPER";
     Meaning {
         kind,
         text,
@@ -101,12 +118,12 @@ pub(super) fn of_error(status: u16, error: &Value) -> Meaning {
 }
 
 /// The errors of a detail that is a `GoogleAdsFailure` of any version.
-fn ads_errors(detail: &Value) -> Vec<OneError> {
+fn ads_errors(detail: &Value) -> Vec<OneError<'_>> {
     if !is_type(detail, ".GoogleAdsFailure") {
         return Vec::new();
     }
     let errors = detail.get("errors").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    errors.iter().map(|error| OneError::deserialize(error).unwrap_or_default()).collect()
+    errors.iter().map(OneError::read).collect()
 }
 
 fn retry_info(detail: &Value) -> Option<&str> {
@@ -118,8 +135,8 @@ fn is_type(detail: &Value, suffix: &str) -> bool {
 }
 
 /// The table of codes: a category, and a word within it. What is not in it may help when tried again.
-fn kind(code: &Map<String, Value>) -> Kind {
-    let words = code.iter().map(|(category, word)| (category.as_str(), word.as_str().unwrap_or_default()));
+fn kind(error: &OneError<'_>) -> Kind {
+    let words = error.codes().map(|(category, word)| (category.as_str(), word.as_str().unwrap_or_default()));
     let kinds = words.map(|(category, word)| match (category, word) {
         (
             "quotaError",
@@ -151,21 +168,18 @@ fn by_status(status: u16) -> Kind {
     }
 }
 
-fn describe(error: &OneError) -> String {
-    let codes: Vec<String> = error
-        .error_code
-        .iter()
-        .map(|(category, word)| format!("{category}.{}", word.as_str().unwrap_or_default()))
-        .collect();
-    match (codes.join(" "), error.message.as_str()) {
+fn describe(error: &OneError<'_>) -> String {
+    let codes: Vec<String> =
+        error.codes().map(|(category, word)| format!("{category}.{}", word.as_str().unwrap_or_default())).collect();
+    match (codes.join(" "), error.message) {
         (codes, "") => codes,
         (codes, message) if codes.is_empty() => message.to_owned(),
         (codes, message) => format!("{codes}: {message}"),
     }
 }
 
-fn said(report: &Report) -> String {
-    match (report.status.as_str(), report.message.as_str()) {
+fn said(report: &Report<'_>) -> String {
+    match (report.status, report.message) {
         ("", message) => message.to_owned(),
         (status, "") => status.to_owned(),
         (status, message) => format!("{status}: {message}"),

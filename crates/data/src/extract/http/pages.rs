@@ -54,7 +54,8 @@ impl Paging {
     pub(super) fn next(&self, first: &Url, answer: &Answer, page: &Picker) -> Result<Option<Url>, Failure> {
         let told = match self {
             Self::Single => None,
-            Self::Link(path) | Self::Cursor { path, .. } => kept_text(page, path, answer.name())?,
+            Self::Link(path) => kept_text(page, path, answer.name(), false)?,
+            Self::Cursor { path, .. } => kept_text(page, path, answer.name(), true)?,
             Self::Header => {
                 let links = answer.headers().get_all(LINK).iter().filter_map(|link| link.to_str().ok());
                 link_header::next(links).map(str::to_owned)
@@ -86,13 +87,14 @@ fn in_document(name: &str, text: &str, format: Format, records: &Path) -> Result
     Ok(path)
 }
 
-fn kept_text(page: &Picker, path: &Path, name: &str) -> Result<Option<String>, Failure> {
+/// A cursor may be a number; a link is a text.
+fn kept_text(page: &Picker, path: &Path, name: &str, numbers: bool) -> Result<Option<String>, Failure> {
     let value = page.kept(0).map_or(Ok(Value::Null), serde_json::from_slice);
     match value {
         Ok(Value::Null | Value::Bool(false)) => Ok(None),
         Ok(Value::String(text)) => Ok(Some(text).filter(|text| !text.is_empty())),
-        Ok(Value::Number(number)) => Ok(Some(number.to_string())),
-        Ok(Value::Bool(true) | Value::Array(_) | Value::Object(_)) | Err(_) => {
+        Ok(Value::Number(number)) if numbers => Ok(Some(number.to_string())),
+        Ok(Value::Bool(true) | Value::Number(_) | Value::Array(_) | Value::Object(_)) | Err(_) => {
             Err(Failure::retryable(format!("{name}: {path} is no text, so the next page cannot be found")))
         }
     }
@@ -156,7 +158,10 @@ impl<'a> Trail<'a> {
         }
         let host = page.host_str().unwrap_or_default();
         if !self.next_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)) {
-            let advice = format!("put {host:?} into next_hosts if that is right");
+            let advice = match host {
+                "" => "that is no place for a page".to_owned(),
+                host => format!("put {host:?} into next_hosts if that is right"),
+            };
             return Err(Failure::fatal(format!("the next page is at {shown}, another site; {advice}")));
         }
         if self.first.scheme() == "https" && page.scheme() != "https" {

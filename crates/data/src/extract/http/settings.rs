@@ -28,6 +28,7 @@ pub struct Settings {
     #[serde(default)]
     pub format: Format,
     /// Where in a document the array of records is, as names with dots between them. Without it the document is the array.
+    /// Null in its place means that there are none.
     #[serde(default)]
     pub records: String,
     /// Where in a document the next page's URL is; when it is missing, null or empty, the page was the last.

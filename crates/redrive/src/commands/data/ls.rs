@@ -8,7 +8,7 @@ use super::pipe::Pipe;
 use super::shelf::{Item, Shelf};
 use crate::cli::{DataLs, Format};
 use crate::commands::Context;
-use crate::exit::Exit;
+use crate::exit::{self, Exit, Unreadable};
 use crate::output;
 
 const HEADER: [&str; 8] = ["source", "customer", "query", "date", "run_id", "records", "bytes", "parts"];
@@ -54,17 +54,42 @@ pub async fn run(args: &DataLs, shelf: &Shelf, context: &Context) -> anyhow::Res
     let style = if args.paths { Style::Paths } else { Style::As(context.global.output) };
     let mut listing = Listing { pipe: Pipe::new(), style, count: 0 };
     let mut matches = shelf.matches(&filter);
+    let mut worst = None;
     loop {
         let page = matches.next_items().await?;
         if page.is_empty() {
             break;
         }
-        let page = page.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-        listing.page(&page.iter().map(|item| Entry::of(item, shelf)).collect::<Vec<_>>())?;
+        let mut items = Vec::with_capacity(page.len());
+        for item in page {
+            match item {
+                Ok(item) => items.push(item),
+                // One that is damaged is told, and does not hide the others.
+                Err(error) if is_of_one(&error) => {
+                    output::complain(&error);
+                    worst.get_or_insert(exit::code(&error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if !items.is_empty() {
+            listing.page(&items.iter().map(|item| Entry::of(item, shelf)).collect::<Vec<_>>())?;
+        }
     }
     let any = listing.count > 0;
     listing.end()?;
-    if any { Ok(Exit::Done) } else { Err(absence::explain(&filter, shelf).await) }
+    match worst {
+        Some(exit) => Ok(exit),
+        None if any => Ok(Exit::Done),
+        None => Err(absence::explain(&filter, shelf).await),
+    }
+}
+
+/// Whether an error is about one run, and not about the sink as a whole.
+fn is_of_one(error: &anyhow::Error) -> bool {
+    use redrive_store::raw::Error;
+    let damaged = |error: &Error| matches!(error, Error::Damaged(_) | Error::Manifest { .. } | Error::Format { .. });
+    error.is::<Unreadable>() || error.downcast_ref::<Error>().is_some_and(damaged)
 }
 
 struct Listing {

@@ -14,6 +14,7 @@ use redrive_core::time::Timestamp;
 use redrive_data::worker::{Stop, Tally};
 use redrive_store::Store;
 use redrive_store::raw::RawView;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -24,6 +25,8 @@ use crate::config::{Config, FILE};
 use crate::exit::{Exit, Interrupted, Refusal};
 
 const TEMPLATE: &str = include_str!("demo.toml");
+/// Stands for the first day in the template.
+const START: &str = "START";
 const DAYS: i64 = 60;
 
 /// How often to look how far it is.
@@ -34,7 +37,8 @@ pub async fn run(args: &Demo, context: &Context) -> anyhow::Result<Exit> {
     prepare(&directory)?;
     // Everything in the file is relative to its own folder, as it will be for who looks around there afterwards.
     std::env::set_current_dir(&directory).with_context(|| format!("cannot enter {}", directory.display()))?;
-    let context = context.with_config(FILE);
+    // Nor does the environment reach in: it may name a store in earnest.
+    let context = context.with_config_alone(FILE);
     let config = context.config()?;
     let store = open(&config).await?;
     let begun = Instant::now();
@@ -48,22 +52,52 @@ pub async fn run(args: &Demo, context: &Context) -> anyhow::Result<Exit> {
 /// An empty folder with the configuration. One that an earlier demo left is cleared; any other is left alone.
 fn prepare(directory: &Path) -> anyhow::Result<()> {
     let file = directory.join(FILE);
-    let first_line = TEMPLATE.lines().next().unwrap_or_default();
     if directory.exists() {
-        let ours = std::fs::read_to_string(&file).is_ok_and(|text| text.starts_with(first_line));
-        let empty = std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
-        if !ours && !empty {
+        if !is_untouched(directory).with_context(|| format!("cannot read {}", directory.display()))? {
             let todo = "move it away, or name another folder: redrive demo FOLDER";
             return Err(Refusal(format!("{} holds something else; {todo}", directory.display())).into());
         }
-        if ours {
-            std::fs::remove_dir_all(directory).with_context(|| format!("cannot clear {}", directory.display()))?;
-        }
+        clear(directory).with_context(|| format!("cannot clear {}", directory.display()))?;
     }
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let start = start_date(redrive_store::clock::Clock::now(&redrive_store::clock::SystemClock));
-    std::fs::write(&file, TEMPLATE.replace("START", &start.to_string()))
+    std::fs::write(&file, TEMPLATE.replace(START, &start.to_string()))
         .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// What a demo makes besides its configuration.
+const DATABASE: [&str; 3] = ["redrive.db", "redrive.db-wal", "redrive.db-shm"];
+const RAW: &str = "raw";
+
+/// Whether the folder holds what a demo made and nothing else.
+fn is_untouched(directory: &Path) -> std::io::Result<bool> {
+    let (before, after) = TEMPLATE.split_once(START).unwrap_or((TEMPLATE, ""));
+    for entry in std::fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let ours = match name.to_str() {
+            Some(FILE) => {
+                let text = std::fs::read_to_string(directory.join(FILE))?;
+                text.starts_with(before) && text.ends_with(after)
+            }
+            Some(name) => name == RAW || DATABASE.contains(&name),
+            None => false,
+        };
+        if !ours {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn clear(directory: &Path) -> std::io::Result<()> {
+    let gone = |removed: std::io::Result<()>| match removed {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    };
+    for file in [FILE].iter().chain(&DATABASE) {
+        gone(std::fs::remove_file(directory.join(file)))?;
+    }
+    gone(std::fs::remove_dir_all(directory.join(RAW)))
 }
 
 /// The first of the days that end with yesterday.
@@ -99,6 +133,7 @@ impl Stage {
     async fn play(mut self, context: &Context) -> anyhow::Result<(Census, Tally)> {
         let progress = show::Progress::new(context);
         let mut next_tick = Instant::now();
+        let mut interrupt = signal(SignalKind::interrupt())?;
         let ended = loop {
             if Instant::now() >= next_tick {
                 self.plane.tick(false).await?;
@@ -111,7 +146,7 @@ impl Stage {
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
-                _ = tokio::signal::ctrl_c() => break Err(Interrupted),
+                _ = interrupt.recv() => break Err(Interrupted),
                 ended = &mut self.worker => {
                     ended??;
                     anyhow::bail!("the worker ended before its work was done");

@@ -20,6 +20,9 @@ pub async fn check(view: &View, raw: Option<&RawView>, quick: bool, progress: &P
     let mut seen = Seen::default();
     let mut sink = raw.map(|raw| Examiner::new(raw, quick));
     let walked = walk(view, sink.as_mut(), progress, findings, &mut seen).await;
+    if let (Err(_), Some(sink)) = (&walked, &mut sink) {
+        sink.lost("not all of it was looked at, because the partitions could not be read".to_owned());
+    }
     findings.add(match walked {
         Err(error) => Finding::unusable(CHECK, error.to_string()),
         Ok(()) if seen.broken == 0 => {

@@ -133,3 +133,20 @@ fn only_the_apis_own_details_are_read_and_of_any_version() {
     let odd = json!({"error": {"code": "400", "details": [7, null], "message": "m"}});
     assert_eq!(meaning(500, &odd).kind, Kind::Retryable);
 }
+
+#[test]
+fn an_odd_field_does_not_hide_the_code() {
+    let code = json!({"authorizationError": "USER_PERMISSION_DENIED"});
+    for odd in [
+        json!({"errorCode": code, "details": null}),
+        json!({"errorCode": code, "details": {"quotaErrorDetails": null}}),
+        json!({"errorCode": code, "message": null}),
+        json!({"errorCode": code, "details": {"quotaErrorDetails": {"retryDelay": 7}}, "message": ["x"]}),
+    ] {
+        assert_eq!(meaning(403, &failure(&json!([odd]))).kind, Kind::Final, "{odd}");
+    }
+    let mut report = failure(&json!([{"errorCode": code}]));
+    report["error"]["message"] = json!(null);
+    report["error"]["status"] = json!(7);
+    assert_eq!(meaning(403, &report).kind, Kind::Final);
+}
