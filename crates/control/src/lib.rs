@@ -4,6 +4,7 @@
 //! the daemon come through the same functions.
 
 mod backfill;
+mod cooldowns;
 pub mod daemon;
 pub mod dates;
 mod error;
@@ -18,6 +19,7 @@ pub mod safety;
 mod sources;
 mod undo;
 
+pub use cooldowns::Lift;
 pub use error::Error;
 pub use plan::Plan;
 pub use plane::ControlPlane;

@@ -158,23 +158,7 @@ pub(crate) async fn record(
     if changes.is_empty() {
         return Ok(());
     }
-    let head = tx.row(&HEAD, &[], read_head).await?.ok_or_else(|| Error::row("audit_head", "there is no head"))?;
-    let mut chain = Chain::from(&head)?;
-    if tx.row(&KNOWN, &[operation.op_id.uuid().into()], |row| row.int(0)).await?.is_none() {
-        chain.operation(operation);
-        let params = [
-            chain.seq.into(),
-            operation.op_id.uuid().into(),
-            operation.at.micros().into(),
-            (&operation.actor).into(),
-            (&operation.command).into(),
-            (&operation.filters).into(),
-            (&operation.flags).into(),
-            operation.reason.as_ref().into(),
-            chain.hash.as_slice().into(),
-        ];
-        tx.execute(&INSERT_OPERATION, &params).await?;
-    }
+    let mut chain = begin(tx, operation).await?;
     let dates = dates(changes.iter().map(|(key, _)| *key));
     let mut rows = Vec::with_capacity(changes.len());
     for ((key, change), date) in changes.iter().zip(&dates) {
@@ -194,6 +178,37 @@ pub(crate) async fn record(
         Column::bytes(&rows, |row| Some(row.hash.as_slice())),
     ];
     tx.batch(&INSERT_CHANGES, &columns).await?;
+    end(tx, &chain).await
+}
+
+/// Adds an operation that changes no partition; what it does is in its filters and flags.
+pub(crate) async fn record_alone(tx: &mut Tx<'_>, operation: &Operation) -> Result<()> {
+    let chain = begin(tx, operation).await?;
+    end(tx, &chain).await
+}
+
+async fn begin(tx: &mut Tx<'_>, operation: &Operation) -> Result<Chain> {
+    let head = tx.row(&HEAD, &[], read_head).await?.ok_or_else(|| Error::row("audit_head", "there is no head"))?;
+    let mut chain = Chain::from(&head)?;
+    if tx.row(&KNOWN, &[operation.op_id.uuid().into()], |row| row.int(0)).await?.is_none() {
+        chain.operation(operation);
+        let params = [
+            chain.seq.into(),
+            operation.op_id.uuid().into(),
+            operation.at.micros().into(),
+            (&operation.actor).into(),
+            (&operation.command).into(),
+            (&operation.filters).into(),
+            (&operation.flags).into(),
+            operation.reason.as_ref().into(),
+            chain.hash.as_slice().into(),
+        ];
+        tx.execute(&INSERT_OPERATION, &params).await?;
+    }
+    Ok(chain)
+}
+
+async fn end(tx: &mut Tx<'_>, chain: &Chain) -> Result<()> {
     tx.execute(&MOVE_HEAD, &[chain.seq.into(), chain.hash.as_slice().into()]).await.map(drop)
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use redrive_core::id::{OpId, RunId};
+use redrive_core::key::{CustomerId, Source};
 use redrive_core::partition::{self, ControlEvent, Event, Partition};
 use redrive_core::refusal::Refused;
 use redrive_core::retry::RetryPolicy;
@@ -10,6 +11,7 @@ use redrive_core::run::{self, Run};
 use redrive_core::time::Timestamp;
 
 use crate::audit::{self, Operation, WrittenChange};
+use crate::cooldowns::{self, Cooldown};
 use crate::error::{Error, Result};
 use crate::runs::{self, NewRun, Submitted};
 use crate::store::Inner;
@@ -127,6 +129,35 @@ impl ControlStore {
         self.inner.db.announce();
         let mut new = new.into_iter();
         Ok(once.into_iter().map(|once| once && new.next().unwrap_or(false)).collect())
+    }
+
+    /// Ends cooldowns before their time, with a row in the audit trail; gives those that were in force.
+    pub async fn lift_cooldowns(
+        &self,
+        operation: &Operation,
+        source: &Source,
+        customer: Option<&CustomerId>,
+    ) -> Result<Vec<Cooldown>> {
+        let now = self.inner.now();
+        let work = Arc::new((operation.clone(), source.clone(), customer.cloned()));
+        let lifted = self
+            .inner
+            .db
+            .write("lift cooldowns", move |tx| {
+                let work = Arc::clone(&work);
+                Box::pin(async move {
+                    let (operation, source, customer) = &*work;
+                    let lifted = cooldowns::lift(tx, source, customer.as_ref(), now).await?;
+                    if !lifted.is_empty() {
+                        audit::record_alone(tx, operation).await?;
+                        tx.notify().await?;
+                    }
+                    Ok(lifted)
+                })
+            })
+            .await?;
+        self.inner.db.announce();
+        Ok(lifted)
     }
 
     /// Puts an operation's events to partitions as they were read, in one transaction with its audit rows. Each is

@@ -22,6 +22,11 @@ impl Cooldown {
         self.source == *source && self.customer_id.as_ref().is_none_or(|held| held == customer)
     }
 
+    /// Whether it is this customer's own; without a customer, whether it is the source's or any customer's of it.
+    pub fn is_of(&self, source: &Source, customer: Option<&CustomerId>) -> bool {
+        self.source == *source && customer.is_none_or(|customer| self.customer_id.as_ref() == Some(customer))
+    }
+
     /// Whether it holds back every customer of this source.
     pub fn covers_all_of(&self, source: &Source) -> bool {
         self.source == *source && self.customer_id.is_none()
@@ -63,4 +68,22 @@ pub(crate) async fn in_force(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<Cool
         })
     })
     .await
+}
+
+static LIFT: Sql = Sql::new("/* cooldowns::lift */ DELETE FROM cooldowns WHERE source = ?1 AND customer_id = ?2");
+
+/// Ends the cooldowns in force of a customer, or of a source with all its customers; gives them.
+pub(crate) async fn lift(
+    tx: &mut Tx<'_>,
+    source: &Source,
+    customer: Option<&CustomerId>,
+    now: Timestamp,
+) -> Result<Vec<Cooldown>> {
+    let mut lifted = in_force(tx, now).await?;
+    lifted.retain(|cooldown| cooldown.is_of(source, customer));
+    for cooldown in &lifted {
+        let customer = cooldown.customer_id.as_ref().map_or("", |customer| customer.as_str());
+        tx.execute(&LIFT, &[cooldown.source.as_str().into(), customer.into()]).await?;
+    }
+    Ok(lifted)
 }

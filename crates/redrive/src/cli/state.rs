@@ -92,6 +92,9 @@ pub enum State {
     Apply(Apply),
     /// Put back what an operation changed, where nothing has happened since
     Undo(Undo),
+    /// Whom sources asked to leave alone for a while
+    #[command(subcommand)]
+    Cooldown(Cooldown),
     /// Who did what, and whether the trail is whole
     #[command(subcommand)]
     Audit(Audit),
@@ -205,4 +208,27 @@ pub enum Audit {
     Show { operation: String },
     /// Check the chain from its first row
     Verify,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Cooldown {
+    /// Who is left alone, until when, and why
+    List,
+    /// Say that it is over: workers and the daemon go on at once
+    Lift(CooldownLift),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CooldownLift {
+    #[arg(long)]
+    pub source: String,
+    /// Only of this customer [default: of the source and all its customers]
+    #[arg(long)]
+    pub customer_id: Option<String>,
+    /// List what would be lifted, and lift nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Why, for the audit trail
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
 }

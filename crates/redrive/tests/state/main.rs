@@ -4,6 +4,7 @@
 
 mod audit;
 mod backfill;
+mod cooldown;
 mod crowd;
 mod daemon;
 mod explain;

@@ -151,7 +151,7 @@ impl Desk<'_> {
 }
 
 /// The command line as it could be given again: words are quoted where a shell would split them.
-fn command_line() -> String {
+pub fn command_line() -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_=.,:/@%+".contains(c);
     let words = std::env::args_os().skip(1).map(|word| {
         let word = word.to_string_lossy();

@@ -3,6 +3,7 @@
 mod audit;
 mod change;
 mod confirm;
+mod cooldown;
 pub mod filter;
 mod inspect;
 mod show;
@@ -28,6 +29,7 @@ pub async fn run(command: State, context: &Context) -> anyhow::Result<Exit> {
         State::Backfill(crate::cli::Backfill::Enqueue(args)) => desk.backfill(&args).await,
         State::Apply(args) => desk.apply(&args).await,
         State::Undo(args) => desk.undo(&args).await,
+        State::Cooldown(command) => cooldown::run(&command, &plane, context).await,
         State::Audit(command) => audit::run(&command, &plane, context).await,
     }
 }
