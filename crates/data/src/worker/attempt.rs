@@ -212,7 +212,7 @@ impl Attempt {
             }
             Verdict::Recorded(Judgement::Rejected { class, message, not_before }) => {
                 let not_before = not_before.map(|moment| moment.to_string());
-                tracing::warn!(%key, %run_id, attempt, %class, message, not_before, "rejected");
+                tracing::info!(%key, %run_id, attempt, %class, why = message, not_before, "rejected");
             }
             Verdict::Refused(reason) => tracing::warn!(%key, %run_id, attempt, %reason, "refused: it came too late"),
         }
