@@ -76,12 +76,12 @@ command = ["/bin/sh", "-c", "trap '' TERM; echo $$ >> pids; while :; do sleep 0.
     let pids = || std::fs::read_to_string(rig.subject.home.file("pids")).unwrap_or_default();
     until(Duration::from_secs(20), "they are at work", || pids().lines().count() == 3);
     worker.signal("-TERM");
-    assert_eq!(worker.code(), Some(0), "{}", rig.log(&worker));
+    until(Duration::from_secs(30), "all is given back", || rig.number(RUNNING) == 0);
     for pid in pids().lines() {
         let there = std::process::Command::new("kill").args(["-0", pid]).stderr(std::process::Stdio::null()).status();
         assert!(!there.unwrap().success(), "{pid} is still there");
     }
-    assert_eq!(rig.number(RUNNING), 0);
+    assert_eq!(worker.code(), Some(0), "{}", rig.log(&worker));
     assert_eq!(rig.number("SELECT sum(attempt_count) FROM partitions"), 0);
 }
 
