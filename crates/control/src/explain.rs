@@ -4,6 +4,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::Partition;
 use redrive_core::retry::{RetryPolicy, Stop};
+use redrive_core::run::Verdict;
 use redrive_core::time::Timestamp;
 use serde::Serialize;
 
@@ -32,16 +33,34 @@ impl ControlPlane {
         let outlook = self.outlook(&partition, &cooldowns);
         let policy = &self.sources.of(&key.source).retry;
         let now = self.now();
+        let mut because = in_words(&outlook, &partition, policy, now);
+        if outlook == Outlook::Done
+            && let Some(rejected) = self.rejected_since(&partition).await?
+        {
+            because = rejected;
+        }
         Ok(Some(Explanation {
             key: key.clone(),
             status: partition.state.status.as_str(),
             reason: outlook.code(),
-            because: in_words(&outlook, &partition, policy, now),
+            because,
             next_retry_at: outlook.next_retry_at(),
             attempt_count: partition.state.attempt_count,
             max_attempts: policy.attempt_limit(),
             now,
         }))
+    }
+}
+
+impl ControlPlane {
+    /// What became of a later attempt at a success, where it was rejected: the success stays, and a person asks again.
+    async fn rejected_since(&self, partition: &Partition) -> Result<Option<String>> {
+        let attempts = self.view().attempts(&partition.state.key).await?;
+        let last = attempts.iter().rfind(|run| run.verdict.is_some());
+        let Some(last) = last.filter(|run| run.verdict == Some(Verdict::Failed)) else { return Ok(None) };
+        let current = partition.state.current_run_id.map_or_else(String::new, |run| format!("run {run} is current; "));
+        let message = last.error_message.as_deref().unwrap_or("no message");
+        Ok(Some(format!("{current}a later attempt was rejected ({message}); `state reprocess` asks for another")))
     }
 }
 

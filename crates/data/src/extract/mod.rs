@@ -18,6 +18,7 @@ mod seen;
 mod settings;
 pub mod singer;
 mod template;
+mod used_secrets;
 mod value;
 
 use std::fmt;
@@ -32,6 +33,7 @@ pub use records::{MAX_RECORD_BYTES, Records};
 pub use secret::{Secret, SecretRef, redact};
 pub use settings::{Settings, Surroundings};
 pub use template::{Escape, Template};
+use used_secrets::UsedSecrets;
 pub use value::ValueRef;
 
 /// What is to be extracted.

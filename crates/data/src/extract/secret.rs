@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use percent_encoding::utf8_percent_encode;
 use serde::Deserialize;
 
 use super::failure::Failure;
 use super::settings::Surroundings;
+use super::template::URL;
+use super::used_secrets::UsedSecrets;
 
 /// How the configuration names a secret: `{ env = "NAME" }` or `{ file = "PATH" }`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -21,16 +25,20 @@ impl SecretRef {
     pub fn resolve(&self, surroundings: &Surroundings<'_>) -> Result<Secret, String> {
         match self {
             Self::Env(name) => match (surroundings.variable)(name) {
-                Some(value) if !value.is_empty() => Ok(Secret(Kept::Text(value))),
+                Some(value) if !value.is_empty() => Ok(Secret::new(Kept::Text(value))),
                 Some(_) | None => Err(format!("the environment has no {name}; set it, or name a file")),
             },
-            Self::File(path) => Ok(Secret(Kept::File(path.clone()))),
+            Self::File(path) => Ok(Secret::new(Kept::File(path.clone()))),
         }
     }
 }
 
 #[derive(Clone)]
-pub struct Secret(Kept);
+pub struct Secret {
+    kept: Kept,
+    /// A file may change between its use and the moment when its text must be blacked out.
+    used: Arc<UsedSecrets>,
+}
 
 #[derive(Clone)]
 enum Kept {
@@ -39,14 +47,27 @@ enum Kept {
 }
 
 impl Secret {
+    fn new(kept: Kept) -> Self {
+        Self { kept, used: Arc::default() }
+    }
+
     pub fn read(&self) -> Result<String, Failure> {
-        match &self.0 {
-            Kept::Text(text) => Ok(text.clone()),
-            Kept::File(path) => match std::fs::read_to_string(path) {
-                Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-                Err(error) => Err(Failure::retryable(format!("cannot read the secret in {}: {error}", path.display()))),
-            },
-        }
+        let text = match &self.kept {
+            Kept::Text(text) => text.clone(),
+            Kept::File(path) => {
+                let cannot = |error| format!("cannot read the secret in {}: {error}", path.display());
+                let text = std::fs::read_to_string(path).map_err(|error| Failure::retryable(cannot(error)))?;
+                text.trim_end_matches(['\r', '\n']).to_owned()
+            }
+        };
+        self.used.remember(&text);
+        Ok(text)
+    }
+
+    /// What it is, and what it was whenever it was read lately.
+    pub fn known(&self) -> Vec<String> {
+        let _ = self.read();
+        self.used.all()
     }
 }
 
@@ -62,20 +83,38 @@ const SHORTEST: usize = 4;
 /// What stands where a text was cut short.
 const CUT: char = '…';
 
-/// The text with every secret in it blacked out, also one of which a cut has left only the beginning.
+/// The text with every secret in it blacked out: as it is, as programs quote it, and one of which a cut has left only
+/// the beginning.
 pub fn redact(text: &str, secrets: &[String]) -> String {
-    let mut secrets: Vec<&String> = secrets.iter().filter(|secret| secret.len() >= SHORTEST).collect();
+    let mut secrets: Vec<String> = secrets.iter().filter(|secret| secret.len() >= SHORTEST).flat_map(forms).collect();
     // A secret that holds another one must go first.
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    secrets.into_iter().fold(text.to_owned(), |text, secret| {
-        let whole = text.replace(secret.as_str(), "***");
-        let pieces: Vec<&str> = whole.split(CUT).collect();
-        let last = pieces.len() - 1;
-        let without = |(nth, piece): (usize, &&str)| {
-            if nth < last { without_beginning(piece, secret) } else { (*piece).to_owned() }
-        };
-        pieces.iter().enumerate().map(without).collect::<Vec<_>>().join("…")
-    })
+    secrets.iter().fold(text.to_owned(), |text, secret| black_out(&text, secret))
+}
+
+fn black_out(text: &str, secret: &str) -> String {
+    let whole = text.replace(secret, "***");
+    let pieces: Vec<&str> = whole.split(CUT).collect();
+    let (last, before) = pieces.split_last().map_or(("", &[][..]), |(last, before)| (*last, before));
+    let before = before.iter().map(|piece| format!("{}{CUT}", without_beginning(piece, secret)));
+    before.chain([last.to_owned()]).collect()
+}
+
+/// A secret as it may be written: plain, inside quotes with its backslashes and quotes escaped, and in a URL.
+fn forms(secret: &String) -> Vec<String> {
+    let json = serde_json::Value::from(secret.as_str()).to_string();
+    let slashes = secret.replace('\\', r"\\");
+    let mut forms = vec![
+        secret.clone(),
+        json[1..json.len() - 1].to_owned(),
+        slashes.replace('\'', r"\'"),
+        slashes,
+        utf8_percent_encode(secret, URL).to_string(),
+        url::form_urlencoded::byte_serialize(secret.as_bytes()).collect(),
+    ];
+    forms.sort_unstable();
+    forms.dedup();
+    forms
 }
 
 /// The text without the beginning of a secret at its end.
@@ -95,7 +134,31 @@ mod tests {
     fn secrets_are_blacked_out_wherever_they_stand() {
         let secrets = ["abcd".to_owned(), "abcdefgh".to_owned(), String::new(), "x".to_owned()];
         assert_eq!(redact("x=abcdefgh&y=abcd", &secrets), "x=***&y=***");
-        assert_eq!(redact("first record: abcdef… and abc…", &secrets), "first record: ***… and abc…");
-        assert_eq!(format!("{:?}", Secret(Kept::Text("abcd".to_owned()))), "Secret(…)");
+        assert_eq!(redact("first record: abcdef… and abc…", &["abcdefgh".to_owned()]), "first record: ***… and abc…");
+        assert_eq!(format!("{:?}", Secret::new(Kept::Text("abcd".to_owned()))), "Secret(…)");
+    }
+
+    #[test]
+    fn secrets_are_blacked_out_however_they_are_quoted() {
+        let secret = r#"s3cr"et\T0K'N/with+odd&chars%20="#.to_owned();
+        let debug = format!("{secret:?}");
+        let json = serde_json::Value::from(secret.as_str()).to_string();
+        let repr = format!("'{}'", secret.replace('\\', r"\\").replace('\'', r"\'"));
+        let url = utf8_percent_encode(&secret, URL).to_string();
+        let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+        for said in [&secret, &debug, &json, &repr, &url, &form] {
+            let shown = redact(&format!("bad token {said} refused"), std::slice::from_ref(&secret));
+            assert!(shown.contains("***") && !shown.contains("T0K"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_changed_is_still_known() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let secret = Secret::new(Kept::File(file.path().to_owned()));
+        std::fs::write(file.path(), "first-one\n").unwrap();
+        assert_eq!(secret.read().unwrap(), "first-one");
+        std::fs::write(file.path(), "second-one\n").unwrap();
+        assert_eq!(secret.known(), ["first-one", "second-one"]);
     }
 }

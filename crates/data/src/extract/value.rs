@@ -35,11 +35,11 @@ impl Value {
         }
     }
 
-    /// The secret in it, if it is one and can be read.
-    pub(super) fn secret(&self) -> Option<String> {
+    /// The secret in it, if it is one: what it is, and what it was lately.
+    pub(super) fn secrets(&self) -> Vec<String> {
         match self {
-            Self::Text(_) => None,
-            Self::Secret(secret) => secret.read().ok(),
+            Self::Text(_) => Vec::new(),
+            Self::Secret(secret) => secret.known(),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! `redrive init`: a configuration file to start from, and the database it names.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -26,7 +29,9 @@ pub async fn run(args: &Init, context: &Context) -> anyhow::Result<Exit> {
     let store = Store::open(&beneath(&directory, store_url), Open::Migrate, Options::default()).await?;
     let quoted = toml::Value::String(url.to_owned()).to_string();
     let text = TEMPLATE.replace("\"sqlite:redrive.db\"", &quoted);
-    write_whole(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+    // A password is for nobody else to read.
+    let mode = if redrive_store::redacted(url) == url { 0o644 } else { 0o600 };
+    write_whole(&file, &text, mode).with_context(|| format!("cannot write {}", file.display()))?;
     if !context.global.quiet {
         output::line(&format!("wrote {} and made {}", file.display(), store.place()));
     }
@@ -43,8 +48,9 @@ fn beneath(directory: &Path, url: StoreUrl) -> StoreUrl {
 }
 
 /// All of it or nothing.
-fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
+fn write_whole(file: &Path, text: &str, mode: u32) -> std::io::Result<()> {
     let draft = file.with_extension("toml.new");
-    std::fs::write(&draft, text)?;
+    let mut out = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft)?;
+    out.write_all(text.as_bytes())?;
     std::fs::rename(&draft, file)
 }

@@ -91,7 +91,16 @@ impl Config {
 
     /// What a worker needs to know of the sources. Only a worker's secrets have to be there.
     pub fn plan(&self, environment: &Environment) -> Result<Plan, ConfigError> {
+        self.plan_with(&|name| environment.get(name).map(str::to_owned))
+    }
+
+    /// What would keep any worker from starting, wherever its secrets are.
+    pub fn check_plan(&self) -> Result<(), ConfigError> {
+        self.plan_with(&|name| Some(name.to_owned())).map(drop)
+    }
+
+    fn plan_with(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Plan, ConfigError> {
         let shown = self.file.as_deref().unwrap_or(Path::new(FILE)).display();
-        plan::resolve(&self.settings.sources, environment).map_err(|why| ConfigError::new(format!("{shown}: {why}")))
+        plan::resolve(&self.settings.sources, variable).map_err(|why| ConfigError::new(format!("{shown}: {why}")))
     }
 }

@@ -47,15 +47,20 @@ fn set(table: &mut Table, path: &[String], value: &str) -> Result<(), String> {
     match path {
         [] => Ok(()),
         [key] => {
-            table.insert(key.clone(), typed(value));
+            table.insert(as_written(table, key), typed(value));
             Ok(())
         }
         [key, rest @ ..] => {
-            let inner = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
+            let inner = table.entry(as_written(table, key)).or_insert_with(|| Value::Table(Table::new()));
             let inner = inner.as_table_mut().ok_or_else(|| format!("{key} is a value, not a section"))?;
             set(inner, rest, value)
         }
     }
+}
+
+/// The key as the file has it: variables do not tell capitals apart.
+fn as_written(table: &Table, key: &str) -> String {
+    table.keys().find(|written| written.eq_ignore_ascii_case(key)).cloned().unwrap_or_else(|| key.to_owned())
 }
 
 /// A number, a truth value or a list where the text is one; else the text itself.

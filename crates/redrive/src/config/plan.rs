@@ -9,15 +9,16 @@ use redrive_data::extract::{Settings, Surroundings, Template};
 use redrive_data::worker::{Plan, SourcePlan};
 use redrive_store::clock::SystemClock;
 
-use super::Environment;
 use super::sections::{QuerySection, SourceSection};
 
 const COOLDOWN: Duration = Duration::from_secs(30);
 
 /// Every source that has an `extract` section.
-pub(super) fn resolve(sections: &BTreeMap<Source, SourceSection>, environment: &Environment) -> Result<Plan, String> {
-    let variable = |name: &str| environment.get(name).map(str::to_owned);
-    let surroundings = Surroundings { variable: &variable, clock: Arc::new(SystemClock) };
+pub(super) fn resolve(
+    sections: &BTreeMap<Source, SourceSection>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Plan, String> {
+    let surroundings = Surroundings { variable, clock: Arc::new(SystemClock) };
     let mut sources = BTreeMap::new();
     for (source, section) in sections {
         if let Some(extract) = &section.extract {

@@ -62,7 +62,7 @@ impl Program {
     }
 
     pub(in crate::extract) fn secrets(&self) -> Vec<String> {
-        self.env.iter().filter_map(|(_, value)| value.secret()).collect()
+        self.env.iter().flat_map(|(_, value)| value.secrets()).collect()
     }
 
     /// Starts it, with more arguments after its own.

@@ -101,7 +101,7 @@ impl Node {
 
     fn collect_secrets(&self, into: &mut Vec<String>) {
         match self {
-            Self::Secret(secret) => into.extend(secret.read()),
+            Self::Secret(secret) => into.extend(secret.known()),
             Self::List(nodes) => nodes.iter().for_each(|node| node.collect_secrets(into)),
             Self::Table(table) => table.iter().for_each(|(_, node)| node.collect_secrets(into)),
             Self::Text(_) | Self::Other(_) => {}

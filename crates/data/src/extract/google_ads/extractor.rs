@@ -15,7 +15,8 @@ use super::customer;
 use super::errors::{self, Kind, Meaning};
 use super::settings::Settings;
 use super::token::{Last, Token, Tokens};
-use crate::extract::http::{Answer, ClientOptions, UsedSecrets, client, excerpt, feed, retry_after, send};
+use crate::extract::UsedSecrets;
+use crate::extract::http::{Answer, ClientOptions, client, excerpt, feed, retry_after, send};
 use crate::extract::json_stream::{Path, Picker, Step};
 use crate::extract::{Error, Extractor, Failure, Job, Records, Secret, SecretRef, Surroundings, redact};
 

@@ -15,7 +15,8 @@ use tokio::sync::Mutex;
 use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
-use crate::extract::http::{Answer, UsedSecrets, excerpt, retry_after, send};
+use crate::extract::UsedSecrets;
+use crate::extract::http::{Answer, excerpt, retry_after, send};
 use crate::extract::{Failure, Secret};
 
 /// A token that ends within this time is not used any more: a request takes a while to arrive.

@@ -5,11 +5,12 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::HeaderMap;
-use reqwest::{Request, Response, StatusCode};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+use reqwest::{Request, Response, StatusCode, Version};
 use url::Url;
 
 use super::resolver::PrivateAddress;
+use super::unzip::Unzip;
 use crate::extract::Failure;
 
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(in crate::extract) struct Answer {
     /// The request, as messages call it.
     name: String,
     idle_timeout: Duration,
+    unzip: Unzip,
+    ended: bool,
 }
 
 /// What messages call a request: its method and URL without user, query and fragment.
@@ -43,7 +46,16 @@ pub(in crate::extract) async fn send(
 ) -> Result<Answer, Failure> {
     let name = name_of(request.method().as_str(), request.url());
     match tokio::time::timeout(idle_timeout, client.execute(request)).await {
-        Ok(Ok(response)) => Ok(Answer { response, name, idle_timeout }),
+        Ok(Ok(response)) => {
+            let encoding = response.headers().get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?"));
+            let Some(unzip) = Unzip::new(encoding) else {
+                let encoding = encoding.unwrap_or_default();
+                return Err(Failure::retryable(format!(
+                    "{name}: the answer is encoded as {encoding:?}, and gzip was asked for"
+                )));
+            };
+            Ok(Answer { response, name, idle_timeout, unzip, ended: false })
+        }
         Ok(Err(error)) => Err(fault(&name, &error)),
         Err(_) => Err(silence(&name, idle_timeout)),
     }
@@ -71,13 +83,35 @@ impl Answer {
         self.headers().get(name)?.to_str().ok()
     }
 
-    /// The next bytes of the body; `None` at its end, which the transfer must have announced.
+    /// Whether the end of the body can be told from a connection that broke: by a length, by chunks, or by HTTP/2.
+    pub(super) fn is_framed(&self) -> bool {
+        let headers = self.headers();
+        self.response.version() >= Version::HTTP_2
+            || headers.contains_key(CONTENT_LENGTH)
+            || headers.contains_key(TRANSFER_ENCODING)
+            || matches!(self.unzip, Unzip::Gzip(_))
+    }
+
+    /// The next bytes of the body, decompressed; `None` at its end.
     pub(in crate::extract) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
-        match tokio::time::timeout(self.idle_timeout, self.response.chunk()).await {
-            Ok(Ok(chunk)) => Ok(chunk),
-            Ok(Err(error)) => Err(fault(&self.name, &error)),
-            Err(_) => Err(silence(&self.name, self.idle_timeout)),
+        while !self.ended {
+            let unzipped = match tokio::time::timeout(self.idle_timeout, self.response.chunk()).await {
+                Ok(Ok(Some(piece))) => self.unzip.take(piece),
+                Ok(Ok(None)) => {
+                    self.ended = true;
+                    self.unzip.finish()
+                }
+                Ok(Err(error)) => return Err(fault(&self.name, &error)),
+                Err(_) => return Err(silence(&self.name, self.idle_timeout)),
+            };
+            let broken =
+                |error| Failure::retryable(format!("{}: the answer cannot be decompressed: {error}", self.name));
+            let bytes = unzipped.map_err(broken)?;
+            if !bytes.is_empty() {
+                return Ok(Some(bytes));
+            }
         }
+        Ok(None)
     }
 
     /// The beginning of the body, and whether that is all of it. A body that breaks off has no more to say.

@@ -2,18 +2,18 @@
 
 use super::answer::Answer;
 use super::lines::Lines;
-use super::settings::Format;
+use super::settings::{Format, Settings};
 use crate::extract::json_stream::{Fault, Picker};
 use crate::extract::{Error, Failure, Records};
 
 /// Reads one page to its end; gives the picker back, with what it kept.
 pub(super) async fn read(
     answer: &mut Answer,
-    format: Format,
+    settings: &Settings,
     mut picker: Picker,
     records: &mut Records,
 ) -> Result<Picker, Error> {
-    match format {
+    match settings.format {
         Format::Json => {
             while let Some(chunk) = answer.chunk().await? {
                 feed(&mut picker, &chunk, answer.name(), records).await?;
@@ -21,6 +21,11 @@ pub(super) async fn read(
             picker.finish().map_err(|fault| unusable(&fault, answer.name(), records))?;
         }
         Format::Jsonl => {
+            if !answer.is_framed() && !settings.unframed {
+                let todo = "set unframed = true if its lines can be trusted all the same";
+                let why = "the answer has neither a length nor chunks, so that a cut would pass for its end";
+                return Err(Failure::retryable(format!("{}: {why}; {todo}", answer.name())).into());
+            }
             let mut lines = Lines::default();
             while let Some(chunk) = answer.chunk().await? {
                 lines.feed(&chunk, records).await?;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -22,6 +23,7 @@ pub(in crate::extract) fn client(options: ClientOptions<'_>) -> Result<reqwest::
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls(options.ca_file)?)
         .user_agent(concat!("redrive/", env!("CARGO_PKG_VERSION")))
+        .default_headers(HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("gzip"))]))
         .connect_timeout(options.connect_timeout)
         .redirect(Policy::none())
         .referer(false)

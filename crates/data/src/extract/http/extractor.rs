@@ -16,7 +16,7 @@ use super::headers::Headers;
 use super::pages::{Paging, Trail};
 use super::retry_after::retry_after;
 use super::settings::{Format, Method, RateLimitScope, Settings};
-use super::used_secrets::UsedSecrets;
+use crate::extract::UsedSecrets;
 use crate::extract::json_stream::{Path, Picker};
 use crate::extract::{Error, Escape, Extractor, Failure, Job, Records, Surroundings, Template};
 
@@ -103,7 +103,7 @@ impl Http {
             _ => return Err(self.refusal(answer).await.into()),
         }
         let picker = Picker::new(self.records.clone(), self.paging.path().cloned());
-        let picker = body::read(&mut answer, self.settings.format, picker, records).await?;
+        let picker = body::read(&mut answer, &self.settings, picker, records).await?;
         if self.settings.format == Format::Json && !picker.found() {
             let text = format!("{}: the answer has no array at {}", answer.name(), self.records);
             return Err(Failure::retryable(text).into());

@@ -9,7 +9,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::used_secrets::UsedSecrets;
+use crate::extract::UsedSecrets;
 use crate::extract::{Escape, Failure, Job, Secret, SecretRef, Surroundings, Template};
 
 /// How the configuration writes a header's value: `"text {customer_id}"`, or `{ env = "TOKEN", prefix = "Bearer " }`, or

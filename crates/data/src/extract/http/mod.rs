@@ -17,7 +17,7 @@ mod pages;
 mod resolver;
 mod retry_after;
 mod settings;
-mod used_secrets;
+mod unzip;
 
 pub(super) use answer::{Answer, send};
 pub(super) use body::feed;
@@ -27,4 +27,3 @@ pub use extractor::Http;
 pub use headers::Header;
 pub(super) use retry_after::retry_after;
 pub use settings::{Format, Method, RateLimitScope, Settings};
-pub(super) use used_secrets::UsedSecrets;

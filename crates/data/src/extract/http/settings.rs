@@ -27,6 +27,9 @@ pub struct Settings {
     /// What an answer is: one JSON document, or a JSON object on every line.
     #[serde(default)]
     pub format: Format,
+    /// With lines: take the end of the connection for the end of an answer that has neither a length nor chunks.
+    #[serde(default)]
+    pub unframed: bool,
     /// Where in a document the array of records is, as names with dots between them. Without it the document is the array.
     /// Null in its place means that there are none.
     #[serde(default)]

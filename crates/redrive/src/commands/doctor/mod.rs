@@ -29,9 +29,11 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
         Some(file) => Finding::good("configuration", format!("{} is understood", file.display())),
         None => Finding::good("configuration", "there is no redrive.toml; the defaults serve"),
     });
-    // No fault of what is stored: secrets and schemas may be on other machines.
-    if let Err(error) = config.plan(&context.environment) {
-        findings.add(Finding::good("worker", format!("could not be started here: {error}")));
+    if let Err(error) = config.check_plan() {
+        findings.add(Finding::broken("sources", format!("no worker can start: {error}")));
+    } else if let Err(error) = config.plan(&context.environment) {
+        // Secrets may well be on other machines only.
+        findings.add(Finding::good("sources", format!("a worker cannot start here: {error}")));
     }
     let view = store(config, &mut findings).await;
     if let Some(view) = &view {
