@@ -77,6 +77,15 @@ async fn a_stream_that_does_not_close_is_a_failure_that_may_pass() {
     }
 }
 
+/// An array shows its own end, so it may come without a length.
+#[tokio::test]
+async fn a_stream_without_a_length_ends_where_its_array_does() {
+    let server = google(|_| Reply::ok("[{\"results\":[{\"n\":1}]}]").unframed());
+    assert_eq!(extract(&ads(&server, json!({}))).await.succeeded(), [r#"{"n":1}"#]);
+    let cut = google(|_| Reply::ok("[{\"results\":[{\"n\":1}]}").unframed());
+    assert_eq!(extract(&ads(&cut, json!({}))).await.failure().class, ErrorClass::Retryable);
+}
+
 #[tokio::test]
 async fn a_stream_that_hangs_is_given_up() {
     let server = google(|_| Reply::ok(r#"[{"results":[{"n":1}]},"#).hang());

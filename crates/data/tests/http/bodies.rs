@@ -98,6 +98,37 @@ async fn a_compressed_body_is_read() {
 }
 
 #[tokio::test]
+async fn every_member_of_a_compressed_body_is_read() {
+    let server = Server::start(|_| {
+        let members = [gzip(b"{\"n\":1}\n"), gzip(b"{\"n\":2}\n")].concat();
+        Reply::ok(members).header("content-encoding", "gzip")
+    });
+    let lines = extract(&http(&server, "/x", json!({"format": "jsonl"}))).await;
+    assert_eq!(lines.succeeded(), [r#"{"n":1}"#, r#"{"n":2}"#]);
+
+    let other = Server::start(|_| Reply::ok("[]").header("content-encoding", "br"));
+    let failure = extract(&http(&other, "/x", json!({}))).await.failure().clone();
+    assert!(failure.message.contains("is encoded as \"br\""), "{failure}");
+}
+
+/// A cut at the end of a line would pass for the end, so lines need an end that can be told.
+#[tokio::test]
+async fn lines_without_a_length_are_taken_only_when_allowed() {
+    let server = Server::start(|_| Reply::ok("{\"n\":1}\n").unframed());
+    let failure = extract(&http(&server, "/x", json!({"format": "jsonl"}))).await.failure().clone();
+    assert_eq!(failure.class, ErrorClass::Retryable);
+    assert!(failure.message.contains("neither a length nor chunks"), "{failure}");
+    let allowed = extract(&http(&server, "/x", json!({"format": "jsonl", "unframed": true}))).await;
+    assert_eq!(allowed.succeeded(), [r#"{"n":1}"#]);
+    let document = Server::start(|_| Reply::ok("[{\"n\":1}]").unframed());
+    assert_eq!(
+        extract(&http(&document, "/x", json!({}))).await.succeeded(),
+        [r#"{"n":1}"#],
+        "a document shows its end"
+    );
+}
+
+#[tokio::test]
 async fn fifty_megabytes_pass_through() {
     let server = Server::start(|_| {
         let part = format!("{{\"pad\":\"{}\"}},", "x".repeat(10_000)).repeat(100);

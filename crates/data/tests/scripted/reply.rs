@@ -5,6 +5,8 @@ pub struct Reply {
     headers: Vec<(String, String)>,
     parts: Vec<Vec<u8>>,
     pub(super) end: End,
+    /// Neither a length nor chunks: the end of the connection is the end.
+    unframed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub(super) enum End {
 
 impl Reply {
     pub fn new(status: u16, body: impl AsRef<[u8]>) -> Self {
-        Self { status, headers: Vec::new(), parts: vec![body.as_ref().to_vec()], end: End::Properly }
+        Self { status, headers: Vec::new(), parts: vec![body.as_ref().to_vec()], end: End::Properly, unframed: false }
     }
 
     pub fn ok(body: impl AsRef<[u8]>) -> Self {
@@ -42,6 +44,10 @@ impl Reply {
         self
     }
 
+    pub fn unframed(self) -> Self {
+        Self { unframed: true, ..self }
+    }
+
     pub fn cut(self) -> Self {
         Self { end: End::Cut, ..self }
     }
@@ -51,14 +57,21 @@ impl Reply {
     }
 
     pub(super) fn pieces(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        let mut head = format!("HTTP/1.1 {} X\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n", self.status);
+        let framed = !self.unframed;
+        let mut head = format!("HTTP/1.1 {} X\r\nConnection: close\r\n", self.status);
+        if framed {
+            head.push_str("Transfer-Encoding: chunked\r\n");
+        }
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         head.push_str("\r\n");
-        let chunk = |part: &Vec<u8>| [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat();
+        let chunk = move |part: &Vec<u8>| match framed {
+            true => [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat(),
+            false => part.clone(),
+        };
         let chunks = self.parts.iter().filter(|part| !part.is_empty()).map(chunk);
-        let last = (self.end == End::Properly).then(|| b"0\r\n\r\n".to_vec());
+        let last = (framed && self.end == End::Properly).then(|| b"0\r\n\r\n".to_vec());
         std::iter::once(head.into_bytes()).chain(chunks).chain(last)
     }
 }

@@ -134,3 +134,29 @@ fn a_password_in_a_wrong_variable_is_not_repeated() {
         Home::new().env(name, "postgres://u:hunter2@h/db").run(&["doctor"]).complaint(2);
     }
 }
+
+/// Variables are written in capitals; the file's names may have some.
+#[test]
+fn a_variable_finds_a_name_with_capitals() {
+    let text = "[sources.Slow-One]\nmax_in_flight = 3\n[sources.Slow-One.extract]\nkind = \"sample\"\n";
+    let home = Home::with_config(text).env("REDRIVE_SOURCES__SLOW-ONE__MAX_IN_FLIGHT", "0");
+    let told = home.run(&["worker", "--drain"]).complaint(2);
+    assert!(told.contains("sources.Slow-One.max_in_flight is 0"), "{told}");
+}
+
+/// What would keep every worker from starting is wrong; a secret that is not here is only told.
+#[test]
+fn doctor_tells_what_keeps_workers_from_starting() {
+    let wrong = "[sources.a.extract]\nkind = \"sample\"\n[sources.a.validate]\nmin_records = 5\nmax_records = 1\n";
+    let home = Home::with_config(wrong);
+    home.run(&["migrate"]).done();
+    let told = home.run(&["doctor"]);
+    assert_eq!(told.code, 1, "{told}");
+    assert!(told.stdout.contains("WRONG  sources") && told.stdout.contains("min_records"), "{told}");
+    let elsewhere =
+        "[sources.a.extract]\nkind = \"command\"\ncommand = [\"true\"]\nenv = { KEY = { env = \"NOT_HERE\" } }\n";
+    let home = Home::with_config(elsewhere);
+    home.run(&["migrate"]).done();
+    let told = home.run(&["doctor"]).done();
+    assert!(told.stdout.contains("a worker cannot start here") && told.stdout.contains("NOT_HERE"), "{told}");
+}

@@ -110,6 +110,17 @@ fn quiet_says_nothing() {
 }
 
 #[test]
+fn a_file_with_a_password_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let database = redrive_fixture::Postgres::shared().fresh_database();
+    let url = database.url.replace("postgres://postgres@", "postgres://postgres:hunter2@");
+    let home = Home::new();
+    home.run(&["init", "--store", &url]).done();
+    let mode = std::fs::metadata(home.file("redrive.toml")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+}
+
+#[test]
 fn a_wrong_store_url_is_one_line_and_leaves_nothing_behind() {
     for (url, why) in [
         ("mysql://u:hunter2@h/db", "starts with neither sqlite: nor postgres://"),

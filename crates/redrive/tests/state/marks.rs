@@ -27,6 +27,8 @@ fn a_reprocessed_success_stays_until_a_new_run_is_accepted(world: World) {
     past.claim().iter().for_each(|run| past.judge(run, boom()));
     let rejected = world.read(&days[0]).state;
     assert_eq!((rejected.status, rejected.current_run_id), (before.status, before.current_run_id));
+    let because = world.json(&format!("state explain {ONE}"), 0)["because"].to_string();
+    assert!(because.contains("a later attempt was rejected (boom)"), "it is not hidden: {because}");
     world.json(&format!("state reprocess {ONE}"), 0);
     past.claim().iter().for_each(|run| past.judge(run, Judgement::Accepted { records: 9 }));
     let replaced = world.read(&days[0]).state;
