@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use redrive_core::failure::{ErrorClass, clean_message};
 use redrive_core::id::TaskId;
-use redrive_core::partition::{Judgement, Status};
+use redrive_core::partition::Judgement;
 use redrive_core::refusal::Refused;
 use redrive_store::raw::{self, Manifest, Outcome, RawSink};
 use redrive_store::{ClaimedPartition, Cooldown, DataStore, Recorded};
@@ -79,7 +79,8 @@ impl Attempt {
         if give_back {
             // Nobody else may have the partition while a program of this attempt is still at work.
             children_ended().await;
-            if !self.release().await {
+            let given_back = self.release().await;
+            if let (Ok(End::Released), false) = (&end, given_back) {
                 return Ok(End::Lost);
             }
         }
@@ -162,16 +163,13 @@ impl Attempt {
     async fn settle(&self, left: Left) -> Result<End> {
         let Left { manifest, mut metrics, failure } = left;
         let state = &self.claimed.partition.state;
-        let replaces = match state.status {
-            Status::Success => state.record_count,
-            Status::Pending | Status::Failed => None,
-        };
         let hint = failure.and_then(|failure| failure.retry_after);
         let submission = Submission {
             key: state.key.clone(),
             run_id: self.claimed.run.run_id,
             fence: self.fence,
-            replaces,
+            // Whatever the status is now: accepted, it would take the place of the run that was accepted last.
+            replaces: state.current_run_id.and(state.record_count),
             not_before: hint.map(|hint| self.data.now().saturating_add(hint)),
         };
         let (validator, begun) = (self.validator(), Instant::now());

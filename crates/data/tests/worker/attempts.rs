@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
-use redrive_core::partition::{Judgement, Status};
+use redrive_core::partition::{ControlEvent, Judgement, Status};
 use redrive_data::extract::Failure;
 use redrive_data::validate::{Validator, Verdict};
-use redrive_store::Recorded;
 use redrive_store::raw::Outcome;
+use redrive_store::{Operation, Recorded};
 
 use crate::house::{House, TERMS, Work, key, keys};
 use crate::source::{Act, Source};
@@ -230,7 +230,35 @@ async fn a_verdict_that_is_refused_for_good_ends_a_drain() {
     assert_eq!((partition.state.attempt_count, partition.control.active), (0, None), "it was given back");
 }
 
+/// `max_shrink` holds against the run that was accepted last, also where a person has set the partition to pending.
+async fn a_rerun_that_shrinks_is_refused_whatever_the_status(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let source = Source::new(|job| Act::Bring(if job.attempt == 1 { 10 } else { 4 }));
+    let settings = redrive_data::validate::Settings { max_shrink: Some(0.5), ..Default::default() };
+    let work = |source: &Arc<Source>| Work { rules: settings.build().unwrap(), ..Work::with(Arc::clone(source) as _) };
+    assert_eq!(house.worker(work(&source)).await.0.run().await.unwrap().accepted, 1);
+    let policy = redrive_core::retry::RetryPolicy::partitions();
+    let event = ControlEvent::Backfill { policy: &policy, force_pending: true };
+    let operation = Operation {
+        op_id: house.store.control().new_operation_id(),
+        at: house.store.now(),
+        actor: "tester".to_owned(),
+        command: "test".to_owned(),
+        filters: "{}".to_owned(),
+        flags: "{}".to_owned(),
+        reason: None,
+    };
+    let before = house.partition(&key).await;
+    house.store.control().commit(&operation, vec![(before.clone(), event)]).await.unwrap();
+    assert_eq!(house.worker(work(&source)).await.0.run().await.unwrap().rejected, 1);
+    let state = house.partition(&key).await.state;
+    assert_eq!((state.status, state.current_run_id), (Status::Failed, before.state.current_run_id));
+    assert!(state.error_message.unwrap().contains("max_shrink"));
+}
+
 crate::on_both_databases!(
+    a_rerun_that_shrinks_is_refused_whatever_the_status,
     a_partition_that_the_sink_refuses_is_rejected_by_itself,
     a_secret_that_comes_back_as_data_is_blacked_out,
     work_that_is_being_judged_is_given_back,
