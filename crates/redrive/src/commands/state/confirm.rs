@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write as _};
 
 use redrive_control::safety::{Confirmation, Given, Rails, confirmation};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ChangeArgs;
 use crate::exit::{Interrupted, NotConfirmed};
@@ -42,6 +43,8 @@ async fn ask(question: &str, count: u64) -> anyhow::Result<String> {
         let text = format!("{count} partitions would change and there is no terminal to ask at; use --yes or --force");
         return Err(NotConfirmed(text).into());
     }
+    // Heard from before the question is seen: whoever answers at once must not be missed.
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let mut stderr = anstream::stderr();
     write!(stderr, "{question}")?;
     stderr.flush()?;
@@ -54,6 +57,6 @@ async fn ask(question: &str, count: u64) -> anyhow::Result<String> {
     });
     tokio::select! {
         answer = answer => Ok(answer??.trim().to_owned()),
-        _ = tokio::signal::ctrl_c() => Err(Interrupted.into()),
+        _ = interrupt.recv() => Err(Interrupted.into()),
     }
 }
