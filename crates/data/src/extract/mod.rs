@@ -27,7 +27,7 @@ use futures_util::future::BoxFuture;
 use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
 
-pub use child::children_ended;
+pub use child::{Leash, children_ended};
 pub use failure::{Error, Failure, Scope};
 pub use records::{MAX_RECORD_BYTES, Records};
 pub use secret::{Secret, SecretRef, redact};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redrive_store::clock::Clock;
 use serde::Deserialize;
 
-use super::{Extractor, airbyte, command, google_ads, http, sample, singer};
+use super::{Extractor, Leash, airbyte, command, google_ads, http, sample, singer};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -26,6 +26,8 @@ pub struct Surroundings<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// For sources that name a moment, not a span, to come again.
     pub clock: Arc<dyn Clock>,
+    /// Ends the programs that extractors start, should this process be killed.
+    pub leash: Leash,
 }
 
 impl fmt::Debug for Surroundings<'_> {

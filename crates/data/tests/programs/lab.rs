@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
-use redrive_data::extract::{Error, Extractor, Failure, Job, Records, Settings, Surroundings};
+use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Settings, Surroundings};
 use redrive_store::clock::ManualClock;
 use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl};
 use serde_json::Value;
@@ -109,7 +109,11 @@ pub fn shell(script: &str) -> String {
 pub fn build(settings: &str) -> Result<Arc<dyn Extractor>, String> {
     let settings: Settings = toml::from_str(settings).map_err(|error| error.to_string())?;
     let variable = |name: &str| (name == "API_TOKEN").then(|| SECRET.to_owned());
-    settings.build(&Surroundings { variable: &variable, clock: Arc::new(ManualClock::at(NOW)) })
+    settings.build(&Surroundings {
+        variable: &variable,
+        clock: Arc::new(ManualClock::at(NOW)),
+        leash: Leash::default(),
+    })
 }
 
 /// Waits for something that must happen soon.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::key::{QueryName, Source};
-use redrive_data::extract::{Settings, Surroundings, Template};
+use redrive_data::extract::{Leash, Settings, Surroundings, Template};
 use redrive_data::worker::{Plan, SourcePlan};
 use redrive_store::clock::SystemClock;
 
@@ -18,7 +18,7 @@ pub(super) fn resolve(
     sections: &BTreeMap<Source, SourceSection>,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Plan, String> {
-    let surroundings = Surroundings { variable, clock: Arc::new(SystemClock) };
+    let surroundings = Surroundings { variable, clock: Arc::new(SystemClock), leash: Leash::default() };
     let mut sources = BTreeMap::new();
     for (source, section) in sections {
         if let Some(extract) = &section.extract {

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::blocks::{Blocks, Cut, READ};
 use super::end::End;
+use super::leash::Leash;
 use super::process::Process;
 use super::stderr::{self, Tail, Watch};
 use crate::extract::value::{Value, ValueRef};
@@ -36,6 +37,7 @@ pub(in crate::extract) struct Program {
     arguments: Vec<Template>,
     directory: Option<PathBuf>,
     env: Vec<(String, Value)>,
+    leash: Leash,
 }
 
 impl Program {
@@ -58,6 +60,7 @@ impl Program {
             arguments: arguments.iter().map(template).collect::<Result<_, _>>()?,
             directory: launch.directory.map(Path::to_owned),
             env: launch.env.iter().map(variable).collect::<Result<_, _>>()?,
+            leash: surroundings.leash.clone(),
         })
     }
 
@@ -87,7 +90,7 @@ impl Program {
             }
             command.current_dir(directory);
         }
-        Child::start(&mut command, name.clone(), watch).map_err(|error| self.cannot_start(&name, &error))
+        Child::start(&mut command, name.clone(), &self.leash, watch).map_err(|error| self.cannot_start(&name, &error))
     }
 
     fn cannot_start(&self, name: &str, error: &io::Error) -> Failure {
@@ -137,9 +140,9 @@ pub(in crate::extract) struct Child {
 }
 
 impl Child {
-    fn start(command: &mut Command, name: String, watch: Watch) -> io::Result<Self> {
+    fn start(command: &mut Command, name: String, leash: &Leash, watch: Watch) -> io::Result<Self> {
         let (stderr_wanted, unwanted) = oneshot::channel();
-        let (process, pipes) = Process::start(command, stderr_wanted)?;
+        let (process, pipes) = Process::start(command, leash, stderr_wanted)?;
         let no_pipe = || io::Error::other("it has no pipes");
         let stdout = ChildStdout::from_std(pipes.stdout.ok_or_else(no_pipe)?)?;
         let stderr = ChildStderr::from_std(pipes.stderr.ok_or_else(no_pipe)?)?;
