@@ -49,14 +49,7 @@ impl<'de> Visitor<'de> for HeaderVisitor {
             prefix: String,
         }
         let Named { env, file, prefix } = Named::deserialize(MapAccessDeserializer::new(map))?;
-        let secret = match (env, file) {
-            (Some(name), None) => SecretRef::Env(name),
-            (None, Some(path)) => SecretRef::File(path),
-            (Some(_), Some(_)) | (None, None) => {
-                return Err(A::Error::custom("a secret header has either env or file"));
-            }
-        };
-        Ok(Header::Secret { secret, prefix })
+        Ok(Header::Secret { secret: SecretRef::named(env, file).map_err(A::Error::custom)?, prefix })
     }
 }
 

@@ -127,7 +127,7 @@ fn settings_that_cannot_work_are_refused_when_they_are_read() {
         wrong("command = ['x']\nenv = { A = { env = 'NOT_THERE' } }")
             .contains("env.A: the environment has no NOT_THERE")
     );
-    assert!(wrong("command = ['x']\nenv = { A = { vault = 'x' } }").contains("expected a text, { env = \"NAME\" }"));
+    assert!(wrong("command = ['x']\nenv = { A = { vault = 'x' } }").contains("unknown field `vault`, expected `env` or `file`"));
     assert!(wrong("command = ['x']\nenv = { A = 7 }").contains("expected a text"));
     assert!(wrong("command = ['x']\nshell = true").contains("unknown field `shell`"));
     assert!(wrong("command = ['x']\ntimeout = '5'").contains("is not a duration"));
