@@ -9,10 +9,10 @@ use crate::scripted::{Reply, settings};
 fn every_slip_is_named() {
     let server = google(|_| Reply::ok("[]"));
     for (more, why) in [
-        (json!({"version": "26"}), "version \"26\" must be like \"v26\""),
+        (json!({"version": "26"}), "version: \"26\" must be like \"v26\""),
         (json!({"version": "v26/../x"}), "must be like \"v26\""),
-        (json!({"endpoint": "http://ads.example"}), "endpoint \"http://ads.example\" is not encrypted"),
-        (json!({"token_endpoint": "nowhere"}), "token_endpoint \"nowhere\" is no URL"),
+        (json!({"endpoint": "http://ads.example"}), "endpoint: \"http://ads.example\" is not encrypted"),
+        (json!({"token_endpoint": "nowhere"}), "token_endpoint: \"nowhere\" is no URL"),
         (json!({"login_customer_id": "12"}), "login_customer_id: \"12\" is no Google Ads customer id"),
         (json!({"client_id": {"env": "NOT_THERE"}}), "client_id: the environment has no NOT_THERE"),
         (json!({"developer_token": {"env": "NOT_THERE"}}), "developer_token: the environment has no NOT_THERE"),
