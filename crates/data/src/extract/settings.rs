@@ -4,13 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::mistake::Mistake;
 use redrive_store::clock::Clock;
 use serde::Deserialize;
 
 use super::{Extractor, Leash, airbyte, command, google_ads, http, sample, singer};
 
+/// In the file `kind` stands beside the other keys; here it is around them, as whoever reads the file has to put it. Serde's
+/// own `tag` would lose the lines of mistakes.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Settings {
     Command(command::Settings),
     Http(Box<http::Settings>),
@@ -41,7 +44,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 impl Settings {
     /// The extractor, or what is wrong with its settings.
-    pub fn build(&self, surroundings: &Surroundings<'_>) -> Result<Arc<dyn Extractor>, String> {
+    pub fn build(&self, surroundings: &Surroundings<'_>) -> Result<Arc<dyn Extractor>, Mistake> {
         Ok(match self {
             Self::Command(settings) => Arc::new(command::Command::new(settings, surroundings)?),
             Self::Http(settings) => Arc::new(http::Http::new(settings, surroundings)?),
