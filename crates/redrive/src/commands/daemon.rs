@@ -3,7 +3,7 @@
 use redrive_control::daemon::Tick;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Context, person};
+use super::{Context, Intent, person};
 use crate::cli::{Daemon, Format};
 use crate::exit::{Exit, Usage};
 use crate::output;
@@ -11,7 +11,10 @@ use crate::output;
 pub async fn run(args: &Daemon, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config()?;
     let actor = format!("daemon {} pid {}", person(), std::process::id());
-    let plane = context.control(&config, actor).await?;
+    // A service would go on looking at an empty stand-in after the database has been made.
+    let intent = if args.once && args.dry_run { Intent::Look } else { Intent::Change };
+    let control = context.control(&config, actor, intent).await?;
+    let plane = &control.plane;
     let interval = args.interval.unwrap_or(config.settings.daemon.interval);
     if interval.is_zero() {
         return Err(Usage("--interval 0 would never rest; give at least 100ms".to_owned()).into());

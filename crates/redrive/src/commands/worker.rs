@@ -18,7 +18,7 @@ pub async fn run(args: &cli::Worker, context: &Context) -> anyhow::Result<Exit> 
         let todo = "add a [sources.<name>.extract] section to redrive.toml";
         return Err(Usage(format!("there is no source that a worker could extract; {todo}")).into());
     }
-    let store = open(&config).await?;
+    let store = open(&config, context).await?;
     let mut options = options(&config, args.drain);
     options.concurrency = args.concurrency.unwrap_or(options.concurrency);
     let sources = plan.sources().len();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 
+mod absent;
 mod bench;
 mod completions;
 mod configuration;
