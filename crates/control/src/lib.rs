@@ -16,6 +16,7 @@ mod plane;
 mod report;
 mod request;
 pub mod safety;
+mod sink;
 mod sources;
 mod undo;
 
@@ -25,4 +26,5 @@ pub use plan::Plan;
 pub use plane::ControlPlane;
 pub use report::{Changed, Failed, Halt, Report, Skipped};
 pub use request::{Request, Verb, Watch};
+pub use sink::Sink;
 pub use sources::{SourceRules, Sources};

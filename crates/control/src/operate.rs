@@ -297,7 +297,7 @@ impl ControlPlane {
                 })
                 .collect();
             let days = match changing.iter().filter(|changing| **changing).count() {
-                many if many >= ASK_AT_ONCE => Some(self.raw.days(&query[0].partition.state.key).await?),
+                many if many >= ASK_AT_ONCE => Some(self.raw.view().await?.days(&query[0].partition.state.key).await?),
                 _ => None,
             };
             for (candidate, changing) in query.iter().zip(changing) {
@@ -305,7 +305,7 @@ impl ControlPlane {
                 there.push(match &days {
                     _ if !changing => true,
                     Some(days) => days.contains(&key.logical_date),
-                    None => self.raw.has_any(key).await?,
+                    None => self.raw.view().await?.has_any(key).await?,
                 });
             }
         }

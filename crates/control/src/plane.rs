@@ -5,16 +5,16 @@ use redrive_core::key::{LogicalDate, PartitionKey};
 use redrive_core::outlook::{self, Outlook};
 use redrive_core::partition::Partition;
 use redrive_core::time::Timestamp;
-use redrive_store::raw::RawView;
 use redrive_store::{ControlStore, Cooldown, Operation, View};
 
 use crate::error::Result;
+use crate::sink::Sink;
 use crate::sources::Sources;
 
 #[derive(Debug, Clone)]
 pub struct ControlPlane {
     pub(crate) store: ControlStore,
-    pub(crate) raw: RawView,
+    pub(crate) raw: Sink,
     pub(crate) sources: Sources,
     /// Who acts: a person at a host, a token, or a daemon.
     pub(crate) actor: String,
@@ -22,7 +22,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    pub fn new(store: ControlStore, raw: RawView, sources: Sources, actor: String, earliest_date: LogicalDate) -> Self {
+    pub fn new(store: ControlStore, raw: Sink, sources: Sources, actor: String, earliest_date: LogicalDate) -> Self {
         Self { store, raw, sources, actor, earliest_date }
     }
 

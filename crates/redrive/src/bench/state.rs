@@ -3,11 +3,11 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use redrive_control::{ControlPlane, Request, Sources, Verb, Watch};
+use redrive_control::{ControlPlane, Request, Sink, Sources, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::partition::Status;
 use redrive_core::time::Timestamp;
-use redrive_store::raw::{RawUrl, RawView, S3Options};
+use redrive_store::raw::{RawUrl, S3Options};
 use redrive_store::statements::{self, For};
 use redrive_store::{Band, Page, Reach, Store, StoreUrl};
 use serde::Serialize;
@@ -97,7 +97,7 @@ async fn measure(store: Store, url: &StoreUrl, args: &BenchState, quiet: bool) -
 /// Retries every failed partition of one customer, as `state retry --force --allow-missing-raw` does.
 async fn retry(store: &Store) -> anyhow::Result<u32> {
     let nowhere = std::env::temp_dir().join(format!("redrive_bench_{}_raw", std::process::id()));
-    let raw = RawView::open(&RawUrl::File(nowhere), &S3Options::default()).await?;
+    let raw = Sink::new(RawUrl::File(nowhere), S3Options::default());
     let earliest = "2015-01-01".parse()?;
     let plane = ControlPlane::new(store.control(), raw, Sources::default(), "bench".to_owned(), earliest);
     let request = Request {

@@ -11,8 +11,7 @@ mod opening;
 pub mod state;
 pub mod worker;
 
-use redrive_control::ControlPlane;
-use redrive_store::raw::RawView;
+use redrive_control::{ControlPlane, Sink};
 use redrive_store::{Options, Store, View};
 use tempfile::TempDir;
 
@@ -44,7 +43,7 @@ impl Context {
             Intent::Look => opening::to_look(config, self).await?,
             Intent::Change => (open(config, self).await?, None),
         };
-        let raw = RawView::open(&config.raw, &config.raw_options.s3).await?;
+        let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), actor, earliest);
         Ok(Control { plane, _stand_in: stand_in })

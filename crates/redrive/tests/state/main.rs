@@ -18,5 +18,6 @@ mod plans;
 mod prompts;
 mod retry;
 mod signals;
+mod sink_down;
 mod snapshots;
 mod world;

@@ -9,11 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use redrive_control::ControlPlane;
+use redrive_control::{ControlPlane, Sink};
 use redrive_core::key::LogicalDate;
 use redrive_core::time::Timestamp;
 use redrive_data::worker::{Stop, Tally};
-use redrive_store::raw::RawView;
 use redrive_store::{Open, Options, Store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -66,7 +65,7 @@ struct Stage {
 
 impl Stage {
     async fn set(config: &Config, store: &Store, context: &Context) -> anyhow::Result<Self> {
-        let raw = RawView::open(&config.raw, &config.raw_options.s3).await?;
+        let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let actor = format!("demo {}", person());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), actor, earliest);
