@@ -3,7 +3,7 @@
 use redrive_core::filter::DateBounds;
 use redrive_core::key::{LogicalDate, PartitionKey};
 use redrive_core::outlook::{self, Outlook};
-use redrive_core::partition::Partition;
+use redrive_core::partition::{self, Partition, Terminal};
 use redrive_core::time::Timestamp;
 use redrive_store::{ControlStore, Cooldown, Operation, View};
 
@@ -60,6 +60,12 @@ impl ControlPlane {
         let key = &partition.state.key;
         let policy = &self.sources.of(&key.source).retry;
         outlook::of(partition, policy, cooling(cooldowns, key), self.now())
+    }
+
+    /// Whether a partition is terminal, and by what: also while it is paused or in flight, when its outlook does not tell.
+    pub fn terminal<'a>(&self, partition: &'a Partition) -> Option<Terminal<'a>> {
+        let policy = &self.sources.of(&partition.state.key.source).retry;
+        partition::terminal(partition, policy, self.now())
     }
 
     pub async fn cooldowns(&self) -> Result<Vec<Cooldown>> {

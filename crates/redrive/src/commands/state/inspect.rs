@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use redrive_control::{ControlPlane, expected};
 use redrive_core::filter::Filter;
 use redrive_core::outlook::Outlook;
-use redrive_core::partition::{Mark, Partition, Status};
+use redrive_core::partition::{Mark, Partition, Status, Terminal};
 use redrive_core::run::{Fault, Run, State, Verdict};
 use redrive_store::{Cooldown, Page};
 use serde_json::{Value, json};
 
 use super::filter;
-use crate::cli::{Format, Inspect, KeyArgs, Terminal};
+use crate::cli::{self, Format, Inspect, KeyArgs};
 use crate::commands::Context;
 use crate::exit::Exit;
 use crate::output;
@@ -32,7 +32,7 @@ pub async fn run(args: &Inspect, plane: &ControlPlane, context: &Context) -> any
     list(&mut search, args.history, context).await
 }
 
-pub async fn terminal(args: &Terminal, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+pub async fn terminal(args: &cli::Terminal, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
     let filter = filter::resolve(&args.filter, plane, context.global.quiet)?;
     let page = Page { filter, ..Page::default() };
     let limit = limit(args.limit);
@@ -70,7 +70,7 @@ impl Search<'_> {
                     let outlook = self.plane.outlook(&partition, cooldowns);
                     (partition, outlook)
                 })
-                .filter(|(partition, outlook)| !self.terminal || is_terminal(partition, outlook))
+                .filter(|(partition, _)| !self.terminal || self.plane.terminal(partition).is_some())
                 .collect();
             kept.truncate(usize::try_from(self.limit - self.found).unwrap_or(usize::MAX));
             self.found += u64::try_from(kept.len())?;
@@ -81,10 +81,6 @@ impl Search<'_> {
         }
         Ok(vec![])
     }
-}
-
-fn is_terminal(partition: &Partition, outlook: &Outlook) -> bool {
-    partition.control.terminal.is_some() || matches!(outlook, Outlook::Exhausted(_))
 }
 
 async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> anyhow::Result<Exit> {
@@ -103,8 +99,8 @@ async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> anyh
                 false => None,
             };
             match format {
-                Format::Json => objects.push(object(partition, outlook, attempts.as_deref())),
-                Format::Jsonl => output::json(&object(partition, outlook, attempts.as_deref()))?,
+                Format::Json => objects.push(object(partition, outlook, search.plane, attempts.as_deref())),
+                Format::Jsonl => output::json(&object(partition, outlook, search.plane, attempts.as_deref()))?,
                 Format::Table | Format::Csv => {
                     rows.push(row(partition, outlook));
                     rows.extend(attempts.iter().flatten().map(attempt_row));
@@ -163,17 +159,17 @@ fn attempt_row(run: &Run) -> Vec<String> {
 }
 
 /// The shape that scripts rely on.
-fn object(partition: &Partition, outlook: &Outlook, history: Option<&[Run]>) -> Value {
+fn object(partition: &Partition, outlook: &Outlook, plane: &ControlPlane, history: Option<&[Run]>) -> Value {
     let (state, control) = (&partition.state, &partition.control);
     let mark = |mark: &Mark| json!({"why": mark.why, "by": mark.by, "at": mark.at});
-    let terminal = match (&control.terminal, outlook) {
-        (Some(marked), _) => {
+    let terminal = match plane.terminal(partition) {
+        Some(Terminal::Marked(marked)) => {
             let mut value = mark(marked);
             value["policy"] = Value::Null;
             value
         }
-        (None, Outlook::Exhausted(stop)) => json!({"why": null, "by": null, "at": null, "policy": stop}),
-        (None, _) => Value::Null,
+        Some(Terminal::ByPolicy(stop)) => json!({"why": null, "by": null, "at": null, "policy": stop}),
+        None => Value::Null,
     };
     let mut value = serde_json::to_value(&state.key).unwrap_or_default();
     value["status"] = json!(state.status);
