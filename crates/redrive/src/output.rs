@@ -1,6 +1,7 @@
-//! Data on stdout, talk on stderr.
+//! Data on stdout, talk on stderr. All data goes through [`write`], which fails where it cannot be written: a script
+//! must not take half of a listing for the whole.
 
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
 use redrive_core::key::PartitionKey;
@@ -8,9 +9,38 @@ use serde::Serialize;
 
 use crate::cli::Format;
 
-/// Writes a line of data. A reader that has gone away is no error.
-pub fn line(text: &str) {
-    let _ = writeln!(anstream::stdout(), "{text}");
+/// Stdout cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to stdout: {0}")]
+pub struct Unwritten(io::Error);
+
+/// Writes data to stdout, or to what buffers it.
+pub fn write(out: &mut impl Write, bytes: &[u8]) -> anyhow::Result<()> {
+    out.write_all(bytes).map_err(|error| Unwritten(error).into())
+}
+
+pub fn flush(out: &mut impl Write) -> anyhow::Result<()> {
+    out.flush().map_err(|error| Unwritten(error).into())
+}
+
+/// Whether it is only that whoever reads has enough, like `head`. That ends the program, and is no failure.
+pub fn is_closed(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Unwritten>().is_some_and(|Unwritten(error)| error.kind() == ErrorKind::BrokenPipe)
+}
+
+/// For a command whose end says what came of its work: a reader who has gone away does not change that.
+pub fn unless_closed(told: anyhow::Result<()>) -> anyhow::Result<()> {
+    match told {
+        Err(error) if is_closed(&error) => Ok(()),
+        told => told,
+    }
+}
+
+/// Writes a line of data.
+pub fn line(text: &str) -> anyhow::Result<()> {
+    let mut stdout = anstream::stdout();
+    write(&mut stdout, format!("{text}\n").as_bytes())?;
+    flush(&mut stdout)
 }
 
 /// Writes a line of talk.
@@ -19,8 +49,7 @@ pub fn say(text: &str) {
 }
 
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    line(&serde_json::to_string(value)?);
-    Ok(())
+    line(&serde_json::to_string(value)?)
 }
 
 /// Says what went wrong, in one line.
@@ -49,19 +78,19 @@ pub fn key(key: &PartitionKey) -> Vec<String> {
 }
 
 /// Rows as a table for people, or as CSV.
-pub fn rows(header: &[&str], rows: Vec<Vec<String>>, format: Format) {
+pub fn rows(header: &[&str], rows: Vec<Vec<String>>, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Csv => {
-            csv(&header.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
-            rows.iter().for_each(|row| csv(row));
+            csv(&header.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())?;
+            rows.iter().try_for_each(|row| csv(row))
         }
         Format::Table | Format::Json | Format::Jsonl => line(&table(header, rows)),
     }
 }
 
 /// Writes a row of CSV.
-pub fn csv(values: &[String]) {
-    line(&csv_row(values));
+pub fn csv(values: &[String]) -> anyhow::Result<()> {
+    line(&csv_row(values))
 }
 
 /// A row of CSV: quoted where it must be.

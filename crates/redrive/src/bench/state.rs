@@ -222,7 +222,7 @@ fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
         Format::Table | Format::Csv => {}
     }
     let Figures { store, partitions, failed, rows, .. } = figures;
-    output::line(&format!("{partitions} of {failed} failed partitions, {rows} in all, on {store}"));
+    output::line(&format!("{partitions} of {failed} failed partitions, {rows} in all, on {store}"))?;
     let compared = |per_s: Option<f64>, ratio: Option<f64>| {
         let per_s = per_s.map_or_else(String::new, |per_s| format!("{per_s:.0}/s"));
         [per_s, ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0))]
@@ -238,10 +238,10 @@ fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
         only("inspect a page of 50, p50", format!("{} ms", figures.inspect_page_p50_ms)),
         only(&format!("select {} due", figures.due_found), format!("{} ms", figures.due_ms)),
     ];
-    output::line(&output::table(&["", "redrive", "plain SQL", "of it"], table));
-    output::line("\nplan of the selection:");
+    output::line(&output::table(&["", "redrive", "plain SQL", "of it"], table))?;
+    output::line("\nplan of the selection:")?;
     for line in &figures.due_plan {
-        output::line(&format!("  {line}"));
+        output::line(&format!("  {line}"))?;
     }
     Ok(())
 }

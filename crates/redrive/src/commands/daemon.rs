@@ -58,9 +58,8 @@ fn show(tick: &Tick, dry_run: bool, context: &Context) -> anyhow::Result<()> {
     }
     for action in &tick.would {
         let (key, attempts, delay) = (&action.key, action.attempt_count, action.delay_seconds);
-        output::line(&format!("would {} {key} (attempts {attempts}, delay {delay} s)", action.action));
+        output::line(&format!("would {} {key} (attempts {attempts}, delay {delay} s)", action.action))?;
     }
     let would = if dry_run { "would requeue" } else { "requeued" };
-    output::line(&format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued));
-    Ok(())
+    output::line(&format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued))
 }

@@ -33,7 +33,7 @@ pub async fn run(args: &Init, context: &Context) -> anyhow::Result<Exit> {
     let mode = if redrive_store::redacted(url) == url { 0o644 } else { 0o600 };
     write_whole(&file, &text, mode).with_context(|| format!("cannot write {}", file.display()))?;
     if !context.global.quiet {
-        output::line(&format!("wrote {} and made {}", file.display(), store.place()));
+        output::line(&format!("wrote {} and made {}", file.display(), store.place()))?;
     }
     Ok(Exit::Done)
 }
@@ -53,7 +53,7 @@ async fn complete(file: &Path, directory: &Path, args: &Init, context: &Context)
         Schema::Redrive { .. } | Schema::Foreign => return Err(there().into()),
     }
     if !context.global.quiet {
-        output::line(&format!("kept {} as it is and made {}", file.display(), store.place()));
+        output::line(&format!("kept {} as it is and made {}", file.display(), store.place()))?;
     }
     Ok(Exit::Done)
 }

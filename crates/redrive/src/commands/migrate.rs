@@ -15,8 +15,8 @@ pub async fn run(context: &Context) -> anyhow::Result<Exit> {
         Format::Json | Format::Jsonl => {
             output::json(&serde_json::json!({"store": store.place(), "from": from, "to": to}))?;
         }
-        Format::Table | Format::Csv if from == to => output::line(&format!("{} is at version {to}", store.place())),
-        Format::Table | Format::Csv => output::line(&format!("{} went from version {from} to {to}", store.place())),
+        Format::Table | Format::Csv if from == to => output::line(&format!("{} is at version {to}", store.place()))?,
+        Format::Table | Format::Csv => output::line(&format!("{} went from version {from} to {to}", store.place()))?,
     }
     Ok(Exit::Done)
 }

@@ -87,8 +87,7 @@ fn show(tally: &Tally, context: &Context) -> anyhow::Result<()> {
             output::line(&format!(
                 "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
                  {released} given back, {lost} lost"
-            ));
-            Ok(())
+            ))
         }
     }
 }

@@ -13,4 +13,5 @@ mod home;
 mod init;
 mod migrate;
 mod mount;
+mod stdout;
 mod unavailable;

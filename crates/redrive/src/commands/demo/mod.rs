@@ -23,6 +23,7 @@ use super::{Context, doctor, person, worker};
 use crate::cli::Demo;
 use crate::config::{Config, FILE};
 use crate::exit::{Exit, Interrupted};
+use crate::output;
 
 const DAYS: i64 = 60;
 
@@ -43,7 +44,7 @@ pub async fn run(args: &Demo, context: &Context) -> anyhow::Result<Exit> {
     let stage = Stage::set(&config, &store, &context).await?;
     let (census, tally) = stage.play(&context).await?;
     let findings = doctor::examine(&config, false, &context).await;
-    show::summary(&census, &tally, begun.elapsed(), findings.checks(), &directory, &context)?;
+    output::unless_closed(show::summary(&census, &tally, begun.elapsed(), findings.checks(), &directory, &context))?;
     Ok(findings.exit())
 }
 

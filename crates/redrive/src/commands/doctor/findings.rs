@@ -105,24 +105,25 @@ impl Findings {
             Format::Csv => {
                 let named = self.breaches.iter().map(|broken| row(false, broken.check, &broken.says));
                 let rows = self.checks.iter().map(|finding| row(finding.ok, finding.check, &finding.says)).chain(named);
-                output::rows(&["ok", "check", "finding"], rows.collect(), Format::Csv);
+                output::rows(&["ok", "check", "finding"], rows.collect(), Format::Csv)?;
             }
-            Format::Table => self.table(),
+            Format::Table => self.table()?,
         }
         Ok(())
     }
 
-    fn table(&self) {
+    fn table(&self) -> anyhow::Result<()> {
         let rows = self.checks.iter().map(|finding| row(finding.ok, finding.check, &finding.says));
-        output::line(&output::table(&["", "check", "finding"], rows.collect()));
+        output::line(&output::table(&["", "check", "finding"], rows.collect()))?;
         if self.breaches.is_empty() {
-            return;
+            return Ok(());
         }
-        output::line("");
-        self.breaches.iter().for_each(|broken| output::line(&output::printable(&broken.says)));
+        output::line("")?;
+        self.breaches.iter().try_for_each(|broken| output::line(&output::printable(&broken.says)))?;
         if self.untold > 0 {
-            output::line(&format!("and {} more; `-o json` names all of them", self.untold));
+            output::line(&format!("and {} more; `-o json` names all of them", self.untold))?;
         }
+        Ok(())
     }
 }
 

@@ -13,12 +13,13 @@ use super::{Context, look};
 use crate::cli::Doctor;
 use crate::config::Config;
 use crate::exit::Exit;
+use crate::output;
 pub use findings::{Finding, Findings};
 use progress::Progress;
 
 pub async fn run(args: &Doctor, context: &Context) -> anyhow::Result<Exit> {
     let findings = examine(&context.config()?, args.quick, context).await;
-    findings.report()?;
+    output::unless_closed(findings.report())?;
     Ok(findings.exit())
 }
 

@@ -39,7 +39,7 @@ async fn list(limit: u32, plane: &ControlPlane, context: &Context) -> anyhow::Re
                 ]
             });
             let header = ["at", "operation", "actor", "changes", "command", "reason"];
-            output::rows(&header, rows.collect(), context.global.output);
+            output::rows(&header, rows.collect(), context.global.output)?;
         }
     }
     Ok(Exit::Done)
@@ -88,16 +88,16 @@ async fn show(operation: &str, plane: &ControlPlane, context: &Context) -> anyho
         Format::Table | Format::Csv => {
             let operation = &past.operation;
             if context.global.output == Format::Table {
-                output::line(&format!("{} by {} at {}", operation.op_id, operation.actor, operation.at));
-                output::line(&operation.command);
-                output::line(&format!("filters {}  flags {}", operation.filters, operation.flags));
+                output::line(&format!("{} by {} at {}", operation.op_id, operation.actor, operation.at))?;
+                output::line(&operation.command)?;
+                output::line(&format!("filters {}  flags {}", operation.filters, operation.flags))?;
             }
             let rows = changes.iter().map(|change| {
                 let before = change.before.as_ref().map_or("absent", |before| before.status.as_str());
                 [output::key(&change.key), vec![before.to_owned(), change.after.status.as_str().to_owned()]].concat()
             });
             let header = ["source", "customer", "query", "date", "before", "after"];
-            output::rows(&header, rows.collect(), context.global.output);
+            output::rows(&header, rows.collect(), context.global.output)?;
         }
     }
     Ok(Exit::Done)
@@ -116,9 +116,9 @@ async fn verify(plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit>
             Exit::SomeFailed,
         ),
     };
-    match context.global.output {
-        Format::Json | Format::Jsonl => output::json(&value)?,
+    output::unless_closed(match context.global.output {
+        Format::Json | Format::Jsonl => output::json(&value),
         Format::Table | Format::Csv => output::line(&text),
-    }
+    })?;
     Ok(exit)
 }

@@ -16,6 +16,7 @@ use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, FilterArgs, FilteredChange,
 use crate::commands::Context;
 use crate::config::Config;
 use crate::exit::{Exit, Usage};
+use crate::output;
 
 /// A progress bar is shown for what takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -145,7 +146,7 @@ impl Desk<'_> {
     }
 
     fn end(&self, report: &Report) -> anyhow::Result<Exit> {
-        show::report(report, &self.context.global)?;
+        output::unless_closed(show::report(report, &self.context.global))?;
         Ok(show::exit(report))
     }
 }

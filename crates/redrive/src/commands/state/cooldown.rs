@@ -56,8 +56,7 @@ fn show(cooldowns: &[Cooldown], context: &Context) -> anyhow::Result<()> {
                 vec![held.source.to_string(), customer, held.until.to_string(), held.why.clone().unwrap_or_default()]
             };
             let header = ["source", "customer", "until", "why"];
-            output::rows(&header, cooldowns.iter().map(row).collect(), context.global.output);
-            Ok(())
+            output::rows(&header, cooldowns.iter().map(row).collect(), context.global.output)
         }
     }
 }

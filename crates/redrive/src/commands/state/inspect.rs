@@ -111,11 +111,11 @@ async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> anyh
     match format {
         Format::Json => output::json(&json!({"partitions": objects}))?,
         Format::Jsonl => {}
-        Format::Table | Format::Csv if rows.is_empty() => output::line(NOTHING),
+        Format::Table | Format::Csv if rows.is_empty() => output::line(NOTHING)?,
         Format::Table | Format::Csv => {
             let header =
                 ["source", "customer", "query", "date", "status", "attempts", "records", "run", "next", "error"];
-            output::rows(&header, rows, format);
+            output::rows(&header, rows, format)?;
         }
     }
     if search.found >= search.limit && search.limit > 1 && !context.global.quiet {
@@ -234,11 +234,11 @@ async fn group(search: &mut Search<'_>, context: &Context) -> anyhow::Result<Exi
     match context.global.output {
         Format::Json => output::json(&json!({"groups": objects.collect::<Vec<_>>()}))?,
         Format::Jsonl => objects.into_iter().try_for_each(|group| output::json(&group))?,
-        Format::Table | Format::Csv if groups.is_empty() => output::line(NOTHING),
+        Format::Table | Format::Csv if groups.is_empty() => output::line(NOTHING)?,
         Format::Table | Format::Csv => {
             let rows =
                 groups.iter().map(|((class, message), count)| vec![count.to_string(), class.clone(), message.clone()]);
-            output::rows(&["count", "class", "error"], rows.collect(), context.global.output);
+            output::rows(&["count", "class", "error"], rows.collect(), context.global.output)?;
         }
     }
     Ok(if groups.is_empty() { Exit::NothingFound } else { Exit::Done })
@@ -256,8 +256,8 @@ async fn missing(filter: &Filter, given: u32, plane: &ControlPlane, context: &Co
             count += 1;
             match context.global.output {
                 Format::Jsonl => output::json(&key)?,
-                Format::Table => output::line(&output::key(&key).join("  ")),
-                Format::Csv => output::csv(&output::key(&key)),
+                Format::Table => output::line(&output::key(&key).join("  "))?,
+                Format::Csv => output::csv(&output::key(&key))?,
                 Format::Json => keys.push(key),
             }
         }
@@ -266,7 +266,7 @@ async fn missing(filter: &Filter, given: u32, plane: &ControlPlane, context: &Co
         output::json(&json!({"missing": keys}))?;
     }
     if count == 0 && context.global.output == Format::Table {
-        output::line("nothing is missing");
+        output::line("nothing is missing")?;
     }
     if count >= limit && !context.global.quiet {
         output::say(&format!("the first {limit} are shown; --limit gives more"));
@@ -279,15 +279,15 @@ pub async fn explain(args: &KeyArgs, plane: &ControlPlane, context: &Context) ->
     let Some(explanation) = plane.explain(&key).await? else {
         match context.global.output {
             Format::Json | Format::Jsonl => output::json(&Value::Null)?,
-            Format::Table | Format::Csv => output::line(NOTHING),
+            Format::Table | Format::Csv => output::line(NOTHING)?,
         }
         return Ok(Exit::NothingFound);
     };
     match context.global.output {
         Format::Json | Format::Jsonl => output::json(&explanation)?,
         Format::Table | Format::Csv => {
-            output::line(&output::printable(&format!("{key} is {}", explanation.status)));
-            output::line(&output::printable(&format!("{}: {}", explanation.reason, explanation.because)));
+            output::line(&output::printable(&format!("{key} is {}", explanation.status)))?;
+            output::line(&output::printable(&format!("{}: {}", explanation.reason, explanation.because)))?;
         }
     }
     Ok(Exit::Done)
