@@ -4,10 +4,12 @@
 use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
+use comfy_table::{ColumnConstraint, Width};
 use redrive_core::key::PartitionKey;
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::cli::Format;
+use crate::cli::{Format, Global};
 
 /// Stdout cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -66,25 +68,93 @@ pub fn printable(text: &str) -> String {
 
 /// A table as people like to read it: no frames, columns aligned.
 pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::NOTHING).set_header(header.iter().copied());
-    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect::<Vec<_>>()));
+    let mut table = bare_table(rows);
+    table.set_header(header.iter().copied());
     table.trim_fmt()
 }
+
+fn bare_table(rows: Vec<Vec<String>>) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect::<Vec<_>>()));
+    table
+}
+
+/// A table that is written a page at a time: one header, and columns that keep the widths of the first page.
+#[derive(Debug, Default)]
+pub struct Pages {
+    widths: Option<Vec<u16>>,
+}
+
+impl Pages {
+    pub fn next(&mut self, header: &[&str], rows: Vec<Vec<String>>) -> String {
+        let mut table = bare_table(rows);
+        match &self.widths {
+            None => {
+                table.set_header(header.iter().copied());
+                self.widths = Some(table.column_max_content_widths());
+            }
+            Some(widths) => {
+                for (column, width) in table.column_iter_mut().zip(widths) {
+                    let padded = width.saturating_add(column.padding_width());
+                    column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(padded)));
+                }
+            }
+        }
+        table.trim_fmt()
+    }
+}
+
+/// What JSON and CSV call a key's four values.
+pub const KEY: [&str; 4] = ["source", "customer_id", "query_name", "logical_date"];
 
 /// A key's four values, for a table's row.
 pub fn key(key: &PartitionKey) -> Vec<String> {
     vec![key.source.to_string(), key.customer_id.to_string(), key.query_name.to_string(), key.logical_date.to_string()]
 }
 
-/// Rows as a table for people, or as CSV.
-pub fn rows(header: &[&str], rows: Vec<Vec<String>>, format: Format) -> anyhow::Result<()> {
+/// Rows as a table for people, or as CSV, whose columns have the `names` that JSON has.
+pub fn rows(header: &[&str], names: &[&str], rows: Vec<Vec<String>>, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Csv => {
-            csv(&header.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())?;
+            csv_header(names)?;
             rows.iter().try_for_each(|row| csv(row))
         }
         Format::Table | Format::Json | Format::Jsonl => line(&table(header, rows)),
+    }
+}
+
+/// One object as CSV: a header of its fields, and a row.
+pub fn record(names: &[&str], object: &impl Serialize) -> anyhow::Result<()> {
+    csv_header(names)?;
+    csv(&cells(names, &serde_json::to_value(object)?))
+}
+
+/// Fields of an object as cells. One that holds more than a value stays JSON.
+pub fn cells(names: &[&str], object: &Value) -> Vec<String> {
+    let cell = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    };
+    names.iter().map(|name| cell(&object[*name])).collect()
+}
+
+pub fn csv_header(names: &[&str]) -> anyhow::Result<()> {
+    line(&names.join(","))
+}
+
+/// Says that there is nothing: to people as the answer, beside a CSV of no rows as talk.
+pub fn nothing(text: &str, names: &[&str], global: &Global) -> anyhow::Result<()> {
+    match global.output {
+        Format::Table => line(text),
+        Format::Csv => {
+            if !global.quiet {
+                say(text);
+            }
+            csv_header(names)
+        }
+        Format::Json | Format::Jsonl => Ok(()),
     }
 }
 

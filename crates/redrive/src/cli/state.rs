@@ -220,7 +220,7 @@ pub struct Undo {
 pub enum Audit {
     /// Operations, newest first
     List {
-        /// How many at the most
+        /// How many at the most; 0 for all
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },

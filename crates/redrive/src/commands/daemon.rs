@@ -53,8 +53,11 @@ pub async fn run(args: &Daemon, context: &Context) -> anyhow::Result<Exit> {
 fn show(tick: &Tick, dry_run: bool, context: &Context) -> anyhow::Result<()> {
     match context.global.output {
         Format::Json => return output::json(tick),
-        Format::Jsonl => return tick.would.iter().try_for_each(output::json),
-        Format::Table | Format::Csv => {}
+        Format::Jsonl if dry_run => return tick.would.iter().try_for_each(output::json),
+        Format::Jsonl => return output::json(tick),
+        Format::Csv if dry_run => return actions(tick),
+        Format::Csv => return output::record(&["considered", "requeued", "overtaken", "enqueued"], tick),
+        Format::Table => {}
     }
     for action in &tick.would {
         let (key, attempts, delay) = (&action.key, action.attempt_count, action.delay_seconds);
@@ -62,4 +65,13 @@ fn show(tick: &Tick, dry_run: bool, context: &Context) -> anyhow::Result<()> {
     }
     let would = if dry_run { "would requeue" } else { "requeued" };
     output::line(&format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued))
+}
+
+fn actions(tick: &Tick) -> anyhow::Result<()> {
+    let names = [output::KEY.as_slice(), &["action", "attempt_count", "delay_seconds"]].concat();
+    output::csv_header(&names)?;
+    for action in &tick.would {
+        output::csv(&output::cells(&names, &serde_json::to_value(action)?))?;
+    }
+    Ok(())
 }

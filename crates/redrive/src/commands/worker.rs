@@ -79,10 +79,15 @@ pub fn heed_signals(stop: Stop) -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
+/// What JSON calls the counts.
+const TALLY: [&str; 8] =
+    ["claimed", "accepted", "rejected", "rate_limited", "released", "lost", "records", "abandoned"];
+
 fn show(tally: &Tally, context: &Context) -> anyhow::Result<()> {
     match context.global.output {
         Format::Json | Format::Jsonl => output::json(tally),
-        Format::Table | Format::Csv => {
+        Format::Csv => output::record(&TALLY, tally),
+        Format::Table => {
             let Tally { claimed, accepted, rejected, released, lost, records, .. } = tally;
             output::line(&format!(
                 "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \

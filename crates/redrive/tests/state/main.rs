@@ -8,6 +8,7 @@ mod cooldown;
 mod crowd;
 mod daemon;
 mod explain;
+mod formats;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;

@@ -105,7 +105,8 @@ impl Findings {
             Format::Csv => {
                 let named = self.breaches.iter().map(|broken| row(false, broken.check, &broken.says));
                 let rows = self.checks.iter().map(|finding| row(finding.ok, finding.check, &finding.says)).chain(named);
-                output::rows(&["ok", "check", "finding"], rows.collect(), Format::Csv)?;
+                let names = ["ok", "check", "finding"];
+                output::rows(&names, &names, rows.collect(), Format::Csv)?;
             }
             Format::Table => self.table()?,
         }

@@ -4,8 +4,11 @@ mod audit;
 mod change;
 mod confirm;
 mod cooldown;
+mod errors;
+mod explain;
 pub mod filter;
 mod inspect;
+mod missing;
 mod show;
 
 use super::{Context, Intent, person};
@@ -20,7 +23,7 @@ pub async fn run(command: State, context: &Context) -> anyhow::Result<Exit> {
     let desk = change::Desk { plane, config: &config, context };
     match command {
         State::Inspect(args) => inspect::run(&args, plane, context).await,
-        State::Explain(args) => inspect::explain(&args, plane, context).await,
+        State::Explain(args) => explain::run(&args, plane, context).await,
         State::Terminal(args) => inspect::terminal(&args, plane, context).await,
         State::Retry(args) => desk.retry(&args).await,
         State::Reprocess(args) => desk.operate(redrive_control::Verb::Reprocess, &args).await,

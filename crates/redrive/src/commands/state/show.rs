@@ -1,7 +1,9 @@
 //! How an operation's report is printed, and what it ends with.
 
 use redrive_control::{Halt, Report};
+use redrive_core::id::OpId;
 use redrive_core::key::PartitionKey;
+use serde::Serialize;
 
 use crate::cli::{Format, Global};
 use crate::exit::{self, Exit};
@@ -76,16 +78,26 @@ fn row(key: &PartitionKey, what: &str, how: String) -> Vec<String> {
     [output::key(key), vec![what.to_owned(), how]].concat()
 }
 
+/// One partition's line: what the report has of it, in which of its lists, and of which operation.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    #[serde(flatten)]
+    partition: &'a T,
+    outcome: &'static str,
+    op_id: Option<OpId>,
+}
+
 fn lines(report: &Report) -> anyhow::Result<()> {
-    report.changed.iter().try_for_each(output::json)?;
-    report.skipped.iter().try_for_each(output::json)?;
-    report.failed.iter().try_for_each(output::json)
+    fn each<T: Serialize>(list: &[T], outcome: &'static str, op_id: Option<OpId>) -> anyhow::Result<()> {
+        list.iter().try_for_each(|partition| output::json(&Line { partition, outcome, op_id }))
+    }
+    each(&report.changed, "changed", report.op_id)?;
+    each(&report.skipped, "skipped", report.op_id)?;
+    each(&report.failed, "failed", report.op_id)
 }
 
 fn csv(report: &Report) -> anyhow::Result<()> {
-    output::csv(
-        &["source", "customer_id", "query_name", "logical_date", "outcome", "from", "to", "detail"].map(str::to_owned),
-    )?;
+    output::csv_header(&[output::KEY.as_slice(), &["outcome", "from", "to", "detail"]].concat())?;
     for changed in &report.changed {
         let from = changed.from.unwrap_or_default().to_owned();
         let rest = vec!["changed".to_owned(), from, changed.to.to_owned(), String::new()];
