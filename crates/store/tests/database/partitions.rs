@@ -2,6 +2,7 @@
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::filter::Filter;
+use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::{ControlEvent, Judgement, Status};
 use redrive_core::retry::RetryPolicy;

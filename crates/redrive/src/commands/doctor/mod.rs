@@ -34,7 +34,7 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
         findings.add(Finding::broken("sources", format!("no worker can start: {error}")));
     } else if let Err(error) = config.plan(&context.environment) {
         // Secrets may well be on other machines only.
-        findings.add(Finding::good("sources", format!("a worker cannot start here: {error}")));
+        findings.add(Finding::note("sources", format!("a worker cannot start here: {error}")));
     }
     let view = store(config, &mut findings).await;
     if let Some(view) = &view {
