@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use redrive_control::{ControlPlane, Request, Sink, Sources, Verb, Watch};
+use redrive_control::{ControlPlane, Order, Request, Sink, Sources, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::partition::Status;
 use redrive_core::time::Timestamp;
@@ -103,11 +103,7 @@ async fn retry(store: &Store) -> anyhow::Result<u32> {
     let request = Request {
         verb: Verb::Retry { clear_terminal: true, allow_missing_raw: true, stale: false },
         filter: filter(OURS, Some(Status::Failed))?,
-        command: "bench state".to_owned(),
-        dry_run: false,
-        yes: false,
-        force: true,
-        reason: None,
+        order: Order { command: "bench state".to_owned(), dry_run: false, yes: false, force: true, reason: None },
     };
     let watch = Watch { cancelled: &AtomicBool::new(false), progress: &|_| {}, stop_after: None };
     let report = plane.operate(&request, watch).await?;
