@@ -7,13 +7,12 @@ use redrive_core::lane::Lane;
 use redrive_core::partition::{self, ControlEvent, Event, Partition};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_store::{Operation, Outcome};
-use serde_json::json;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::plane::ControlPlane;
 use crate::report::{Failed, Halt, Report};
-use crate::request::{Request, Watch};
+use crate::request::{Order, Watch};
 
 const CHUNK: usize = 2000;
 
@@ -46,14 +45,19 @@ impl ControlPlane {
     }
 
     /// Wants what is not there; with `force_pending`, also what is there and finished.
-    pub async fn backfill(&self, request: &Request, force_pending: bool, watch: Watch<'_>) -> Result<Report> {
-        let range = self.range(&request.filter)?;
-        let filters = serde_json::to_string(&request.filter).unwrap_or_default();
-        let flags = json!({
-            "dry_run": request.dry_run, "yes": request.yes, "force": request.force, "force_pending": force_pending
-        });
-        let operation = self.operation(&request.command, filters, flags.to_string(), request.reason.clone());
-        let mut report = Report::new("backfill", request.dry_run);
+    pub async fn backfill(
+        &self,
+        filter: &Filter,
+        force_pending: bool,
+        order: &Order,
+        watch: Watch<'_>,
+    ) -> Result<Report> {
+        let range = self.range(filter)?;
+        let filters = serde_json::to_string(filter).unwrap_or_default();
+        let mut flags = order.flags();
+        flags["force_pending"] = force_pending.into();
+        let operation = self.ordered(order, filters, flags);
+        let mut report = Report::new("backfill", order.dry_run);
         let mut keys = range.keys();
         loop {
             let chunk: Vec<PartitionKey> = keys.by_ref().take(CHUNK).collect();
@@ -65,7 +69,7 @@ impl ControlPlane {
                 break;
             }
             report.matched += u64::try_from(chunk.len()).unwrap_or(0);
-            let done = match request.dry_run {
+            let done = match order.dry_run {
                 true => self.foresee_backfill(chunk, force_pending, &mut report).await,
                 false => self.backfill_chunk(chunk, force_pending, &operation, &mut report).await,
             };
@@ -75,7 +79,7 @@ impl ControlPlane {
             }
             (watch.progress)(report.matched);
         }
-        if !report.changed.is_empty() && !request.dry_run {
+        if !report.changed.is_empty() && !order.dry_run {
             report.op_id = Some(operation.op_id);
             self.tell_head().await;
         }

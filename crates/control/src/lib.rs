@@ -16,6 +16,7 @@ mod plane;
 mod report;
 mod request;
 pub mod safety;
+mod sink;
 mod sources;
 mod undo;
 
@@ -24,5 +25,6 @@ pub use error::Error;
 pub use plan::Plan;
 pub use plane::ControlPlane;
 pub use report::{Changed, Failed, Halt, Report, Skipped};
-pub use request::{Request, Verb, Watch};
+pub use request::{Order, Request, Verb, Watch};
+pub use sink::Sink;
 pub use sources::{SourceRules, Sources};

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
+use redrive_core::filter::Filter;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{self, ControlEvent, Event, Partition, Standing};
 use redrive_core::refusal::{Reason, Refused};
@@ -14,7 +15,7 @@ use redrive_store::{Decided, Operation, Outcome, Page};
 use crate::error::Result;
 use crate::plane::ControlPlane;
 use crate::report::{Failed, Halt, Report};
-use crate::request::{Request, Verb, Watch};
+use crate::request::{Order, Request, Verb, Watch};
 
 /// How often one that was overtaken is looked at again.
 const LOOKS: u32 = 3;
@@ -71,7 +72,7 @@ pub(crate) trait Selection {
 /// What is done to each.
 #[derive(Clone, Copy)]
 pub(crate) enum Deed<'a> {
-    Verb(Verb, &'a Request),
+    Verb(Verb, &'a Order),
     Undo,
 }
 
@@ -101,17 +102,21 @@ impl ControlPlane {
         let selection = ByFilter { plane: self, page: request.verb.page(&request.filter), done: false };
         self.work_through(
             selection,
-            Deed::Verb(request.verb, request),
-            self.operation_of(request),
-            request.dry_run,
+            Deed::Verb(request.verb, &request.order),
+            self.operation_of(request.verb, &request.filter, &request.order),
+            request.order.dry_run,
             watch,
         )
         .await
     }
 
-    pub(crate) fn operation_of(&self, request: &Request) -> Operation {
-        let filters = serde_json::to_string(&request.filter).unwrap_or_default();
-        self.operation(&request.command, filters, request.flags(), request.reason.clone())
+    pub(crate) fn ordered(&self, order: &Order, filters: String, flags: serde_json::Value) -> Operation {
+        self.operation(&order.command, filters, flags.to_string(), order.reason.clone())
+    }
+
+    pub(crate) fn operation_of(&self, verb: Verb, filter: &Filter, order: &Order) -> Operation {
+        let filters = serde_json::to_string(filter).unwrap_or_default();
+        self.ordered(order, filters, order.flags_of(verb))
     }
 
     pub(crate) async fn work_through(
@@ -266,15 +271,15 @@ impl ControlPlane {
         if let Some((to, from_version)) = revert {
             return ControlEvent::Revert { to, from_version: *from_version };
         }
-        let Deed::Verb(verb, request) = deed else { unreachable!("an undo brings a standing for every candidate") };
+        let Deed::Verb(verb, order) = deed else { unreachable!("an undo brings a standing for every candidate") };
         match verb {
             Verb::Retry { clear_terminal, stale, .. } => ControlEvent::Retry { policy, clear_terminal, stale },
             Verb::Reprocess => ControlEvent::Reprocess,
             Verb::MarkTerminal => {
-                ControlEvent::MarkTerminal { by, why: request.reason.as_deref(), threshold: rules.terminal_threshold() }
+                ControlEvent::MarkTerminal { by, why: order.reason.as_deref(), threshold: rules.terminal_threshold() }
             }
             Verb::ClearTerminal => ControlEvent::ClearTerminal,
-            Verb::Pause => ControlEvent::Pause { by, why: request.reason.as_deref() },
+            Verb::Pause => ControlEvent::Pause { by, why: order.reason.as_deref() },
             Verb::Resume => ControlEvent::Resume,
         }
     }
@@ -297,7 +302,7 @@ impl ControlPlane {
                 })
                 .collect();
             let days = match changing.iter().filter(|changing| **changing).count() {
-                many if many >= ASK_AT_ONCE => Some(self.raw.days(&query[0].partition.state.key).await?),
+                many if many >= ASK_AT_ONCE => Some(self.raw.view().await?.days(&query[0].partition.state.key).await?),
                 _ => None,
             };
             for (candidate, changing) in query.iter().zip(changing) {
@@ -305,7 +310,7 @@ impl ControlPlane {
                 there.push(match &days {
                     _ if !changing => true,
                     Some(days) => days.contains(&key.logical_date),
-                    None => self.raw.has_any(key).await?,
+                    None => self.raw.view().await?.has_any(key).await?,
                 });
             }
         }

@@ -1,5 +1,6 @@
 //! A binding plan: what a dry run found, with the versions it saw. Applying it acts on exactly that.
 
+use redrive_core::filter::Filter;
 use redrive_core::key::PartitionKey;
 use redrive_core::refusal::{Reason, Refused};
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::operate::{ByFilter, Candidate, Chunk, Deed, Selection};
 use crate::plane::ControlPlane;
 use crate::report::Report;
-use crate::request::{Request, Verb, Watch};
+use crate::request::{Order, Request, Verb, Watch};
 
 const FORMAT: u32 = 1;
 /// How many of a plan's partitions are read at a time.
@@ -125,8 +126,9 @@ impl ControlPlane {
         let mut seen = Vec::new();
         let inner = ByFilter { plane: self, page: request.verb.page(&request.filter), done: false };
         let selection = Remembering { inner, seen: &mut seen };
-        let operation = self.operation_of(request);
-        let report = self.work_through(selection, Deed::Verb(request.verb, request), operation, true, watch).await?;
+        let Request { verb, filter, order } = request;
+        let operation = self.operation_of(*verb, filter, order);
+        let report = self.work_through(selection, Deed::Verb(*verb, order), operation, true, watch).await?;
         let changing: std::collections::HashSet<&PartitionKey> =
             report.changed.iter().map(|changed| &changed.key).collect();
         seen.retain(|planned| changing.contains(&planned.key));
@@ -142,18 +144,18 @@ impl ControlPlane {
             clear_terminal,
             allow_missing_raw,
             stale,
-            command: request.command.clone(),
-            reason: request.reason.clone(),
+            command: order.command.clone(),
+            reason: order.reason.clone(),
             partitions: seen,
         };
         Ok((report, plan))
     }
 
     /// Acts on a plan's partitions, those alone, and of those only what is as the plan saw it.
-    pub async fn apply_plan(&self, plan: Plan, request: &Request, watch: Watch<'_>) -> Result<Report> {
+    pub async fn apply_plan(&self, plan: Plan, order: &Order, watch: Watch<'_>) -> Result<Report> {
         let verb = plan.verb()?;
         let selection = ByPlan { plane: self, left: plan.partitions.into_iter() };
-        let operation = self.operation_of(request);
-        self.work_through(selection, Deed::Verb(verb, request), operation, request.dry_run, watch).await
+        let operation = self.operation_of(verb, &Filter::default(), order);
+        self.work_through(selection, Deed::Verb(verb, order), operation, order.dry_run, watch).await
     }
 }

@@ -3,18 +3,18 @@
 use redrive_core::filter::DateBounds;
 use redrive_core::key::{LogicalDate, PartitionKey};
 use redrive_core::outlook::{self, Outlook};
-use redrive_core::partition::Partition;
+use redrive_core::partition::{self, Partition, Terminal};
 use redrive_core::time::Timestamp;
-use redrive_store::raw::RawView;
 use redrive_store::{ControlStore, Cooldown, Operation, View};
 
 use crate::error::Result;
+use crate::sink::Sink;
 use crate::sources::Sources;
 
 #[derive(Debug, Clone)]
 pub struct ControlPlane {
     pub(crate) store: ControlStore,
-    pub(crate) raw: RawView,
+    pub(crate) raw: Sink,
     pub(crate) sources: Sources,
     /// Who acts: a person at a host, a token, or a daemon.
     pub(crate) actor: String,
@@ -22,7 +22,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    pub fn new(store: ControlStore, raw: RawView, sources: Sources, actor: String, earliest_date: LogicalDate) -> Self {
+    pub fn new(store: ControlStore, raw: Sink, sources: Sources, actor: String, earliest_date: LogicalDate) -> Self {
         Self { store, raw, sources, actor, earliest_date }
     }
 
@@ -60,6 +60,12 @@ impl ControlPlane {
         let key = &partition.state.key;
         let policy = &self.sources.of(&key.source).retry;
         outlook::of(partition, policy, cooling(cooldowns, key), self.now())
+    }
+
+    /// Whether a partition is terminal, and by what: also while it is paused or in flight, when its outlook does not tell.
+    pub fn terminal<'a>(&self, partition: &'a Partition) -> Option<Terminal<'a>> {
+        let policy = &self.sources.of(&partition.state.key.source).retry;
+        partition::terminal(partition, policy, self.now())
     }
 
     pub async fn cooldowns(&self) -> Result<Vec<Cooldown>> {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use redrive_core::filter::Filter;
 use redrive_core::partition::Status;
 use redrive_store::Page;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// How many partitions go into one transaction.
 const CHUNK: u32 = 2000;
@@ -51,12 +51,10 @@ impl Verb {
     }
 }
 
-/// What a person, the API or the daemon asks for.
+/// How something is asked for, whatever it is: what the audit keeps beside the deed itself.
 #[derive(Debug, Clone)]
-pub struct Request {
-    pub verb: Verb,
-    pub filter: Filter,
-    /// The command line, as the audit keeps it.
+pub struct Order {
+    /// The command line.
     pub command: String,
     pub dry_run: bool,
     pub yes: bool,
@@ -64,16 +62,28 @@ pub struct Request {
     pub reason: Option<String>,
 }
 
-impl Request {
-    pub(crate) fn flags(&self) -> String {
-        let mut flags = json!({"dry_run": self.dry_run, "yes": self.yes, "force": self.force});
-        if let Verb::Retry { clear_terminal, allow_missing_raw, stale } = self.verb {
+impl Order {
+    pub(crate) fn flags(&self) -> Value {
+        json!({"dry_run": self.dry_run, "yes": self.yes, "force": self.force})
+    }
+
+    pub(crate) fn flags_of(&self, verb: Verb) -> Value {
+        let mut flags = self.flags();
+        if let Verb::Retry { clear_terminal, allow_missing_raw, stale } = verb {
             flags["clear_terminal"] = clear_terminal.into();
             flags["allow_missing_raw"] = allow_missing_raw.into();
             flags["stale"] = stale.into();
         }
-        flags.to_string()
+        flags
     }
+}
+
+/// A verb for everything that a filter means.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub verb: Verb,
+    pub filter: Filter,
+    pub order: Order,
 }
 
 /// Who watches an operation, and may stop it between two chunks.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::operate::{Candidate, Chunk, Deed, Selection};
 use crate::plane::ControlPlane;
 use crate::report::Report;
-use crate::request::{Request, Watch};
+use crate::request::{Order, Watch};
 
 const CHUNK: u32 = 1000;
 
@@ -60,13 +60,12 @@ impl ControlPlane {
         }
     }
 
-    pub async fn undo(&self, op_id: OpId, request: &Request, watch: Watch<'_>) -> Result<Report> {
+    pub async fn undo(&self, op_id: OpId, order: &Order, watch: Watch<'_>) -> Result<Report> {
         let absent = || Error::NoOperation(op_id.to_string());
         self.view().operation(op_id).await?.ok_or_else(absent)?;
-        let flags = json!({"dry_run": request.dry_run, "yes": request.yes, "force": request.force});
         let filters = json!({"operation": op_id}).to_string();
-        let operation = self.operation(&request.command, filters, flags.to_string(), request.reason.clone());
+        let operation = self.ordered(order, filters, order.flags());
         let selection = ByOperation { plane: self, op_id, after: 0 };
-        self.work_through(selection, Deed::Undo, operation, request.dry_run, watch).await
+        self.work_through(selection, Deed::Undo, operation, order.dry_run, watch).await
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_control::{ControlPlane, Sources};
+use redrive_control::{ControlPlane, Sink, Sources};
 use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::{Lane, Shares};
@@ -16,7 +16,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::time::Timestamp;
 use redrive_fixture::{Database, Postgres};
 use redrive_store::clock::{Clock, ManualClock};
-use redrive_store::raw::{RawView, S3Options};
+use redrive_store::raw::S3Options;
 use redrive_store::{
     Cooldown, Open, Operation, Options, Outcome, Page, PartitionClaim, Recorded, Rotation, Store, StoreUrl,
 };
@@ -51,7 +51,7 @@ impl Subject {
         let options = Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 8 };
         let store = Store::open(&url, Open::Migrate, options).await.unwrap();
         let raw = format!("file:{}", home.path().join("raw").display()).parse().unwrap();
-        let raw = RawView::open(&raw, &S3Options::default()).await.unwrap();
+        let raw = Sink::new(raw, S3Options::default());
         let earliest = "2015-01-01".parse().unwrap();
         let plane = ControlPlane::new(store.control(), raw, Sources::default(), "tester@here".to_owned(), earliest);
         Self { store, clock, plane, _home: home, _database: database }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::config::ConfigError;
+use crate::output::Unwritten;
 
 /// The exit codes that scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub fn code(error: &anyhow::Error) -> Exit {
     if error.is::<NotConfirmed>() {
         return Exit::NotConfirmed;
     }
-    if error.is::<Unreadable>() {
+    if error.is::<Unreadable>() || error.is::<Unwritten>() {
         return Exit::Unavailable;
     }
     if error.is::<NothingFound>() {

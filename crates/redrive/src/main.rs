@@ -23,6 +23,7 @@ async fn main() -> ExitCode {
     let context = Context { global: cli.global, environment: Environment::of_process() };
     match run(cli.command, &context).await {
         Ok(exit) => exit.into(),
+        Err(error) if output::is_closed(&error) => exit::Exit::Done.into(),
         Err(error) => {
             output::complain(&error);
             exit::code(&error).into()

@@ -20,9 +20,6 @@ macro_rules! attempt_columns {
     };
 }
 
-/// How many partitions' attempts are asked for by one statement; each is a parameter of it.
-const SUBJECTS: usize = 1000;
-
 fn read(row: &Row<'_>) -> Result<(String, Attempt)> {
     let wrong = |error: std::num::TryFromIntError| Error::row("runs", error);
     let attempt = Attempt {
@@ -42,7 +39,7 @@ pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<(Partition,
     let partitions = partitions::page(tx, page).await?;
     let subjects: Vec<String> = partitions.iter().map(|partition| runs::subject(&partition.state.key)).collect();
     let mut found: HashMap<String, Vec<Attempt>> = HashMap::new();
-    for some in subjects.chunks(SUBJECTS) {
+    for some in subjects.chunks(runs::SUBJECTS) {
         for (subject, attempt) in of_subjects(tx, some).await? {
             found.entry(subject).or_default().push(attempt);
         }
@@ -52,14 +49,13 @@ pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<(Partition,
 }
 
 async fn of_subjects(tx: &mut Tx<'_>, subjects: &[String]) -> Result<Vec<(String, Attempt)>> {
-    let marks: Vec<_> = (1..=subjects.len()).map(|nth| format!("?{nth}")).collect();
     let sql = format!(
         concat!(
             "/* attempts::of_subjects */ SELECT ",
             attempt_columns!(),
             " FROM runs r WHERE r.workload = 'extract' AND r.subject IN ({})"
         ),
-        marks.join(", ")
+        runs::marks(subjects.len())
     );
     let params: Vec<Param<'_>> = subjects.iter().map(Param::from).collect();
     tx.built_rows(&sql, &params, read).await

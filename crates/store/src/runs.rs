@@ -1,5 +1,7 @@
 //! The table of runs: submitting, claiming, and committing what became of them.
 
+use std::collections::HashMap;
+
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::run::{Change, Run, State, Workload};
@@ -196,6 +198,37 @@ static OF_PARTITION: Sql = Sql::new(concat!(
 /// Every attempt of a partition, oldest first.
 pub(crate) async fn of_partition(tx: &mut Tx<'_>, key: &PartitionKey) -> Result<Vec<Run>> {
     tx.rows(&OF_PARTITION, &[subject(key).as_str().into()], read).await
+}
+
+/// How many partitions' attempts are asked for by one statement; each is a parameter of it.
+pub(crate) const SUBJECTS: usize = 1000;
+
+/// The place-holders of that many parameters.
+pub(crate) fn marks(count: usize) -> String {
+    (1..=count).map(|nth| format!("?{nth}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Every attempt of each of these partitions, oldest first.
+pub(crate) async fn of_partitions(tx: &mut Tx<'_>, keys: &[PartitionKey]) -> Result<Vec<Vec<Run>>> {
+    let subjects: Vec<String> = keys.iter().map(subject).collect();
+    let mut found: HashMap<String, Vec<Run>> = HashMap::new();
+    for some in subjects.chunks(SUBJECTS) {
+        let sql = format!(
+            concat!(
+                "/* runs::of_partitions */ SELECT ",
+                run_columns!(),
+                " FROM runs WHERE workload = 'extract' AND subject IN ({}) ORDER BY run_id"
+            ),
+            marks(some.len())
+        );
+        let params: Vec<Param<'_>> = some.iter().map(Param::from).collect();
+        for run in tx.built_rows(&sql, &params, read).await? {
+            if let Some(subject) = run.subject.clone() {
+                found.entry(subject).or_default().push(run);
+            }
+        }
+    }
+    Ok(subjects.iter().map(|subject| found.remove(subject).unwrap_or_default()).collect())
 }
 
 static INSERT_ATTEMPTS: Batch = Batch::new(

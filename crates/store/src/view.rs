@@ -98,6 +98,11 @@ impl View {
         read!(self, "attempts", |tx, key| runs::of_partition(tx, &key))
     }
 
+    /// The same of many partitions, each with its own in the order of the keys. A key stands there once.
+    pub async fn attempts_of(&self, keys: Vec<PartitionKey>) -> Result<Vec<Vec<Run>>> {
+        read!(self, "attempts of many", |tx, keys| runs::of_partitions(tx, &keys))
+    }
+
     /// A page of partitions in key order, each with what the invariants ask of its attempts.
     pub async fn partitions_with_attempts(&self, page: Page) -> Result<Vec<(Partition, Vec<Attempt>)>> {
         read!(self, "partitions with attempts", |tx, page| attempts::page(tx, &page))

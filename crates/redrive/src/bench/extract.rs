@@ -160,7 +160,7 @@ fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
         Format::Table | Format::Csv => {}
     }
     let Figures { bytes, records, .. } = figures;
-    output::line(&format!("{records} records, {} MB of JSON lines", bytes / 1_000_000));
+    output::line(&format!("{records} records, {} MB of JSON lines", bytes / 1_000_000))?;
     let theirs = figures.baseline_mb_per_s.map_or_else(String::new, |theirs| format!("{theirs} MB/s"));
     let of_it = figures.extract_ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0));
     let memory = figures.peak_memory_mb.map_or_else(String::new, |memory| format!("{memory} MB"));
@@ -169,6 +169,5 @@ fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
         vec!["validate".to_owned(), format!("{} MB/s", figures.validate_mb_per_s), String::new(), String::new()],
         vec!["peak memory".to_owned(), memory, String::new(), String::new()],
     ];
-    output::line(&output::table(&["", "redrive", "zstd -1", "of it"], rows));
-    Ok(())
+    output::line(&output::table(&["", "redrive", "zstd -1", "of it"], rows))
 }

@@ -86,15 +86,14 @@ fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
     };
     let row = |name: &str, values: Vec<String>| [vec![name.to_owned()], values].concat();
     let Figures { store, jobs, batch, workers, .. } = figures;
-    output::line(&format!("{jobs} no-op runs on {store}, {workers} workers, batches of {batch}"));
+    output::line(&format!("{jobs} no-op runs on {store}, {workers} workers, batches of {batch}"))?;
     let rows = vec![
         row("enqueue", per_s(figures.enqueue_per_s, figures.baseline_enqueue_per_s, figures.enqueue_ratio)),
         row("drain", per_s(figures.drain_per_s, figures.baseline_drain_per_s, figures.drain_ratio)),
         row("pickup p50", vec![format!("{} ms", figures.pickup_p50_ms), String::new(), String::new()]),
         row("pickup p99", vec![format!("{} ms", figures.pickup_p99_ms), String::new(), String::new()]),
     ];
-    output::line(&output::table(&["", "redrive", "bare loop", "of it"], rows));
-    Ok(())
+    output::line(&output::table(&["", "redrive", "bare loop", "of it"], rows))
 }
 
 async fn ours(store: Store, args: &BenchQueue, quiet: bool) -> anyhow::Result<(Duration, Duration, Vec<Duration>)> {

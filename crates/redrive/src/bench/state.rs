@@ -3,11 +3,11 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use redrive_control::{ControlPlane, Request, Sources, Verb, Watch};
+use redrive_control::{ControlPlane, Order, Request, Sink, Sources, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::partition::Status;
 use redrive_core::time::Timestamp;
-use redrive_store::raw::{RawUrl, RawView, S3Options};
+use redrive_store::raw::{RawUrl, S3Options};
 use redrive_store::statements::{self, For};
 use redrive_store::{Band, Page, Reach, Store, StoreUrl};
 use serde::Serialize;
@@ -97,17 +97,13 @@ async fn measure(store: Store, url: &StoreUrl, args: &BenchState, quiet: bool) -
 /// Retries every failed partition of one customer, as `state retry --force --allow-missing-raw` does.
 async fn retry(store: &Store) -> anyhow::Result<u32> {
     let nowhere = std::env::temp_dir().join(format!("redrive_bench_{}_raw", std::process::id()));
-    let raw = RawView::open(&RawUrl::File(nowhere), &S3Options::default()).await?;
+    let raw = Sink::new(RawUrl::File(nowhere), S3Options::default());
     let earliest = "2015-01-01".parse()?;
     let plane = ControlPlane::new(store.control(), raw, Sources::default(), "bench".to_owned(), earliest);
     let request = Request {
         verb: Verb::Retry { clear_terminal: true, allow_missing_raw: true, stale: false },
         filter: filter(OURS, Some(Status::Failed))?,
-        command: "bench state".to_owned(),
-        dry_run: false,
-        yes: false,
-        force: true,
-        reason: None,
+        order: Order { command: "bench state".to_owned(), dry_run: false, yes: false, force: true, reason: None },
     };
     let watch = Watch { cancelled: &AtomicBool::new(false), progress: &|_| {}, stop_after: None };
     let report = plane.operate(&request, watch).await?;
@@ -222,7 +218,7 @@ fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
         Format::Table | Format::Csv => {}
     }
     let Figures { store, partitions, failed, rows, .. } = figures;
-    output::line(&format!("{partitions} of {failed} failed partitions, {rows} in all, on {store}"));
+    output::line(&format!("{partitions} of {failed} failed partitions, {rows} in all, on {store}"))?;
     let compared = |per_s: Option<f64>, ratio: Option<f64>| {
         let per_s = per_s.map_or_else(String::new, |per_s| format!("{per_s:.0}/s"));
         [per_s, ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0))]
@@ -238,10 +234,10 @@ fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
         only("inspect a page of 50, p50", format!("{} ms", figures.inspect_page_p50_ms)),
         only(&format!("select {} due", figures.due_found), format!("{} ms", figures.due_ms)),
     ];
-    output::line(&output::table(&["", "redrive", "plain SQL", "of it"], table));
-    output::line("\nplan of the selection:");
+    output::line(&output::table(&["", "redrive", "plain SQL", "of it"], table))?;
+    output::line("\nplan of the selection:")?;
     for line in &figures.due_plan {
-        output::line(&format!("  {line}"));
+        output::line(&format!("  {line}"))?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use redrive_control::daemon::Tick;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Context, person};
+use super::{Context, Intent, person};
 use crate::cli::{Daemon, Format};
 use crate::exit::{Exit, Usage};
 use crate::output;
@@ -11,7 +11,10 @@ use crate::output;
 pub async fn run(args: &Daemon, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config()?;
     let actor = format!("daemon {} pid {}", person(), std::process::id());
-    let plane = context.control(&config, actor).await?;
+    // A service would go on looking at an empty stand-in after the database has been made.
+    let intent = if args.once && args.dry_run { Intent::Look } else { Intent::Change };
+    let control = context.control(&config, actor, intent).await?;
+    let plane = &control.plane;
     let interval = args.interval.unwrap_or(config.settings.daemon.interval);
     if interval.is_zero() {
         return Err(Usage("--interval 0 would never rest; give at least 100ms".to_owned()).into());
@@ -50,14 +53,25 @@ pub async fn run(args: &Daemon, context: &Context) -> anyhow::Result<Exit> {
 fn show(tick: &Tick, dry_run: bool, context: &Context) -> anyhow::Result<()> {
     match context.global.output {
         Format::Json => return output::json(tick),
-        Format::Jsonl => return tick.would.iter().try_for_each(output::json),
-        Format::Table | Format::Csv => {}
+        Format::Jsonl if dry_run => return tick.would.iter().try_for_each(output::json),
+        Format::Jsonl => return output::json(tick),
+        Format::Csv if dry_run => return actions(tick),
+        Format::Csv => return output::record(&["considered", "requeued", "overtaken", "enqueued"], tick),
+        Format::Table => {}
     }
     for action in &tick.would {
         let (key, attempts, delay) = (&action.key, action.attempt_count, action.delay_seconds);
-        output::line(&format!("would {} {key} (attempts {attempts}, delay {delay} s)", action.action));
+        output::line(&format!("would {} {key} (attempts {attempts}, delay {delay} s)", action.action))?;
     }
     let would = if dry_run { "would requeue" } else { "requeued" };
-    output::line(&format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued));
+    output::line(&format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued))
+}
+
+fn actions(tick: &Tick) -> anyhow::Result<()> {
+    let names = [output::KEY.as_slice(), &["action", "attempt_count", "delay_seconds"]].concat();
+    output::csv_header(&names)?;
+    for action in &tick.would {
+        output::csv(&output::cells(&names, &serde_json::to_value(action)?))?;
+    }
     Ok(())
 }

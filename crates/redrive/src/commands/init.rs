@@ -6,11 +6,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use redrive_store::{Open, Options, Store, StoreUrl};
+use redrive_store::{Open, Options, Schema, Store, StoreUrl};
 
 use super::Context;
 use crate::cli::Init;
-use crate::config::FILE;
+use crate::config::{Config, FILE};
 use crate::exit::{Exit, Refusal};
 use crate::output;
 
@@ -24,7 +24,7 @@ pub async fn run(args: &Init, context: &Context) -> anyhow::Result<Exit> {
     std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let file = directory.join(FILE);
     if file.exists() && !args.force {
-        return Err(Refusal(format!("{} is there already; use --force to replace it", file.display())).into());
+        return complete(&file, &directory, args, context).await;
     }
     let store = Store::open(&beneath(&directory, store_url), Open::Migrate, Options::default()).await?;
     let quoted = toml::Value::String(url.to_owned()).to_string();
@@ -33,7 +33,27 @@ pub async fn run(args: &Init, context: &Context) -> anyhow::Result<Exit> {
     let mode = if redrive_store::redacted(url) == url { 0o644 } else { 0o600 };
     write_whole(&file, &text, mode).with_context(|| format!("cannot write {}", file.display()))?;
     if !context.global.quiet {
-        output::line(&format!("wrote {} and made {}", file.display(), store.place()));
+        output::line(&format!("wrote {} and made {}", file.display(), store.place()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A configuration that is there is kept. What it names may still have to be made.
+async fn complete(file: &Path, directory: &Path, args: &Init, context: &Context) -> anyhow::Result<Exit> {
+    let there = || Refusal(format!("{} is there already; use --force to replace it", file.display()));
+    // Which of the two databases would be meant is not for us to guess.
+    if args.store.is_some() {
+        return Err(there().into());
+    }
+    let config = Config::load(Some(file), &context.environment)?;
+    let url = beneath(directory, config.store);
+    let store = Store::open(&url, Open::Untouched, Options::default()).await?;
+    match store.schema().await? {
+        Schema::Empty => store.migrate().await.map(drop)?,
+        Schema::Redrive { .. } | Schema::Foreign => return Err(there().into()),
+    }
+    if !context.global.quiet {
+        output::line(&format!("kept {} as it is and made {}", file.display(), store.place()))?;
     }
     Ok(Exit::Done)
 }

@@ -11,12 +11,12 @@ pub async fn run(context: &Context) -> anyhow::Result<Exit> {
     let config = context.config()?;
     let store = Store::open(&config.store, Open::Untouched, Options::default()).await?;
     let (from, to) = store.migrate().await?;
+    let told = serde_json::json!({"store": store.place(), "from": from, "to": to});
     match context.global.output {
-        Format::Json | Format::Jsonl => {
-            output::json(&serde_json::json!({"store": store.place(), "from": from, "to": to}))?;
-        }
-        Format::Table | Format::Csv if from == to => output::line(&format!("{} is at version {to}", store.place())),
-        Format::Table | Format::Csv => output::line(&format!("{} went from version {from} to {to}", store.place())),
+        Format::Json | Format::Jsonl => output::json(&told)?,
+        Format::Csv => output::record(&["store", "from", "to"], &told)?,
+        Format::Table if from == to => output::line(&format!("{} is at version {to}", store.place()))?,
+        Format::Table => output::line(&format!("{} went from version {from} to {to}", store.place()))?,
     }
     Ok(Exit::Done)
 }

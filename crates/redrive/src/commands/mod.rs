@@ -7,15 +7,17 @@ pub mod demo;
 pub mod doctor;
 pub mod init;
 pub mod migrate;
+mod opening;
 pub mod state;
 pub mod worker;
 
-use redrive_control::ControlPlane;
-use redrive_store::raw::RawView;
-use redrive_store::{Open, Options, Store, StoreUrl, View};
+use redrive_control::{ControlPlane, Sink};
+use redrive_store::{Options, Store, View};
+use tempfile::TempDir;
 
 use crate::cli::Global;
 use crate::config::{Config, Environment};
+pub use opening::open;
 
 /// What every command is given.
 #[derive(Debug)]
@@ -36,22 +38,31 @@ impl Context {
     }
 
     /// The control plane over the configured store and sink, acting as `actor`.
-    pub async fn control(&self, config: &Config, actor: String) -> anyhow::Result<ControlPlane> {
-        let store = open(config).await?;
-        let raw = RawView::open(&config.raw, &config.raw_options.s3).await?;
+    pub async fn control(&self, config: &Config, actor: String, intent: Intent) -> anyhow::Result<Control> {
+        let (store, stand_in) = match intent {
+            Intent::Look => opening::to_look(config, self).await?,
+            Intent::Change => (open(config, self).await?, None),
+        };
+        let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
-        Ok(ControlPlane::new(store.control(), raw, config.sources.clone(), actor, earliest))
+        let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), actor, earliest);
+        Ok(Control { plane, _stand_in: stand_in })
     }
 }
 
-/// Opens the configured store. A SQLite file belongs to this program and is kept up to date by it; a server's schema is
-/// changed only by `redrive migrate`.
-pub async fn open(config: &Config) -> redrive_store::Result<Store> {
-    let how = match config.store {
-        StoreUrl::Sqlite(_) => Open::Migrate,
-        StoreUrl::Postgres(_) => Open::Current,
-    };
-    Store::open(&config.store, how, Options::default()).await
+/// What a command is about to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// Nothing is changed, and so nothing is made.
+    Look,
+    Change,
+}
+
+#[derive(Debug)]
+pub struct Control {
+    pub plane: ControlPlane,
+    /// Held for as long as the plane is used.
+    _stand_in: Option<TempDir>,
 }
 
 /// Opens the configured store to look at it and no more.

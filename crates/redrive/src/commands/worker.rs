@@ -18,7 +18,7 @@ pub async fn run(args: &cli::Worker, context: &Context) -> anyhow::Result<Exit> 
         let todo = "add a [sources.<name>.extract] section to redrive.toml";
         return Err(Usage(format!("there is no source that a worker could extract; {todo}")).into());
     }
-    let store = open(&config).await?;
+    let store = open(&config, context).await?;
     let mut options = options(&config, args.drain);
     options.concurrency = args.concurrency.unwrap_or(options.concurrency);
     let sources = plan.sources().len();
@@ -79,16 +79,20 @@ pub fn heed_signals(stop: Stop) -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
+/// What JSON calls the counts.
+const TALLY: [&str; 8] =
+    ["claimed", "accepted", "rejected", "rate_limited", "released", "lost", "records", "abandoned"];
+
 fn show(tally: &Tally, context: &Context) -> anyhow::Result<()> {
     match context.global.output {
         Format::Json | Format::Jsonl => output::json(tally),
-        Format::Table | Format::Csv => {
+        Format::Csv => output::record(&TALLY, tally),
+        Format::Table => {
             let Tally { claimed, accepted, rejected, released, lost, records, .. } = tally;
             output::line(&format!(
                 "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
                  {released} given back, {lost} lost"
-            ));
-            Ok(())
+            ))
         }
     }
 }

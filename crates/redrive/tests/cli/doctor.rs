@@ -15,7 +15,7 @@ fn with_nothing_there_it_says_what_to_do_and_makes_nothing() {
     assert_snapshot!(home.run(&["doctor"]), @r"
             check          finding
      ok     configuration  there is no redrive.toml; the defaults serve
-     WRONG  store          cannot open redrive.db: it does not exist; run `redrive init`
+     WRONG  store          cannot open redrive.db: it does not exist; `redrive migrate` makes it
      ok     raw sink       file:raw can be read
     --- stderr
     --- exit 6

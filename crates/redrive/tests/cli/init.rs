@@ -76,6 +76,38 @@ fn a_second_init_is_refused_and_changes_nothing() {
     assert_eq!(home.read("redrive.toml"), "# mine\n");
 }
 
+/// `doctor` and `data` send people to make the database; nobody's configuration may be lost on the way.
+#[test]
+fn a_configuration_that_is_there_is_kept_and_its_database_made() {
+    let mine = "[store]\nurl = \"sqlite:mine.db\"\n";
+    let home = Home::with_config(mine);
+    let told = home.run(&["doctor"]);
+    assert_eq!(told.code, 6, "{told}");
+    assert!(told.stdout.contains("mine.db: it does not exist; `redrive migrate` makes it"), "{told}");
+    assert_snapshot!(home.run(&["data", "ls"]).complaint(6), @"error: cannot open mine.db: it does not exist; `redrive migrate` makes it");
+    let told = home.run(&["init", "--store", "sqlite:other.db"]).complaint(4);
+    assert!(told.contains("redrive.toml is there already"), "{told}");
+    assert_snapshot!(home.run(&["init"]), @r"
+    kept ./redrive.toml as it is and made ./mine.db
+    --- stderr
+    --- exit 0
+    ");
+    assert_eq!(home.files(), ["mine.db", "redrive.toml"]);
+    assert_eq!(home.read("redrive.toml"), mine);
+    home.run(&["doctor"]).done();
+    home.run(&["init"]).complaint(4);
+}
+
+fn a_server_named_by_a_configuration_gets_its_tables(subject: Subject) {
+    subject.home.write("redrive.toml", &format!("[store]\nurl = \"{}\"\n", subject.url));
+    let told = subject.home.run(&["init"]).done();
+    assert!(told.stdout.starts_with("kept ./redrive.toml as it is and made "), "{told}");
+    subject.home.run(&["doctor"]).done();
+    assert!(subject.home.run(&["init"]).complaint(4).contains("is there already"));
+}
+
+crate::on_both_databases!(a_server_named_by_a_configuration_gets_its_tables);
+
 #[test]
 fn force_replaces_the_configuration_and_keeps_the_database() {
     let home = Home::new();

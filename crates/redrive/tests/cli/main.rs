@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 
+mod absent;
 mod bench;
 mod completions;
 mod configuration;
@@ -14,4 +15,5 @@ mod init;
 mod migrate;
 mod mistakes;
 mod mount;
+mod stdout;
 mod unavailable;

@@ -71,6 +71,21 @@ fn a_file_that_is_no_database_is_told_and_left_alone() {
     assert_eq!(home.files(), ["redrive.db"]);
 }
 
+/// The same words from everybody who meets it.
+#[test]
+fn a_file_in_place_of_the_raw_sink_is_told() {
+    let home = Home::with_config("[sources.ads.extract]\nkind = \"sample\"\n");
+    home.run(&["migrate"]).done();
+    home.write("raw", "notes of mine");
+    let why = "a file stands where a directory should be; move it or choose another directory";
+    let line = home.run(&["worker", "--drain"]).complaint(6);
+    assert!(line.contains("file:raw") && line.contains(why), "{line}");
+    let told = home.run(&["doctor"]);
+    assert_eq!(told.code, 6, "{told}");
+    assert!(told.stdout.contains(why), "{told}");
+    assert_eq!(home.read("raw"), "notes of mine");
+}
+
 fn a_schema_from_the_future_is_refused_with_both_versions(subject: Subject) {
     subject.home.run(&["migrate"]).done();
     subject.execute(match subject.kind {

@@ -137,7 +137,9 @@ fn copy(world: &World, first: &PartitionKey, keys: &[PartitionKey]) {
 
 /// More than a page: nothing is left out between two, and JSON is one document.
 fn more_than_a_page_is_listed_and_read_whole(world: World) {
-    let keys: Vec<_> = (0..1030).map(|n| key(&format!("c{n:04}"), "daily", "2026-01-01")).collect();
+    // The first page has the widest row.
+    let name = |n: u32| if n == 0 { "c0000-with-a-longer-name".to_owned() } else { format!("c{n:04}") };
+    let keys: Vec<_> = (0..1030).map(|n| key(&name(n), "daily", "2026-01-01")).collect();
     let past = world.ago(HOUR);
     past.want(&keys[..1]);
     accept(&past, &world, &Sink::files(&world), 1);
@@ -147,6 +149,10 @@ fn more_than_a_page_is_listed_and_read_whole(world: World) {
     assert_eq!(customers, keys.iter().map(|key| key.customer_id.as_str()).collect::<Vec<_>>());
     assert_eq!(world.run("data ls --paths").done().stdout.lines().count(), 1030);
     assert_eq!(world.run("data ls -o csv").done().stdout.lines().count(), 1031);
+    let table = world.run("data ls").done().stdout;
+    assert_eq!((table.lines().count(), table.matches("customer").count()), (1031, 1), "one header");
+    let columns: std::collections::BTreeSet<_> = table.lines().skip(1).map(|row| row.find("daily")).collect();
+    assert_eq!(columns.len(), 1, "all pages are as wide as the first: {columns:?}");
     assert_eq!(world.run("data cat --all").done().stdout, text(&keys[0], 1).repeat(1030));
 }
 

@@ -116,6 +116,21 @@ fn flags_are_shown_and_searched_for(world: World) {
     assert_eq!(world.json("state terminal --customer-id 111 --limit 1", 0)["partitions"].as_array().unwrap().len(), 1);
 }
 
+/// RP-8.1: what is terminal by policy stays so while it is paused.
+fn a_pause_does_not_hide_that_a_policy_has_stopped_it(world: World) {
+    let world = world.configured("[sources.ads.retry]\nmax_attempts = 2\n");
+    let days = january("111", 2);
+    let past = world.ago(HOUR);
+    past.failed(&days, 2);
+    past.put(&days[..1], ControlEvent::Pause { by: "bob", why: Some("audit") });
+    let told = world.json("state terminal", 0);
+    assert_eq!(dates(&told), ["2026-01-01", "2026-01-02"]);
+    assert_eq!(told["partitions"][0]["terminal"]["policy"], "attempts_exhausted");
+    assert_eq!(told["partitions"][0]["paused"]["why"], "audit");
+    let paused = world.json("state inspect --paused", 0);
+    assert_eq!(paused["partitions"][0]["terminal"]["policy"], "attempts_exhausted");
+}
+
 /// RP-8.2
 fn errors_are_counted(world: World) {
     let past = world.ago(HOUR);
@@ -189,6 +204,7 @@ crate::on_both!(
     an_absent_partition_is_no_entry_found,
     json_has_the_promised_fields,
     flags_are_shown_and_searched_for,
+    a_pause_does_not_hide_that_a_policy_has_stopped_it,
     errors_are_counted,
     what_is_missing_is_said,
     relative_dates_are_echoed,

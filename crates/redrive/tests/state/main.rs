@@ -8,6 +8,7 @@ mod cooldown;
 mod crowd;
 mod daemon;
 mod explain;
+mod formats;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;
@@ -18,5 +19,6 @@ mod plans;
 mod prompts;
 mod retry;
 mod signals;
+mod sink_down;
 mod snapshots;
 mod world;

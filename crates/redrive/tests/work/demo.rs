@@ -52,6 +52,86 @@ fn a_folder_of_something_else_is_left_alone() {
     std::fs::create_dir(home.file("mine")).unwrap();
     home.write("mine/precious.txt", "x");
     let told = home.run(&["demo", "mine"]).complaint(4);
-    assert!(told.contains("mine holds something else; move it away, or name another folder"), "{told}");
+    let todo = "move it away, or name another folder";
+    assert!(told.contains(&format!("mine holds something else (precious.txt); {todo}")), "{told}");
     assert_eq!(home.read("mine/precious.txt"), "x");
+}
+
+/// A database and a sink in earnest have the same names as a demo's.
+#[test]
+fn a_database_and_a_sink_in_earnest_are_left_alone() {
+    let home = Home::new();
+    let (inside, mine) = (Home::at(&home.file("mine")), "mine/raw/source=ads/precious.jsonl");
+    std::fs::create_dir_all(home.file("mine/raw/source=ads")).unwrap();
+    home.write(mine, "x");
+    assert!(home.run(&["demo", "mine"]).complaint(4).contains("mine holds something else (raw, without"));
+    inside.run(&["migrate"]).done();
+    inside.sqlite("redrive.db", ADS);
+    assert!(home.run(&["demo", "mine"]).complaint(4).contains("without the redrive.toml of a demo"));
+    // Nor is a file of this name enough.
+    inside.run(&["init", "--force"]).done();
+    assert!(home.run(&["demo", "mine"]).complaint(4).contains("redrive.toml that is not a demo's"));
+    assert_eq!((home.read(mine).as_str(), count(&inside)), ("x", 1));
+}
+
+/// Somebody may have made a demo's folder his own.
+#[test]
+fn a_demo_that_was_killed_starts_over_where_all_is_its_own() {
+    let home = Home::new();
+    let inside = Home::at(&home.file("there"));
+    play_for_a_while(&home);
+    let refused = |what: &str| {
+        let told = home.run(&["demo", "there"]).complaint(4);
+        assert!(told.contains(&format!("there holds something else ({what}")), "{told}");
+    };
+    inside.sqlite("redrive.db", ADS);
+    refused("a redrive.db with other sources than the demo's");
+    assert_eq!(count(&inside), 1);
+    inside.sqlite("redrive.db", "DELETE FROM partitions WHERE source = 'ads'");
+    std::fs::create_dir(inside.file("raw/source=ads")).unwrap();
+    refused("raw/source=ads");
+    std::fs::remove_dir(inside.file("raw/source=ads")).unwrap();
+    let written = inside.read("redrive.toml");
+    inside.write("redrive.toml", &written.replace("max_attempts = 5", "max_attempts = 6"));
+    refused("a redrive.toml that is not a demo's");
+    inside.write("redrive.toml", &written);
+    // A link leads to what no demo has made.
+    std::fs::rename(inside.file("raw"), home.file("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(home.file("elsewhere"), inside.file("raw")).unwrap();
+    refused("raw");
+    assert!(home.file("elsewhere/source=shop").is_dir());
+    std::fs::remove_file(inside.file("raw")).unwrap();
+    // What may be left by one that was killed before it had made its tables, or even written its configuration.
+    play_for_a_while(&home);
+    std::fs::remove_dir_all(inside.file("raw")).unwrap();
+    ["redrive.db-wal", "redrive.db-shm"].iter().for_each(|file| drop(std::fs::remove_file(inside.file(file))));
+    inside.write("redrive.db", "");
+    play_for_a_while(&home);
+    std::fs::remove_dir_all(inside.path()).unwrap();
+    std::fs::create_dir(inside.path()).unwrap();
+    inside.write("redrive.toml", "");
+    play_for_a_while(&home);
+}
+
+const ADS: &str = "INSERT INTO partitions (source, customer_id, query_name, logical_date, status, attempt_count, \
+                   created_at, updated_at) VALUES ('ads', '1', 'daily', '2026-01-01', 'pending', 0, 1, 1)";
+
+fn count(home: &Home) -> i64 {
+    let file = rusqlite::Connection::open(home.file("redrive.db")).unwrap();
+    file.query_row("SELECT count(*) FROM partitions WHERE source = 'ads'", (), |row| row.get(0)).unwrap()
+}
+
+/// Begins a demo in the folder `there`, and kills it when it is at work.
+fn play_for_a_while(home: &Home) {
+    let (raw, earlier) = (home.file("there/raw/source=shop"), home.file("there/raw/source=shop/earlier"));
+    if raw.is_dir() {
+        std::fs::write(&earlier, "").unwrap();
+    }
+    let mut demo = home.command(&["demo", "there"]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    until(Duration::from_secs(30), "it is at work", || {
+        assert_eq!(demo.try_wait().unwrap(), None, "it was refused");
+        raw.is_dir() && !earlier.exists()
+    });
+    demo.kill().unwrap();
+    demo.wait().unwrap();
 }

@@ -29,7 +29,7 @@ pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection> {
         return Err(unavailable(path, &format!("the directory {} does not exist", parent.display())));
     }
     if !create && !path.exists() {
-        return Err(unavailable(path, &"it does not exist; run `redrive init`"));
+        return Err(unavailable(path, &"it does not exist; `redrive migrate` makes it"));
     }
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
@@ -60,7 +60,7 @@ pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection> {
 /// that is read, and lets only such a one take them away again.
 pub(super) fn open_keeper(path: &Path) -> Result<(Connection, Medium)> {
     if !path.exists() {
-        return Err(unavailable(path, &"it does not exist; run `redrive init`"));
+        return Err(unavailable(path, &"it does not exist; `redrive migrate` makes it"));
     }
     let medium = medium_of(path);
     let connection = match medium {

@@ -25,6 +25,7 @@ pub(super) fn create_root(root: &Path) -> io::Result<()> {
     if root.is_dir() {
         return Ok(());
     }
+    directory_or_absent(root)?;
     let there = root.ancestors().find(|dir| dir.exists()).unwrap_or(root).to_path_buf();
     fs::create_dir_all(root)?;
     directories(root, &there)

@@ -2,6 +2,7 @@
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::filter::Filter;
+use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::{ControlEvent, Judgement, Status};
 use redrive_core::retry::RetryPolicy;
@@ -43,7 +44,11 @@ async fn a_partition_goes_from_wanted_to_success_and_back_to_wanted(subject: Sub
     assert_eq!((done.state.status, done.state.attempt_count, done.state.record_count), (Status::Success, 2, Some(7)));
     assert_eq!(done.state.current_run_id, Some(claimed[0].run.run_id));
     assert!(done.control.is_empty());
-    assert_eq!(view.attempts(&key).await.unwrap().len(), 2);
+    let attempts = view.attempts(&key).await.unwrap();
+    assert_eq!(attempts.len(), 2);
+    let absent = PartitionKey { customer_id: "nobody".parse().unwrap(), ..key.clone() };
+    let of_many = view.attempts_of(vec![absent, key.clone()]).await.unwrap();
+    assert_eq!(of_many, [vec![], attempts], "in the order of the keys");
     let page =
         Page { filter: Filter { status: Some(Status::Success), ..Filter::key(&key) }, limit: 9, ..Page::default() };
     assert_eq!(view.partitions(page).await.unwrap(), [done]);

@@ -9,7 +9,7 @@ use super::shelf::{Item, Shelf};
 use crate::cli::{DataLs, Format};
 use crate::commands::Context;
 use crate::exit::{self, Exit, Unreadable};
-use crate::output;
+use crate::output::{self, Pages};
 
 const HEADER: [&str; 8] = ["source", "customer", "query", "date", "run_id", "records", "bytes", "parts"];
 const CSV_HEADER: [&str; 9] =
@@ -52,7 +52,7 @@ enum Style {
 pub async fn run(args: &DataLs, shelf: &Shelf, context: &Context) -> anyhow::Result<Exit> {
     let filter = shelf.filter(&args.filter, context.global.quiet)?;
     let style = if args.paths { Style::Paths } else { Style::As(context.global.output) };
-    let mut listing = Listing { pipe: Pipe::new(), style, count: 0 };
+    let mut listing = Listing { pipe: Pipe::new(), style, table: Pages::default(), count: 0 };
     let mut matches = shelf.matches(&filter);
     let mut worst = None;
     loop {
@@ -95,6 +95,7 @@ fn is_of_one(error: &anyhow::Error) -> bool {
 struct Listing {
     pipe: Pipe,
     style: Style,
+    table: Pages,
     count: u64,
 }
 
@@ -122,7 +123,7 @@ impl Listing {
             }
             Style::As(Format::Table) => {
                 let rows = entries.iter().map(Entry::cells).collect();
-                self.pipe.line(&output::table(&HEADER, rows))?;
+                self.pipe.line(&self.table.next(&HEADER, rows))?;
             }
         }
         self.count += u64::try_from(entries.len())?;

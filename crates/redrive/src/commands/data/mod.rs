@@ -15,13 +15,8 @@ use shelf::Shelf;
 
 pub async fn run(command: &Data, context: &Context) -> anyhow::Result<Exit> {
     let shelf = Shelf::open(context).await?;
-    let ended = match command {
+    match command {
         Data::Ls(args) => ls::run(args, &shelf, context).await,
         Data::Cat(args) => cat::run(args, &shelf, context).await,
-    };
-    match ended {
-        // Whoever reads has enough, like `head`.
-        Err(error) if pipe::is_closed(&error) => Ok(Exit::Done),
-        ended => ended,
     }
 }

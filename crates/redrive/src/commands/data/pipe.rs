@@ -1,8 +1,8 @@
 //! Stdout for much data: buffered, and with an end when nobody reads any more.
 
-use std::io::{self, BufWriter, ErrorKind, Stdout, Write as _};
+use std::io::{self, BufWriter, Stdout};
 
-use anyhow::Context as _;
+use crate::output;
 
 const BUFFER: usize = 256 << 10;
 
@@ -14,7 +14,7 @@ impl Pipe {
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        self.0.write_all(bytes).context("cannot write to stdout")
+        output::write(&mut self.0, bytes)
     }
 
     pub fn line(&mut self, text: &str) -> anyhow::Result<()> {
@@ -28,13 +28,6 @@ impl Pipe {
     }
 
     pub fn flush(&mut self) -> anyhow::Result<()> {
-        self.0.flush().context("cannot write to stdout")
+        output::flush(&mut self.0)
     }
-}
-
-/// Whether it is only that the reader has gone away.
-pub fn is_closed(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe))
 }

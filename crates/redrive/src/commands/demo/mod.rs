@@ -2,31 +2,29 @@
 //! process, and what came of it.
 
 mod census;
+mod folder;
 mod show;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use redrive_control::ControlPlane;
+use redrive_control::{ControlPlane, Sink};
 use redrive_core::key::LogicalDate;
 use redrive_core::time::Timestamp;
 use redrive_data::worker::{Stop, Tally};
-use redrive_store::Store;
-use redrive_store::raw::RawView;
+use redrive_store::{Open, Options, Store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::census::Census;
-use super::{Context, doctor, open, person, worker};
+use super::{Context, doctor, person, worker};
 use crate::cli::Demo;
 use crate::config::{Config, FILE};
-use crate::exit::{Exit, Interrupted, Refusal};
+use crate::exit::{Exit, Interrupted};
+use crate::output;
 
-const TEMPLATE: &str = include_str!("demo.toml");
-/// Stands for the first day in the template.
-const START: &str = "START";
 const DAYS: i64 = 60;
 
 /// How often to look how far it is.
@@ -34,70 +32,20 @@ const LOOK: Duration = Duration::from_millis(100);
 
 pub async fn run(args: &Demo, context: &Context) -> anyhow::Result<Exit> {
     let directory = args.directory.clone().unwrap_or_else(|| PathBuf::from("redrive-demo"));
-    prepare(&directory)?;
+    let now = redrive_store::clock::Clock::now(&redrive_store::clock::SystemClock);
+    folder::prepare(&directory, start_date(now)).await?;
     // Everything in the file is relative to its own folder, as it will be for who looks around there afterwards.
     std::env::set_current_dir(&directory).with_context(|| format!("cannot enter {}", directory.display()))?;
     // Nor does the environment reach in: it may name a store in earnest.
     let context = context.with_config_alone(FILE);
     let config = context.config()?;
-    let store = open(&config).await?;
+    let store = Store::open(&config.store, Open::Migrate, Options::default()).await?;
     let begun = Instant::now();
     let stage = Stage::set(&config, &store, &context).await?;
     let (census, tally) = stage.play(&context).await?;
     let findings = doctor::examine(&config, false, &context).await;
-    show::summary(&census, &tally, begun.elapsed(), findings.checks(), &directory, &context)?;
+    output::unless_closed(show::summary(&census, &tally, begun.elapsed(), findings.checks(), &directory, &context))?;
     Ok(findings.exit())
-}
-
-/// An empty folder with the configuration. One that an earlier demo left is cleared; any other is left alone.
-fn prepare(directory: &Path) -> anyhow::Result<()> {
-    let file = directory.join(FILE);
-    if directory.exists() {
-        if !is_untouched(directory).with_context(|| format!("cannot read {}", directory.display()))? {
-            let todo = "move it away, or name another folder: redrive demo FOLDER";
-            return Err(Refusal(format!("{} holds something else; {todo}", directory.display())).into());
-        }
-        clear(directory).with_context(|| format!("cannot clear {}", directory.display()))?;
-    }
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-    let start = start_date(redrive_store::clock::Clock::now(&redrive_store::clock::SystemClock));
-    std::fs::write(&file, TEMPLATE.replace(START, &start.to_string()))
-        .with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// What a demo makes besides its configuration.
-const DATABASE: [&str; 3] = ["redrive.db", "redrive.db-wal", "redrive.db-shm"];
-const RAW: &str = "raw";
-
-/// Whether the folder holds what a demo made and nothing else.
-fn is_untouched(directory: &Path) -> std::io::Result<bool> {
-    let (before, after) = TEMPLATE.split_once(START).unwrap_or((TEMPLATE, ""));
-    for entry in std::fs::read_dir(directory)? {
-        let name = entry?.file_name();
-        let ours = match name.to_str() {
-            Some(FILE) => {
-                let text = std::fs::read_to_string(directory.join(FILE))?;
-                text.starts_with(before) && text.ends_with(after)
-            }
-            Some(name) => name == RAW || DATABASE.contains(&name),
-            None => false,
-        };
-        if !ours {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn clear(directory: &Path) -> std::io::Result<()> {
-    let gone = |removed: std::io::Result<()>| match removed {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    };
-    for file in [FILE].iter().chain(&DATABASE) {
-        gone(std::fs::remove_file(directory.join(file)))?;
-    }
-    gone(std::fs::remove_dir_all(directory.join(RAW)))
 }
 
 /// The first of the days that end with yesterday.
@@ -118,7 +66,7 @@ struct Stage {
 
 impl Stage {
     async fn set(config: &Config, store: &Store, context: &Context) -> anyhow::Result<Self> {
-        let raw = RawView::open(&config.raw, &config.raw_options.s3).await?;
+        let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let actor = format!("demo {}", person());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), actor, earliest);

@@ -59,34 +59,37 @@ pub fn summary(
             "seconds": took.as_secs_f64(),
             "checks": findings,
         })),
-        Format::Table | Format::Csv => {
-            in_words(census, tally, took, findings, directory);
-            Ok(())
-        }
+        Format::Table | Format::Csv => in_words(census, tally, took, findings, directory),
     }
 }
 
-fn in_words(census: &Census, tally: &Tally, took: Duration, findings: &[Finding], directory: &Path) {
+fn in_words(
+    census: &Census,
+    tally: &Tally,
+    took: Duration,
+    findings: &[Finding],
+    directory: &Path,
+) -> anyhow::Result<()> {
     let Census { partitions, success, retried, attempts, records, .. } = census;
     let row = |name: &str, number: u64, more: String| output::line(&format!("  {name:<12}{number:>7}  {more}"));
-    output::line(&format!("{partitions} partitions in {:.1} s", took.as_secs_f64()));
-    row("successes", *success, format!("{records} records; {retried} needed more than one attempt"));
-    row("retries", attempts.saturating_sub(*partitions), format!("{attempts} attempts, {} rejected", tally.rejected));
+    output::line(&format!("{partitions} partitions in {:.1} s", took.as_secs_f64()))?;
+    row("successes", *success, format!("{records} records; {retried} needed more than one attempt"))?;
+    row("retries", attempts.saturating_sub(*partitions), format!("{attempts} attempts, {} rejected", tally.rejected))?;
     row(
         "rate limits",
         tally.rate_limited,
         "each held back its customer until the time the source had named".to_owned(),
-    );
-    row("stopped", census.stopped(), "not tried again by itself:".to_owned());
+    )?;
+    row("stopped", census.stopped(), "not tried again by itself:".to_owned())?;
     for (why, number) in &census.stopped {
-        output::line(&format!("  {:<12}{number:>7}  {}", "", output::printable(why)));
+        output::line(&format!("  {:<12}{number:>7}  {}", "", output::printable(why)))?;
     }
     let wrong: Vec<&Finding> = findings.iter().filter(|finding| !finding.ok).collect();
     if wrong.is_empty() {
-        output::line("  doctor       all is well: every invariant holds");
+        output::line("  doctor       all is well: every invariant holds")?;
     }
     for finding in wrong {
-        output::line(&format!("  doctor       WRONG: {}: {}", finding.check, finding.says));
+        output::line(&format!("  doctor       WRONG: {}: {}", finding.check, finding.says))?;
     }
-    output::line(&format!("\nLook around: cd {} and `redrive state inspect --status failed`", directory.display()));
+    output::line(&format!("\nLook around: cd {} and `redrive state inspect --status failed`", directory.display()))
 }

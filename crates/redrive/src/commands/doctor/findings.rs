@@ -11,11 +11,15 @@ use crate::output;
 
 /// How many broken items a person is shown.
 const SHOWN: usize = 20;
+const WRONG: &str = "WRONG";
 
 #[derive(Debug, Serialize)]
 pub struct Finding {
     pub check: &'static str,
     pub ok: bool,
+    /// Nothing is wrong, and yet somebody may want to know.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub note: bool,
     pub says: String,
     #[serde(skip)]
     exit: Exit,
@@ -23,17 +27,29 @@ pub struct Finding {
 
 impl Finding {
     pub fn good(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, ok: true, says: says.into(), exit: Exit::Done }
+        Self { check, ok: true, note: false, says: says.into(), exit: Exit::Done }
+    }
+
+    pub fn note(check: &'static str, says: impl Into<String>) -> Self {
+        Self { note: true, ..Self::good(check, says) }
     }
 
     /// Something that must hold does not.
     pub fn broken(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, ok: false, says: says.into(), exit: Exit::SomeFailed }
+        Self { check, ok: false, note: false, says: says.into(), exit: Exit::SomeFailed }
     }
 
     /// It could not be looked at.
     pub fn unusable(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, ok: false, says: says.into(), exit: Exit::Unavailable }
+        Self { check, ok: false, note: false, says: says.into(), exit: Exit::Unavailable }
+    }
+
+    fn word(&self) -> &'static str {
+        match (self.ok, self.note) {
+            (false, _) => WRONG,
+            (true, true) => "note",
+            (true, false) => "ok",
+        }
     }
 }
 
@@ -103,29 +119,33 @@ impl Findings {
                 self.breaches.iter().try_for_each(output::json)?;
             }
             Format::Csv => {
-                let named = self.breaches.iter().map(|broken| row(false, broken.check, &broken.says));
-                let rows = self.checks.iter().map(|finding| row(finding.ok, finding.check, &finding.says)).chain(named);
-                output::rows(&["ok", "check", "finding"], rows.collect(), Format::Csv);
+                let named = self.breaches.iter().map(|broken| row(WRONG, broken.check, &broken.says));
+                let names = ["ok", "check", "finding"];
+                output::rows(&names, &names, self.rows().chain(named).collect(), Format::Csv)?;
             }
-            Format::Table => self.table(),
+            Format::Table => self.table()?,
         }
         Ok(())
     }
 
-    fn table(&self) {
-        let rows = self.checks.iter().map(|finding| row(finding.ok, finding.check, &finding.says));
-        output::line(&output::table(&["", "check", "finding"], rows.collect()));
+    fn rows(&self) -> impl Iterator<Item = Vec<String>> + '_ {
+        self.checks.iter().map(|finding| row(finding.word(), finding.check, &finding.says))
+    }
+
+    fn table(&self) -> anyhow::Result<()> {
+        output::line(&output::table(&["", "check", "finding"], self.rows().collect()))?;
         if self.breaches.is_empty() {
-            return;
+            return Ok(());
         }
-        output::line("");
-        self.breaches.iter().for_each(|broken| output::line(&output::printable(&broken.says)));
+        output::line("")?;
+        self.breaches.iter().try_for_each(|broken| output::line(&output::printable(&broken.says)))?;
         if self.untold > 0 {
-            output::line(&format!("and {} more; `-o json` names all of them", self.untold));
+            output::line(&format!("and {} more; `-o json` names all of them", self.untold))?;
         }
+        Ok(())
     }
 }
 
-fn row(ok: bool, check: &str, says: &str) -> Vec<String> {
-    vec![if ok { "ok" } else { "WRONG" }.to_owned(), check.to_owned(), says.to_owned()]
+fn row(word: &str, check: &str, says: &str) -> Vec<String> {
+    vec![word.to_owned(), check.to_owned(), says.to_owned()]
 }

@@ -13,12 +13,13 @@ use super::{Context, look};
 use crate::cli::Doctor;
 use crate::config::Config;
 use crate::exit::Exit;
+use crate::output;
 pub use findings::{Finding, Findings};
 use progress::Progress;
 
 pub async fn run(args: &Doctor, context: &Context) -> anyhow::Result<Exit> {
     let findings = examine(&context.config()?, args.quick, context).await;
-    findings.report()?;
+    output::unless_closed(findings.report())?;
     Ok(findings.exit())
 }
 
@@ -33,7 +34,7 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
         findings.add(Finding::broken("sources", format!("no worker can start: {error}")));
     } else if let Err(error) = config.plan(&context.environment) {
         // Secrets may well be on other machines only.
-        findings.add(Finding::good("sources", format!("a worker cannot start here: {error}")));
+        findings.add(Finding::note("sources", format!("a worker cannot start here: {error}")));
     }
     let view = store(config, &mut findings).await;
     if let Some(view) = &view {

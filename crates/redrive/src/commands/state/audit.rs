@@ -22,6 +22,7 @@ pub async fn run(command: &Audit, plane: &ControlPlane, context: &Context) -> an
 }
 
 async fn list(limit: u32, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+    let limit = if limit == 0 { u32::MAX } else { limit };
     let operations = plane.view().operations(None, limit).await?;
     match context.global.output {
         Format::Json => output::json(&json!({"operations": operations.iter().map(object).collect::<Vec<_>>()}))?,
@@ -39,7 +40,8 @@ async fn list(limit: u32, plane: &ControlPlane, context: &Context) -> anyhow::Re
                 ]
             });
             let header = ["at", "operation", "actor", "changes", "command", "reason"];
-            output::rows(&header, rows.collect(), context.global.output);
+            let names = ["at", "op_id", "actor", "changes", "command", "reason"];
+            output::rows(&header, &names, rows.collect(), context.global.output)?;
         }
     }
     Ok(Exit::Done)
@@ -88,16 +90,17 @@ async fn show(operation: &str, plane: &ControlPlane, context: &Context) -> anyho
         Format::Table | Format::Csv => {
             let operation = &past.operation;
             if context.global.output == Format::Table {
-                output::line(&format!("{} by {} at {}", operation.op_id, operation.actor, operation.at));
-                output::line(&operation.command);
-                output::line(&format!("filters {}  flags {}", operation.filters, operation.flags));
+                output::line(&format!("{} by {} at {}", operation.op_id, operation.actor, operation.at))?;
+                output::line(&operation.command)?;
+                output::line(&format!("filters {}  flags {}", operation.filters, operation.flags))?;
             }
             let rows = changes.iter().map(|change| {
                 let before = change.before.as_ref().map_or("absent", |before| before.status.as_str());
                 [output::key(&change.key), vec![before.to_owned(), change.after.status.as_str().to_owned()]].concat()
             });
             let header = ["source", "customer", "query", "date", "before", "after"];
-            output::rows(&header, rows.collect(), context.global.output);
+            let names = [output::KEY.as_slice(), &["before", "after"]].concat();
+            output::rows(&header, &names, rows.collect(), context.global.output)?;
         }
     }
     Ok(Exit::Done)
@@ -116,9 +119,10 @@ async fn verify(plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit>
             Exit::SomeFailed,
         ),
     };
-    match context.global.output {
-        Format::Json | Format::Jsonl => output::json(&value)?,
-        Format::Table | Format::Csv => output::line(&text),
-    }
+    output::unless_closed(match context.global.output {
+        Format::Json | Format::Jsonl => output::json(&value),
+        Format::Csv => output::record(&["whole", "rows", "head", "broken_at", "why"], &value),
+        Format::Table => output::line(&text),
+    })?;
     Ok(exit)
 }

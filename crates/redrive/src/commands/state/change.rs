@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use redrive_control::safety::Rails;
-use redrive_control::{ControlPlane, Plan, Report, Request, Verb, Watch};
+use redrive_control::{ControlPlane, Order, Plan, Report, Request, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
 
@@ -16,6 +16,7 @@ use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, FilterArgs, FilteredChange,
 use crate::commands::Context;
 use crate::config::Config;
 use crate::exit::{Exit, Usage};
+use crate::output;
 
 /// A progress bar is shown for what takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -33,18 +34,6 @@ impl Desk<'_> {
         Rails { confirm_above: safety.confirm_above.into(), hard_limit: safety.hard_limit.into() }
     }
 
-    fn request(&self, verb: Verb, filter: Filter, change: &ChangeArgs) -> Request {
-        Request {
-            verb,
-            filter,
-            command: command_line(),
-            dry_run: change.dry_run,
-            yes: change.yes,
-            force: change.force,
-            reason: change.reason.clone(),
-        }
-    }
-
     fn filter(&self, args: &FilterArgs) -> anyhow::Result<Filter> {
         filter::resolve(args, self.plane, self.context.global.quiet)
     }
@@ -60,7 +49,7 @@ impl Desk<'_> {
     }
 
     async fn change(&self, verb: Verb, filter: Filter, change: &ChangeArgs) -> anyhow::Result<Exit> {
-        let request = self.request(verb, filter, change);
+        let request = Request { verb, filter, order: order(change) };
         let watcher = Watcher::start(self.context.global.quiet);
         if let Some(file) = &change.save_plan {
             let (report, plan) = self.plane.plan(&request, watcher.watch(None)).await?;
@@ -74,7 +63,8 @@ impl Desk<'_> {
             return self.end(&report);
         }
         if confirm::must_ask(change) {
-            let look = Request { dry_run: true, ..request.clone() };
+            let order = Order { dry_run: true, ..request.order.clone() };
+            let look = Request { order, ..request.clone() };
             let enough = self.rails().hard_limit;
             let ahead = self.plane.operate(&look, watcher.watch(Some(enough))).await?;
             // What was not seen cannot be counted, and so not be confirmed.
@@ -102,14 +92,14 @@ impl Desk<'_> {
                 Usage("a backfill is about days, and heeds neither --status nor --error-class".to_owned()).into()
             );
         }
-        // The verb is only for the request's shape; a backfill goes its own way.
-        let request = self.request(Verb::Reprocess, self.filter(&args.filter)?, &args.change);
-        let size = self.plane.backfill_size(&request.filter)?;
+        let filter = self.filter(&args.filter)?;
+        let size = self.plane.backfill_size(&filter)?;
         if confirm::must_ask(&args.change) {
             confirm::get("backfill", size, self.rails(), &args.change).await?;
         }
         let watcher = Watcher::start(self.context.global.quiet);
-        let report = self.plane.backfill(&request, args.force_pending, watcher.watch(None)).await?;
+        let (order, watch) = (order(&args.change), watcher.watch(None));
+        let report = self.plane.backfill(&filter, args.force_pending, &order, watch).await?;
         watcher.end();
         self.end(&report)
     }
@@ -122,10 +112,10 @@ impl Desk<'_> {
         if confirm::must_ask(&args.change) {
             confirm::get("apply", plan.len(), self.rails(), &args.change).await?;
         }
-        let mut request = self.request(plan.verb()?, Filter::default(), &args.change);
-        request.reason = request.reason.or_else(|| plan.reason().map(str::to_owned));
+        let mut order = order(&args.change);
+        order.reason = order.reason.or_else(|| plan.reason().map(str::to_owned));
         let watcher = Watcher::start(self.context.global.quiet);
-        let report = self.plane.apply_plan(plan, &request, watcher.watch(None)).await?;
+        let report = self.plane.apply_plan(plan, &order, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
@@ -137,16 +127,25 @@ impl Desk<'_> {
         if confirm::must_ask(&args.change) {
             confirm::get("undo", count, self.rails(), &args.change).await?;
         }
-        let request = self.request(Verb::Resume, Filter::default(), &args.change);
         let watcher = Watcher::start(self.context.global.quiet);
-        let report = self.plane.undo(op_id, &request, watcher.watch(None)).await?;
+        let report = self.plane.undo(op_id, &order(&args.change), watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
 
     fn end(&self, report: &Report) -> anyhow::Result<Exit> {
-        show::report(report, &self.context.global)?;
+        output::unless_closed(show::report(report, &self.context.global))?;
         Ok(show::exit(report))
+    }
+}
+
+fn order(change: &ChangeArgs) -> Order {
+    Order {
+        command: command_line(),
+        dry_run: change.dry_run,
+        yes: change.yes,
+        force: change.force,
+        reason: change.reason.clone(),
     }
 }
 

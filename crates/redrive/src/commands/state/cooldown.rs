@@ -52,12 +52,13 @@ fn show(cooldowns: &[Cooldown], context: &Context) -> anyhow::Result<()> {
         Format::Jsonl => cooldowns.iter().map(object).try_for_each(|held| output::json(&held)),
         Format::Table | Format::Csv => {
             let row = |held: &Cooldown| {
-                let customer = held.customer_id.as_ref().map_or_else(|| "(all)".to_owned(), ToString::to_string);
+                let all = if context.global.output == Format::Csv { "" } else { "(all)" };
+                let customer = held.customer_id.as_ref().map_or_else(|| all.to_owned(), ToString::to_string);
                 vec![held.source.to_string(), customer, held.until.to_string(), held.why.clone().unwrap_or_default()]
             };
             let header = ["source", "customer", "until", "why"];
-            output::rows(&header, cooldowns.iter().map(row).collect(), context.global.output);
-            Ok(())
+            let names = ["source", "customer_id", "until", "why"];
+            output::rows(&header, &names, cooldowns.iter().map(row).collect(), context.global.output)
         }
     }
 }

@@ -1,38 +1,35 @@
-//! `state inspect`, `explain` and `terminal`: what is so now, nothing guessed.
+//! `state inspect` and `terminal`: what is so now, nothing guessed.
 
-use std::collections::BTreeMap;
-
-use redrive_control::{ControlPlane, expected};
-use redrive_core::filter::Filter;
+use redrive_control::ControlPlane;
 use redrive_core::outlook::Outlook;
-use redrive_core::partition::{Mark, Partition, Status};
+use redrive_core::partition::{Mark, Partition, Status, Terminal};
 use redrive_core::run::{Run, outcome};
 use redrive_store::{Cooldown, Page};
 use serde_json::{Value, json};
 
-use super::filter;
-use crate::cli::{Format, Inspect, KeyArgs, Terminal};
+use super::{errors, filter, missing};
+use crate::cli::{self, Format, Global, Inspect};
 use crate::commands::Context;
 use crate::exit::Exit;
 use crate::output;
 
 const PAGE: u32 = 1000;
-const NOTHING: &str = "no entry found";
+pub const NOTHING: &str = "no entry found";
 
 pub async fn run(args: &Inspect, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
     let filter = filter::resolve(&args.filter, plane, context.global.quiet)?;
     if args.missing {
-        return missing(&filter, args.limit, plane, context).await;
+        return missing::list(&filter, limit(args.limit), plane, context).await;
     }
     let page = Page { filter, paused: args.paused, ..Page::default() };
     let mut search = Search { plane, page, terminal: args.terminal, limit: limit(args.limit), found: 0, done: false };
     if args.group_by.is_some() {
-        return group(&mut Search { limit: u64::MAX, ..search }, context).await;
+        return errors::count(&mut Search { limit: u64::MAX, ..search }, context).await;
     }
     list(&mut search, args.history, context).await
 }
 
-pub async fn terminal(args: &Terminal, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+pub async fn terminal(args: &cli::Terminal, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
     let filter = filter::resolve(&args.filter, plane, context.global.quiet)?;
     let page = Page { filter, ..Page::default() };
     let limit = limit(args.limit);
@@ -44,8 +41,8 @@ fn limit(given: u32) -> u64 {
 }
 
 /// A walk over what is asked for, a page at a time.
-struct Search<'a> {
-    plane: &'a ControlPlane,
+pub struct Search<'a> {
+    pub plane: &'a ControlPlane,
     page: Page,
     terminal: bool,
     limit: u64,
@@ -54,7 +51,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    async fn next(&mut self, cooldowns: &[Cooldown]) -> anyhow::Result<Vec<(Partition, Outlook)>> {
+    pub async fn next(&mut self, cooldowns: &[Cooldown]) -> anyhow::Result<Vec<(Partition, Outlook)>> {
         while !self.done {
             self.page.limit = u32::try_from(self.limit - self.found).unwrap_or(PAGE).min(PAGE);
             if self.terminal {
@@ -70,7 +67,7 @@ impl Search<'_> {
                     let outlook = self.plane.outlook(&partition, cooldowns);
                     (partition, outlook)
                 })
-                .filter(|(partition, outlook)| !self.terminal || is_terminal(partition, outlook))
+                .filter(|(partition, _)| !self.terminal || self.plane.terminal(partition).is_some())
                 .collect();
             kept.truncate(usize::try_from(self.limit - self.found).unwrap_or(usize::MAX));
             self.found += u64::try_from(kept.len())?;
@@ -83,49 +80,119 @@ impl Search<'_> {
     }
 }
 
-fn is_terminal(partition: &Partition, outlook: &Outlook) -> bool {
-    partition.control.terminal.is_some() || matches!(outlook, Outlook::Exhausted(_))
-}
-
 async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> anyhow::Result<Exit> {
     let cooldowns = search.plane.cooldowns().await?;
-    let format = context.global.output;
-    let (mut objects, mut rows, mut count) = (Vec::new(), Vec::new(), 0);
+    let mut listing = Listing { history, global: &context.global, objects: vec![], rows: vec![], count: 0 };
     loop {
         let page = search.next(&cooldowns).await?;
         if page.is_empty() {
             break;
         }
-        for (partition, outlook) in &page {
-            count += 1;
-            let attempts = match history {
-                true => Some(search.plane.view().attempts(&partition.state.key).await?),
-                false => None,
-            };
-            match format {
-                Format::Json => objects.push(object(partition, outlook, attempts.as_deref())),
-                Format::Jsonl => output::json(&object(partition, outlook, attempts.as_deref()))?,
-                Format::Table | Format::Csv => {
-                    rows.push(row(partition, outlook));
-                    rows.extend(attempts.iter().flatten().map(attempt_row));
-                }
+        let mut attempts = match history {
+            true => {
+                let keys = page.iter().map(|(partition, _)| partition.state.key.clone()).collect();
+                search.plane.view().attempts_of(keys).await?.into_iter()
             }
+            false => Vec::new().into_iter(),
+        };
+        for (partition, outlook) in &page {
+            listing.add(partition, outlook, search.plane, attempts.next().as_deref())?;
         }
     }
-    match format {
-        Format::Json => output::json(&json!({"partitions": objects}))?,
-        Format::Jsonl => {}
-        Format::Table | Format::Csv if rows.is_empty() => output::line(NOTHING),
-        Format::Table | Format::Csv => {
-            let header =
-                ["source", "customer", "query", "date", "status", "attempts", "records", "run", "next", "error"];
-            output::rows(&header, rows, format);
-        }
-    }
+    let count = listing.count;
+    listing.end()?;
     if search.found >= search.limit && search.limit > 1 && !context.global.quiet {
         output::say(&format!("the first {} are shown; --limit gives more", search.limit));
     }
     Ok(if count == 0 { Exit::NothingFound } else { Exit::Done })
+}
+
+/// A partition's fields, and those of an attempt, as JSON and CSV call them.
+const FIELDS: [&str; 13] = [
+    "status",
+    "current_run_id",
+    "record_count",
+    "attempt_count",
+    "error_class",
+    "error_message",
+    "terminal",
+    "paused",
+    "lane",
+    "next_retry_at",
+    "active_run_id",
+    "created_at",
+    "updated_at",
+];
+const ATTEMPT: [&str; 8] =
+    ["run_id", "attempt", "outcome", "error_class", "error_message", "record_count", "started_at", "finished_at"];
+
+/// What is found, printed as it comes where the format allows it.
+struct Listing<'a> {
+    history: bool,
+    global: &'a Global,
+    objects: Vec<Value>,
+    rows: Vec<Vec<String>>,
+    count: u64,
+}
+
+impl Listing<'_> {
+    /// With `--history` CSV is a table of attempts: two kinds of rows would be no table.
+    fn names(&self) -> Vec<&'static str> {
+        [output::KEY.as_slice(), if self.history { ATTEMPT.as_slice() } else { &FIELDS }].concat()
+    }
+
+    fn add(
+        &mut self,
+        partition: &Partition,
+        outlook: &Outlook,
+        plane: &ControlPlane,
+        attempts: Option<&[Run]>,
+    ) -> anyhow::Result<()> {
+        self.count += 1;
+        match self.global.output {
+            Format::Json => self.objects.push(object(partition, outlook, plane, attempts)),
+            Format::Jsonl => output::json(&object(partition, outlook, plane, attempts))?,
+            Format::Table => {
+                self.rows.push(row(partition, outlook));
+                self.rows.extend(attempts.into_iter().flatten().map(attempt_row));
+            }
+            Format::Csv => {
+                if self.count == 1 {
+                    output::csv_header(&self.names())?;
+                }
+                self.csv(&object(partition, outlook, plane, attempts))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn csv(&self, partition: &Value) -> anyhow::Result<()> {
+        let key = output::cells(&output::KEY, partition);
+        match partition.get("history").and_then(Value::as_array) {
+            None => output::csv(&[key, output::cells(&FIELDS, partition)].concat()),
+            // One that was never tried is not left out.
+            Some(attempts) if attempts.is_empty() => {
+                output::csv(&[key, output::cells(&ATTEMPT, &Value::Null)].concat())
+            }
+            Some(attempts) => attempts
+                .iter()
+                .try_for_each(|attempt| output::csv(&[key.clone(), output::cells(&ATTEMPT, attempt)].concat())),
+        }
+    }
+
+    fn end(self) -> anyhow::Result<()> {
+        let names = self.names();
+        match self.global.output {
+            Format::Json => output::json(&json!({"partitions": self.objects})),
+            Format::Table if self.count > 0 => {
+                let header =
+                    ["source", "customer", "query", "date", "status", "attempts", "records", "run", "next", "error"];
+                output::line(&output::table(&header, self.rows))
+            }
+            Format::Table | Format::Csv if self.count == 0 => output::nothing(NOTHING, &names, self.global),
+            Format::Table | Format::Csv | Format::Jsonl => Ok(()),
+        }
+    }
 }
 
 fn row(partition: &Partition, outlook: &Outlook) -> Vec<String> {
@@ -164,17 +231,17 @@ fn attempt_row(run: &Run) -> Vec<String> {
 }
 
 /// The shape that scripts rely on.
-fn object(partition: &Partition, outlook: &Outlook, history: Option<&[Run]>) -> Value {
+fn object(partition: &Partition, outlook: &Outlook, plane: &ControlPlane, history: Option<&[Run]>) -> Value {
     let (state, control) = (&partition.state, &partition.control);
     let mark = |mark: &Mark| json!({"why": mark.why, "by": mark.by, "at": mark.at});
-    let terminal = match (&control.terminal, outlook) {
-        (Some(marked), _) => {
+    let terminal = match plane.terminal(partition) {
+        Some(Terminal::Marked(marked)) => {
             let mut value = mark(marked);
             value["policy"] = Value::Null;
             value
         }
-        (None, Outlook::Exhausted(stop)) => json!({"why": null, "by": null, "at": null, "policy": stop}),
-        (None, _) => Value::Null,
+        Some(Terminal::ByPolicy(stop)) => json!({"why": null, "by": null, "at": null, "policy": stop}),
+        None => Value::Null,
     };
     let mut value = serde_json::to_value(&state.key).unwrap_or_default();
     value["status"] = json!(state.status);
@@ -203,88 +270,4 @@ fn attempt(run: &Run) -> Value {
         "error_message": run.error_message, "record_count": records.and_then(|metrics| metrics.get("records").cloned()),
         "started_at": run.started_at, "finished_at": run.completed_at,
     })
-}
-
-async fn group(search: &mut Search<'_>, context: &Context) -> anyhow::Result<Exit> {
-    let cooldowns = search.plane.cooldowns().await?;
-    let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
-    loop {
-        let page = search.next(&cooldowns).await?;
-        if page.is_empty() {
-            break;
-        }
-        for (partition, _) in page {
-            let Some(message) = partition.state.error_message else { continue };
-            let class = partition.state.error_class.map_or("", |class| class.as_str()).to_owned();
-            *groups.entry((class, message)).or_default() += 1;
-        }
-    }
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let objects = groups
-        .iter()
-        .map(|((class, message), count)| json!({"error_class": class, "error_message": message, "count": count}));
-    match context.global.output {
-        Format::Json => output::json(&json!({"groups": objects.collect::<Vec<_>>()}))?,
-        Format::Jsonl => objects.into_iter().try_for_each(|group| output::json(&group))?,
-        Format::Table | Format::Csv if groups.is_empty() => output::line(NOTHING),
-        Format::Table | Format::Csv => {
-            let rows =
-                groups.iter().map(|((class, message), count)| vec![count.to_string(), class.clone(), message.clone()]);
-            output::rows(&["count", "class", "error"], rows.collect(), context.global.output);
-        }
-    }
-    Ok(if groups.is_empty() { Exit::NothingFound } else { Exit::Done })
-}
-
-async fn missing(filter: &Filter, given: u32, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
-    let limit = limit(given);
-    let (mut count, mut keys) = (0u64, Vec::new());
-    'search: for (stretch, latest) in expected::stretches(plane, filter) {
-        let Some(gap) = expected::gap(plane, stretch, latest).await? else { continue };
-        for key in gap.keys() {
-            if count >= limit {
-                break 'search;
-            }
-            count += 1;
-            match context.global.output {
-                Format::Jsonl => output::json(&key)?,
-                Format::Table => output::line(&output::key(&key).join("  ")),
-                Format::Csv => output::csv(&output::key(&key)),
-                Format::Json => keys.push(key),
-            }
-        }
-    }
-    if context.global.output == Format::Json {
-        output::json(&json!({"missing": keys}))?;
-    }
-    if count == 0 && context.global.output == Format::Table {
-        output::line("nothing is missing");
-    }
-    if count >= limit && !context.global.quiet {
-        output::say(&format!("the first {limit} are shown; --limit gives more"));
-    }
-    Ok(if count == 0 { Exit::NothingFound } else { Exit::Done })
-}
-
-pub async fn explain(args: &KeyArgs, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
-    let key = filter::key(args, plane)?;
-    let Some(explanation) = plane.explain(&key).await? else {
-        match context.global.output {
-            Format::Json | Format::Jsonl => output::json(&Value::Null)?,
-            Format::Table | Format::Csv => output::line(NOTHING),
-        }
-        return Ok(Exit::NothingFound);
-    };
-    match context.global.output {
-        Format::Json | Format::Jsonl => output::json(&explanation)?,
-        Format::Table | Format::Csv => {
-            output::line(&output::printable(&format!("{key} is {}", explanation.status)));
-            output::line(&output::printable(&format!("{}: {}", explanation.reason, explanation.because)));
-            if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
-                output::line(&output::printable(&format!("last error: {class}: {message}")));
-            }
-        }
-    }
-    Ok(Exit::Done)
 }

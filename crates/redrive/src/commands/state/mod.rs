@@ -4,22 +4,27 @@ mod audit;
 mod change;
 mod confirm;
 mod cooldown;
+mod errors;
+mod explain;
 pub mod filter;
 mod inspect;
+mod missing;
 mod show;
 
-use super::{Context, person};
+use super::{Context, Intent, person};
 use crate::cli::State;
 use crate::exit::Exit;
 
 pub async fn run(command: State, context: &Context) -> anyhow::Result<Exit> {
     let config = context.config()?;
-    let plane = context.control(&config, person()).await?;
-    let desk = change::Desk { plane: &plane, config: &config, context };
+    let intent = if command.only_looks() { Intent::Look } else { Intent::Change };
+    let control = context.control(&config, person(), intent).await?;
+    let plane = &control.plane;
+    let desk = change::Desk { plane, config: &config, context };
     match command {
-        State::Inspect(args) => inspect::run(&args, &plane, context).await,
-        State::Explain(args) => inspect::explain(&args, &plane, context).await,
-        State::Terminal(args) => inspect::terminal(&args, &plane, context).await,
+        State::Inspect(args) => inspect::run(&args, plane, context).await,
+        State::Explain(args) => explain::run(&args, plane, context).await,
+        State::Terminal(args) => inspect::terminal(&args, plane, context).await,
         State::Retry(args) => desk.retry(&args).await,
         State::Reprocess(args) => desk.operate(redrive_control::Verb::Reprocess, &args).await,
         State::MarkTerminal(args) => desk.operate(redrive_control::Verb::MarkTerminal, &args).await,
@@ -29,7 +34,7 @@ pub async fn run(command: State, context: &Context) -> anyhow::Result<Exit> {
         State::Backfill(crate::cli::Backfill::Enqueue(args)) => desk.backfill(&args).await,
         State::Apply(args) => desk.apply(&args).await,
         State::Undo(args) => desk.undo(&args).await,
-        State::Cooldown(command) => cooldown::run(&command, &plane, context).await,
-        State::Audit(command) => audit::run(&command, &plane, context).await,
+        State::Cooldown(command) => cooldown::run(&command, plane, context).await,
+        State::Audit(command) => audit::run(&command, plane, context).await,
     }
 }

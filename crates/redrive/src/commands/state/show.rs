@@ -1,7 +1,9 @@
 //! How an operation's report is printed, and what it ends with.
 
 use redrive_control::{Halt, Report};
+use redrive_core::id::OpId;
 use redrive_core::key::PartitionKey;
+use serde::Serialize;
 
 use crate::cli::{Format, Global};
 use crate::exit::{self, Exit};
@@ -26,9 +28,9 @@ pub fn report(report: &Report, global: &Global) -> anyhow::Result<()> {
     match global.output {
         Format::Json => output::json(report)?,
         Format::Jsonl => lines(report)?,
-        Format::Csv => csv(report),
+        Format::Csv => csv(report)?,
         Format::Table if global.quiet => {}
-        Format::Table => table(report),
+        Format::Table => table(report)?,
     }
     if let Some(Halt::Fault(error)) = &report.halt {
         let done = report.changed.len();
@@ -40,8 +42,7 @@ pub fn report(report: &Report, global: &Global) -> anyhow::Result<()> {
     if !matches!(global.output, Format::Table) {
         return Ok(());
     }
-    output::line(&summary(report));
-    Ok(())
+    output::line(&summary(report))
 }
 
 fn summary(report: &Report) -> String {
@@ -55,7 +56,7 @@ fn summary(report: &Report) -> String {
     text
 }
 
-fn table(report: &Report) {
+fn table(report: &Report) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for changed in &report.changed {
         let from = changed.from.unwrap_or("absent");
@@ -67,8 +68,9 @@ fn table(report: &Report) {
         rows.push(row(&skipped.key, what, skipped.reason.as_str().to_owned()));
     }
     rows.extend(report.failed.iter().map(|failed| row(&failed.key, "failed", failed.error.clone())));
-    if !rows.is_empty() {
-        output::line(&output::table(&["source", "customer", "query", "date", "", ""], rows));
+    match rows.is_empty() {
+        true => Ok(()),
+        false => output::line(&output::table(&["source", "customer", "query", "date", "", ""], rows)),
     }
 }
 
@@ -76,28 +78,39 @@ fn row(key: &PartitionKey, what: &str, how: String) -> Vec<String> {
     [output::key(key), vec![what.to_owned(), how]].concat()
 }
 
-fn lines(report: &Report) -> anyhow::Result<()> {
-    report.changed.iter().try_for_each(output::json)?;
-    report.skipped.iter().try_for_each(output::json)?;
-    report.failed.iter().try_for_each(output::json)
+/// One partition's line: what the report has of it, in which of its lists, and of which operation.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    #[serde(flatten)]
+    partition: &'a T,
+    outcome: &'static str,
+    op_id: Option<OpId>,
 }
 
-fn csv(report: &Report) {
-    output::csv(
-        &["source", "customer_id", "query_name", "logical_date", "outcome", "from", "to", "detail"].map(str::to_owned),
-    );
+fn lines(report: &Report) -> anyhow::Result<()> {
+    fn each<T: Serialize>(list: &[T], outcome: &'static str, op_id: Option<OpId>) -> anyhow::Result<()> {
+        list.iter().try_for_each(|partition| output::json(&Line { partition, outcome, op_id }))
+    }
+    each(&report.changed, "changed", report.op_id)?;
+    each(&report.skipped, "skipped", report.op_id)?;
+    each(&report.failed, "failed", report.op_id)
+}
+
+fn csv(report: &Report) -> anyhow::Result<()> {
+    output::csv_header(&[output::KEY.as_slice(), &["outcome", "from", "to", "detail"]].concat())?;
     for changed in &report.changed {
         let from = changed.from.unwrap_or_default().to_owned();
         let rest = vec!["changed".to_owned(), from, changed.to.to_owned(), String::new()];
-        output::csv(&[output::key(&changed.key), rest].concat());
+        output::csv(&[output::key(&changed.key), rest].concat())?;
     }
     let nothing = String::new;
     for skipped in &report.skipped {
         let rest = vec!["skipped".to_owned(), nothing(), nothing(), skipped.reason.as_str().to_owned()];
-        output::csv(&[output::key(&skipped.key), rest].concat());
+        output::csv(&[output::key(&skipped.key), rest].concat())?;
     }
     for failed in &report.failed {
         let rest = vec!["failed".to_owned(), nothing(), nothing(), failed.error.clone()];
-        output::csv(&[output::key(&failed.key), rest].concat());
+        output::csv(&[output::key(&failed.key), rest].concat())?;
     }
+    Ok(())
 }

@@ -1,0 +1,50 @@
+//! `state explain`: why a partition is not running now.
+
+use redrive_control::ControlPlane;
+use serde_json::Value;
+
+use super::filter;
+use super::inspect::NOTHING;
+use crate::cli::{Format, KeyArgs};
+use crate::commands::Context;
+use crate::exit::Exit;
+use crate::output;
+
+/// What JSON and CSV call the columns.
+fn names() -> Vec<&'static str> {
+    let rest = [
+        "status",
+        "reason",
+        "because",
+        "next_retry_at",
+        "attempt_count",
+        "max_attempts",
+        "error_class",
+        "error_message",
+        "now",
+    ];
+    [output::KEY.as_slice(), &rest].concat()
+}
+
+pub async fn run(args: &KeyArgs, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+    let key = filter::key(args, plane)?;
+    let Some(explanation) = plane.explain(&key).await? else {
+        match context.global.output {
+            Format::Json | Format::Jsonl => output::json(&Value::Null)?,
+            Format::Table | Format::Csv => output::nothing(NOTHING, &names(), &context.global)?,
+        }
+        return Ok(Exit::NothingFound);
+    };
+    match context.global.output {
+        Format::Json | Format::Jsonl => output::json(&explanation)?,
+        Format::Csv => output::record(&names(), &explanation)?,
+        Format::Table => {
+            output::line(&output::printable(&format!("{key} is {}", explanation.status)))?;
+            output::line(&output::printable(&format!("{}: {}", explanation.reason, explanation.because)))?;
+            if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
+                output::line(&output::printable(&format!("last error: {class}: {message}")))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}

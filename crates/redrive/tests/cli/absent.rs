@@ -1,0 +1,73 @@
+//! A SQLite file that does not exist: looking does not make it, and making it is told.
+
+use crate::home::Home;
+
+const KEY: [&str; 8] =
+    ["--source", "ads", "--customer-id", "1", "--query-name", "daily", "--logical-date", "2026-01-01"];
+
+/// What only looks: words, whether a key follows, and the code for an empty store.
+const LOOKS: [(&[&str], bool, i32); 12] = [
+    (&["state", "inspect"], false, 3),
+    (&["state", "inspect", "--missing"], false, 3),
+    (&["state", "terminal"], false, 3),
+    (&["state", "explain"], true, 3),
+    (&["state", "audit", "list"], false, 0),
+    (&["state", "audit", "show", "01a1e18e-328a-75a2-8b9c-f003d4b5a133"], false, 3),
+    (&["state", "audit", "verify"], false, 0),
+    (&["state", "cooldown", "list"], false, 0),
+    (&["state", "retry", "--dry-run"], true, 0),
+    (&["state", "backfill", "enqueue", "--dry-run"], true, 0),
+    (&["state", "cooldown", "lift", "--dry-run", "--source", "ads"], false, 3),
+    (&["daemon", "--once", "--dry-run"], false, 0),
+];
+
+fn words<'a>(command: &[&'a str], with_key: bool, more: &[&'a str]) -> Vec<&'a str> {
+    let key = if with_key { KEY.as_slice() } else { &[] };
+    [command, key, more].concat()
+}
+
+#[test]
+fn looking_makes_nothing_and_says_what_is_missing() {
+    for (command, with_key, code) in LOOKS {
+        let (absent, empty) = (Home::new(), Home::new());
+        empty.run(&["migrate"]).done();
+        let command = words(command, with_key, &["-o", "json"]);
+        let (told, expected) = (absent.run(&command), empty.run(&command));
+        assert_eq!((told.code, &told.stdout), (code, &expected.stdout), "{command:?}\n{told}");
+        let said = format!("{} does not exist; `redrive migrate` makes it\n", absent.file("redrive.db").display());
+        assert_eq!(told.stderr, said + &expected.stderr, "{command:?}");
+        assert!(absent.files().is_empty(), "{command:?} left {:?}", absent.files());
+        let quiet = absent.run(&words(&command, false, &["-q"]));
+        assert!(!quiet.stderr.contains("does not exist") && absent.files().is_empty(), "{quiet}");
+    }
+}
+
+#[test]
+fn looking_where_no_file_could_be_is_an_error() {
+    let home = Home::new().env("REDRIVE_STORE__URL", "sqlite:no/such/redrive.db");
+    let line = home.run(&["state", "inspect"]).complaint(6);
+    assert!(line.contains("the directory no/such does not exist"), "{line}");
+}
+
+#[test]
+fn a_change_makes_the_file_and_says_so_once() {
+    let config = "[sources.ads.extract]\nkind = \"sample\"\n";
+    let changes: [(&[&str], bool); 4] = [
+        (&["state", "backfill", "enqueue"], true),
+        (&["state", "retry"], true),
+        (&["worker", "--drain"], false),
+        (&["daemon", "--once"], false),
+    ];
+    for (command, with_key) in changes {
+        let home = Home::with_config(config);
+        let said = format!("made a new, empty database at {}\n", home.file("redrive.db").display());
+        let told = home.run(&words(command, with_key, &["-o", "jsonl"])).done();
+        assert!(told.stderr.contains(&said), "{command:?}\n{told}");
+        assert!(!told.stdout.contains("made a new"), "{told}");
+        let again = home.run(&words(command, with_key, &[])).done();
+        assert!(!again.stderr.contains("made a new"), "{again}");
+        let home = Home::with_config(config);
+        let quiet = home.run(&words(command, with_key, &["-q"])).done();
+        assert!(!quiet.stderr.contains("made a new") && home.file("redrive.db").exists(), "{quiet}");
+    }
+}
