@@ -42,10 +42,11 @@ pub async fn to_look(config: &Config, context: &Context) -> anyhow::Result<(Stor
     Ok((store, Some(directory)))
 }
 
-/// Whether there is no file where one could be made. A folder that is not there is a slip, which opening tells.
+/// Whether there is no file where one could be made. A folder that is not there is a slip, and one that may not be looked
+/// into hides what is there: opening tells of both.
 fn is_absent(path: &Path) -> bool {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    !path.exists() && parent.is_none_or(Path::is_dir)
+    matches!(path.try_exists(), Ok(false)) && parent.is_none_or(Path::is_dir)
 }
 
 fn absolute(path: &Path) -> String {

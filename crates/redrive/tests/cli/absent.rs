@@ -47,6 +47,10 @@ fn looking_where_no_file_could_be_is_an_error() {
     let home = Home::new().env("REDRIVE_STORE__URL", "sqlite:no/such/redrive.db");
     let line = home.run(&["state", "inspect"]).complaint(6);
     assert!(line.contains("the directory no/such does not exist"), "{line}");
+    // Nor is one that cannot be found out about taken for empty.
+    let home = Home::new();
+    std::os::unix::fs::symlink("redrive.db", home.file("redrive.db")).unwrap();
+    home.run(&["state", "inspect"]).complaint(6);
 }
 
 #[test]

@@ -129,6 +129,8 @@ fn a_pause_does_not_hide_that_a_policy_has_stopped_it(world: World) {
     assert_eq!(told["partitions"][0]["paused"]["why"], "audit");
     let paused = world.json("state inspect --paused", 0);
     assert_eq!(paused["partitions"][0]["terminal"]["policy"], "attempts_exhausted");
+    let told = world.run("state terminal").done();
+    assert!(told.stdout.contains("paused; terminal: attempts_exhausted"), "{told}");
 }
 
 /// RP-8.2

@@ -153,7 +153,7 @@ impl Listing<'_> {
             Format::Json => self.objects.push(object(partition, outlook, plane, attempts)),
             Format::Jsonl => output::json(&object(partition, outlook, plane, attempts))?,
             Format::Table => {
-                self.rows.push(row(partition, outlook));
+                self.rows.push(row(partition, outlook, plane));
                 self.rows.extend(attempts.into_iter().flatten().map(attempt_row));
             }
             Format::Csv => {
@@ -195,9 +195,9 @@ impl Listing<'_> {
     }
 }
 
-fn row(partition: &Partition, outlook: &Outlook) -> Vec<String> {
+fn row(partition: &Partition, outlook: &Outlook, plane: &ControlPlane) -> Vec<String> {
     let state = &partition.state;
-    let next = match outlook {
+    let mut next = match outlook {
         Outlook::Waiting { until, .. } => format!("retry at {until}"),
         Outlook::CoolingDown { until } => format!("cooling down until {until}"),
         Outlook::Done => String::new(),
@@ -211,6 +211,13 @@ fn row(partition: &Partition, outlook: &Outlook) -> Vec<String> {
         | Outlook::Due { .. }
         | Outlook::NotQueued => outlook.code().to_owned(),
     };
+    if let Outlook::Paused(_) | Outlook::InFlight { .. } = outlook {
+        match plane.terminal(partition) {
+            Some(Terminal::ByPolicy(stop)) => next.push_str(&format!("; terminal: {stop}")),
+            Some(Terminal::Marked(_)) => next.push_str("; terminal"),
+            None => {}
+        }
+    }
     let rest = vec![
         state.status.as_str().to_owned(),
         state.attempt_count.to_string(),
