@@ -78,6 +78,21 @@ fn a_source_knows_its_customers_and_queries(world: World) {
 }
 
 /// CP-3a.2, CP-5.3: a filter is never wider than what was written. A backfill that cannot heed `--status` must say so.
+fn a_source_that_nobody_serves_is_pointed_out(world: World) {
+    let line = "state backfill enqueue --source adds --customer-id 1 --query-name q --logical-date 2026-01-01";
+    assert!(!world.run(line).stderr.contains("sources"), "where no source is configured, none is strange");
+    let world = world.configured("[sources.ads]\n");
+    let told = world.run(&line.replace("01-01", "01-02"));
+    assert_eq!(told.code, 0, "{told}");
+    assert!(
+        told.stderr.contains("this configuration has no [sources.adds]; no worker that uses it takes these"),
+        "{told}"
+    );
+    assert!(!world.run(&line.replace("adds", "ads")).stderr.contains("sources"));
+    let because = world.json(&line.replace("backfill enqueue", "explain"), 0)["because"].to_string();
+    assert!(because.contains("this configuration has no [sources.adds]"), "{because}");
+}
+
 fn a_filter_that_a_backfill_cannot_heed_is_refused(world: World) {
     let past = world.ago(HOUR);
     let days = january("111", 2);
@@ -93,4 +108,5 @@ crate::on_both!(
     slips_are_refused,
     a_source_knows_its_customers_and_queries,
     a_filter_that_a_backfill_cannot_heed_is_refused,
+    a_source_that_nobody_serves_is_pointed_out,
 );

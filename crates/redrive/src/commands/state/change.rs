@@ -81,6 +81,18 @@ impl Desk<'_> {
         self.end(&report)
     }
 
+    /// A slip in a source's name would else be noticed only when nothing ever comes of it.
+    fn warn_of_stranger(&self, filter: &Filter) {
+        let sources = self.plane.sources();
+        if let Some(source) = &filter.source
+            && !sources.is_known(source)
+            && sources.known().next().is_some()
+            && !self.context.global.quiet
+        {
+            output::say(&format!("this configuration has no [sources.{source}]; no worker that uses it takes these"));
+        }
+    }
+
     pub async fn backfill(&self, args: &BackfillEnqueue) -> anyhow::Result<Exit> {
         if args.change.save_plan.is_some() {
             return Err(
@@ -93,6 +105,7 @@ impl Desk<'_> {
             );
         }
         let filter = self.filter(&args.filter)?;
+        self.warn_of_stranger(&filter);
         let size = self.plane.backfill_size(&filter)?;
         if confirm::must_ask(&args.change) {
             confirm::get("backfill", size, self.rails(), &args.change).await?;
