@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use redrive_store::raw;
 
-use super::secret::redact;
+use super::redact::redact;
 
 /// The source, or the way to it, failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

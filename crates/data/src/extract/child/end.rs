@@ -5,10 +5,10 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use redrive_core::classify;
-use redrive_core::failure::ErrorClass;
+use redrive_core::failure::{ErrorClass, cut};
 use serde_json::Value;
 
-use super::plain::{excerpt, plain};
+use super::plain::plain;
 use super::stderr::Tail;
 use crate::extract::{Failure, Scope};
 
@@ -30,6 +30,7 @@ pub(in crate::extract) struct End {
 struct Report {
     class: ErrorClass,
     retry_after: Option<Duration>,
+    /// Not yet fit to be shown.
     message: Option<String>,
     scope: Scope,
 }
@@ -50,7 +51,7 @@ impl End {
     }
 
     pub(in crate::extract) fn is_silent(&self) -> bool {
-        self.stderr.lines_from_last().next().is_none()
+        self.stderr.last_line().is_none()
     }
 
     /// What the end means when it is a failure.
@@ -59,11 +60,13 @@ impl End {
             let why = "something that it started still held its output; let it wait for all its processes";
             return Failure::retryable(self.told(why));
         }
-        let last = self.stderr.lines_from_last().next();
-        let Some(report) = last.as_deref().and_then(Report::read) else {
+        let Some(report) = self.stderr.last_line().as_deref().and_then(Report::read) else {
             return Failure::new(self.class(), self.describe());
         };
-        let message = report.message.unwrap_or_else(|| self.told("it gave no message"));
+        let message = match report.message {
+            Some(said) => cut(&plain(&self.stderr.redact(&said)), MESSAGE_BYTES),
+            None => self.told("it gave no message"),
+        };
         let failure = Failure { retry_after: report.retry_after, ..Failure::new(report.class, message) };
         match report.scope {
             Scope::Customer => failure,
@@ -73,7 +76,8 @@ impl End {
 
     /// How it ended and what it said last.
     pub(in crate::extract) fn describe(&self) -> String {
-        let mut lines: Vec<String> = self.stderr.lines_from_last().take(LINES).collect();
+        let mut lines = self.stderr.lines_from_last();
+        lines.truncate(LINES);
         lines.reverse();
         match lines.as_slice() {
             [] => self.told("it said nothing on stderr"),
@@ -83,7 +87,8 @@ impl End {
 
     /// How it ended, with that after it.
     pub(in crate::extract) fn told(&self, why: &str) -> String {
-        excerpt(&format!("{} {}: {why}", self.program, ended(self.status)), MESSAGE_BYTES)
+        let text = format!("{} {}: {why}", self.program, ended(self.status));
+        cut(&self.stderr.redact(&text), MESSAGE_BYTES)
     }
 
     pub(in crate::extract) fn class(&self) -> ErrorClass {
@@ -108,7 +113,7 @@ impl Report {
         Some(Self {
             class: text("error_class")?.parse().ok()?,
             retry_after: seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-            message: text("message").map(|said| excerpt(&plain(said), MESSAGE_BYTES)).filter(|said| !said.is_empty()),
+            message: text("message").filter(|said| !plain(said).is_empty()).map(str::to_owned),
             scope: if text("scope") == Some("source") { Scope::Source } else { Scope::Customer },
         })
     }
@@ -125,7 +130,7 @@ mod tests {
         let report = Report {
             class: ErrorClass::RateLimited,
             retry_after: Some(Duration::from_millis(1500)),
-            message: Some("slow down".to_owned()),
+            message: Some("slow \u{1b}[1mdown".to_owned()),
             scope: Scope::Source,
         };
         assert_eq!(Report::read(line), Some(report));

@@ -12,7 +12,7 @@ mod stderr;
 
 pub(super) use blocks::Cut;
 pub(super) use end::End;
-pub(super) use plain::{excerpt, plain};
+pub(super) use plain::plain;
 pub use process::children_ended;
 pub(super) use program::{Child, Launch, Program};
 pub(super) use stderr::Watch;

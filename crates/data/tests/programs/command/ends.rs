@@ -6,7 +6,7 @@ use redrive_core::classify;
 use redrive_core::failure::ErrorClass;
 use redrive_data::extract::{Failure, Scope};
 
-use crate::lab::Lab;
+use crate::lab::{Lab, shell};
 
 async fn failure(script: &str) -> Failure {
     let left = Lab::new().await.sh(script).await;
@@ -83,4 +83,37 @@ async fn much_talk_on_stderr_does_not_block_the_output() {
 async fn what_came_before_a_failure_is_kept_for_inspection() {
     let left = Lab::new().await.sh(r#"echo "{}"; exit 1"#).await;
     assert_eq!((left.result.is_err(), left.lines.len()), (true, 1));
+}
+
+/// Runs a program that has the secret in `$KEY`.
+async fn failure_with_key(secret: &str, script: &str) -> Failure {
+    let lab = Lab::new().await;
+    let file = lab.path().join("key");
+    std::fs::write(&file, secret).unwrap();
+    let settings = format!("{}env = {{ KEY = {{ file = {:?} }} }}\n", shell(script), file.display().to_string());
+    lab.extract(&settings).await.failure().clone()
+}
+
+#[tokio::test]
+async fn a_secret_of_several_lines_is_not_told() {
+    let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\nkort\n-----END KEY-----\n";
+    for script in [
+        r#"echo "$KEY" >&2; exit 1"#,
+        r#"echo bad >&2; echo "$KEY" | sed -n 2,3p >&2; exit 1"#,
+        r#"printf "{\"error_class\":\"final\",\"message\":\"bad %s\"}" "$(echo "$KEY" | sed "s/\$/\\\\n/" | tr -d "\n")" >&2; exit 1"#,
+    ] {
+        let told = failure_with_key(key, script).await.message;
+        assert!(told.contains("***"), "{told}");
+        for line in key.lines() {
+            assert!(!told.contains(line), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn half_a_secret_is_not_told() {
+    let key = "s3cr3t-t0ken-that-is-long";
+    let script = r#"printf "%0100d%s%065524d" 0 "$KEY" 0 >&2; exit 1"#;
+    let told = failure_with_key(key, script).await.message;
+    assert!(told.contains("exit code 1: …***000"), "{told}");
 }
