@@ -94,6 +94,25 @@ async fn a_source_that_says_when_is_heard() {
 }
 
 #[tokio::test]
+async fn a_refusal_whose_body_cannot_be_read_is_still_classified() {
+    use ErrorClass::{Final, RateLimited, Retryable};
+    for (status, class) in [(429, RateLimited), (503, RateLimited), (401, Final), (404, Final), (500, Retryable)] {
+        let server = Server::start(move |_| {
+            Reply::new(status, "\u{b}\u{2}").header("Content-Encoding", "br").header("Retry-After", "30")
+        });
+        let failure = extract(&http(&server, "/x", json!({}))).await.failure().clone();
+        assert_eq!((failure.class, failure.retry_after), (class, Some(Duration::from_secs(30))), "{status}");
+        assert!(failure.message.contains(&format!("answered {status}")), "{failure}");
+        assert!(
+            failure.message.contains("its body cannot be read: ") && failure.message.contains("\"br\""),
+            "{failure}"
+        );
+    }
+    let gone = Server::start(|_| Reply::new(204, "").header("Content-Encoding", "br"));
+    extract(&http(&gone, "/x", json!({}))).await.succeeded();
+}
+
+#[tokio::test]
 async fn an_error_page_is_read_no_further_than_it_is_shown() {
     let endless = Server::start(|_| Reply::new(500, "x".repeat(5000)).hang());
     let failure = extract(&http(&endless, "/x", json!({}))).await.failure().clone();

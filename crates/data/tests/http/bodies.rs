@@ -128,6 +128,26 @@ async fn lines_without_a_length_are_taken_only_when_allowed() {
     );
 }
 
+/// What ends with the connection may end too early, between two members as well as between two lines.
+#[tokio::test]
+async fn neither_gzip_nor_a_coding_of_the_transfer_says_where_lines_end() {
+    let members: fn() -> Reply = || Reply::ok(gzip(b"{\"n\":1}\n")).header("content-encoding", "gzip").unframed();
+    let coded: fn() -> Reply = || Reply::ok("{\"n\":1}\n").header("transfer-encoding", "identity").unframed();
+    for reply in [members, coded] {
+        let server = Server::start(move |_| reply());
+        let failure = extract(&http(&server, "/x", json!({"format": "jsonl"}))).await.failure().clone();
+        assert!(failure.message.contains("neither a length nor chunks"), "{failure}");
+        let allowed = extract(&http(&server, "/x", json!({"format": "jsonl", "unframed": true}))).await;
+        assert_eq!(allowed.succeeded(), [r#"{"n":1}"#]);
+    }
+}
+
+#[tokio::test]
+async fn lines_with_a_length_are_taken() {
+    let server = Server::start(|_| Reply::ok("{\"n\":1}\n").header("content-length", "8").unframed());
+    assert_eq!(extract(&http(&server, "/x", json!({"format": "jsonl"}))).await.succeeded(), [r#"{"n":1}"#]);
+}
+
 #[tokio::test]
 async fn fifty_megabytes_pass_through() {
     let server = Server::start(|_| {

@@ -124,10 +124,10 @@ impl GoogleAds {
             records.note("request_id", redact(id, &self.used_secrets.all()));
         }
         if answer.status().as_u16() != 200 {
-            let (body, whole) = answer.beginning(ERROR_BYTES).await;
-            let mut meaning = errors::of_answer(answer.status().as_u16(), &body);
+            let body = answer.beginning(ERROR_BYTES).await;
+            let mut meaning = errors::of_answer(answer.status().as_u16(), &body.bytes);
             if meaning.text.is_empty() {
-                meaning.text = excerpt(&body, whole, &self.used_secrets.all());
+                meaning.text = body.words(&self.used_secrets.all());
             }
             return Err(self.setback(&answer, meaning));
         }

@@ -10,7 +10,6 @@ use url::Url;
 use super::answer::Answer;
 use super::body;
 use super::client::{ClientOptions, client};
-use super::excerpt::excerpt;
 use super::fetch::Question;
 use super::headers::Headers;
 use super::pages::{Paging, Trail};
@@ -112,8 +111,7 @@ impl Http {
     }
 
     async fn refusal(&self, mut answer: Answer) -> Failure {
-        let (bytes, whole) = answer.beginning(ERROR_BYTES).await;
-        let words = excerpt(&bytes, whole, &self.used_secrets.all());
+        let words = answer.beginning(ERROR_BYTES).await.words(&self.used_secrets.all());
         let mut text = format!("{} answered {}", answer.name(), answer.status());
         if !words.is_empty() {
             text = format!("{text}: {words}");
