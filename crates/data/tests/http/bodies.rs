@@ -35,6 +35,8 @@ async fn an_answer_of_another_shape_is_a_failure() {
         ("{}", "", "the document is no array"),
         ("{}", "data", "the answer has no array at data"),
         (r#"{"data":{}}"#, "data", "data is no array"),
+        (r#"{"data":[1],"data":[2]}"#, "data", "data comes twice"),
+        (r#"{"a":{"b":[1]},"x":0,"a":{"b":[2]}}"#, "a.b", "a.b comes twice"),
         ("<html>", "", "a value was expected at byte 0"),
         ("", "", "it breaks off after 0 bytes"),
         ("[1] [2]", "", "there is more after its end at byte 4"),
