@@ -29,6 +29,7 @@ use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
 
 pub use child::children_ended;
+use failure::span;
 pub use failure::{Error, Failure, Scope};
 pub use records::{MAX_RECORD_BYTES, Records};
 pub use redact::redact;

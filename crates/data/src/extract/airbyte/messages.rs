@@ -173,9 +173,7 @@ impl Source {
     fn trace_error(&self, error: &Value) -> TraceError {
         let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
         // Before its lines are run together: a secret may have several.
-        let said = |key: &str| {
-            Some(plain(&redact(text(key), &self.secrets))).filter(|said| !said.is_empty())
-        };
+        let said = |key: &str| Some(plain(&redact(text(key), &self.secrets))).filter(|said| !said.is_empty());
         let message = match (said("message"), said("internal_message")) {
             (Some(message), Some(internal)) if !message.contains(&internal) => format!("{message} ({internal})"),
             (Some(message), _) | (None, Some(message)) => message,

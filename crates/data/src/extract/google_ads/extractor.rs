@@ -181,7 +181,7 @@ impl GoogleAds {
         }
         let told = meaning.retry_after.or_else(|| retry_after(answer.headers(), self.clock.now()));
         let retry_after = told.filter(|_| meaning.kind == Kind::RateLimited);
-        let failure = Failure { retry_after, scope: meaning.scope, ..Failure::new(meaning.kind.class(), text) };
+        let failure = Failure { scope: meaning.scope, ..Failure::new(meaning.kind.class(), text).after(retry_after) };
         match meaning.kind {
             Kind::StaleToken => Setback::StaleToken(failure),
             Kind::Retryable | Kind::RateLimited | Kind::Final => Setback::Failed(failure.into()),

@@ -159,6 +159,6 @@ impl Tokens {
         let retry_after = retry_after(answer.headers(), self.clock.now());
         let class = classify::http_status(answer.status().as_u16(), retry_after.is_some());
         // All jobs of the source share the token.
-        Failure { retry_after, ..Failure::new(class, text) }.of_source()
+        Failure::new(class, text).after(retry_after).of_source()
     }
 }

@@ -118,7 +118,7 @@ impl Http {
         }
         let retry_after = retry_after(answer.headers(), self.clock.now());
         let class = classify::http_status(answer.status().as_u16(), retry_after.is_some());
-        let failure = Failure { retry_after, ..Failure::new(class, text) };
+        let failure = Failure::new(class, text).after(retry_after);
         match self.settings.rate_limit_scope {
             RateLimitScope::Customer => failure,
             RateLimitScope::Source => failure.of_source(),

@@ -55,6 +55,22 @@ async fn the_last_line_of_stderr_says_it_exactly() {
 }
 
 #[tokio::test]
+async fn a_time_to_wait_that_is_none_is_told_with_the_rest() {
+    let wait = |told: &str| {
+        format!(
+            r#"printf "%s" "{{\"error_class\":\"rate_limited\",\"retry_after\":{told},\"message\":\"slow\"}}" >&2; exit 1"#
+        )
+    };
+    let text = failure(&wait(r#"\"30\""#)).await;
+    assert_eq!(text, Failure::rate_limited("slow", Some(Duration::from_secs(30))));
+    let odd = failure(&wait(r#"\"soon\""#)).await;
+    let told = r#"slow (its retry_after, "soon", is no number of seconds)"#;
+    assert_eq!(odd, Failure::rate_limited(told, None));
+    let endless = failure(&wait("1e12")).await;
+    assert_eq!(endless.retry_after, Some(Duration::from_secs(30 * 86_400)), "a hint holds 30 days at the most");
+}
+
+#[tokio::test]
 async fn an_unknown_class_or_a_line_that_is_not_the_last_leaves_it_to_the_exit_code() {
     let unknown = failure(r#"echo "{\"error_class\":\"fatal\",\"message\":\"m\"}" >&2; exit 77"#).await;
     assert_eq!(unknown.class, ErrorClass::Final);
