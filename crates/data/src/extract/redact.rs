@@ -22,10 +22,23 @@ const BLACK: &str = "***";
 /// of it.
 pub fn redact(text: &str, secrets: &[String]) -> String {
     let forms: BTreeSet<String> = secrets.iter().flat_map(|secret| parts(secret)).flat_map(forms).collect();
-    let mut forms: Vec<String> = forms.into_iter().collect();
-    // A secret that holds another one must go first.
-    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-    forms.iter().fold(text.to_owned(), |text, form| black_out(&text, form))
+    // What is found is first gathered and only then taken out, so that nothing hides what it overlaps.
+    let mut black = vec![false; text.len()];
+    for form in &forms {
+        mark_whole(text, form, &mut black);
+        mark_pieces(text, form, &mut black);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut was_black = false;
+    for (at, letter) in text.char_indices() {
+        match (black[at], was_black) {
+            (true, false) => shown.push_str(BLACK),
+            (true, true) => {}
+            (false, _) => shown.push(letter),
+        }
+        was_black = black[at];
+    }
+    shown
 }
 
 /// A secret, and its lines: a text of several lines is seldom shown as one.
@@ -64,40 +77,44 @@ fn in_ascii(json: &str) -> String {
     text
 }
 
-fn black_out(text: &str, form: &str) -> String {
-    let text = text.replace(form, BLACK);
-    if !text.contains(ELLIPSIS) {
-        return text;
+/// Marks every place where it stands whole.
+fn mark_whole(text: &str, form: &str, black: &mut [bool]) {
+    let step = form.chars().next().map_or(1, char::len_utf8);
+    let (mut from, mut marked) = (0, 0);
+    while let Some(found) = text[from..].find(form) {
+        let (start, end) = (from + found, from + found + form.len());
+        black[start.max(marked)..end].fill(true);
+        (from, marked) = (start + step, end);
     }
-    let last = text.split(ELLIPSIS).count() - 1;
-    let pieces = text.split(ELLIPSIS).enumerate().map(|(i, piece)| {
-        let (after_cut, before_cut) = (i > 0, i < last);
+}
+
+/// Marks what a cut has left of it: its beginning before a cut, its end after one, its middle between two.
+fn mark_pieces(text: &str, form: &str, black: &mut [bool]) {
+    let mut start = 0;
+    let last = text.rfind(ELLIPSIS);
+    for piece in text.split(ELLIPSIS) {
+        let end = start + piece.len();
+        let (after_cut, before_cut) = (start > 0, last.is_some_and(|last| end <= last));
         if after_cut && before_cut && piece.len() >= SHORTEST && form.contains(piece) {
-            return BLACK.to_owned();
+            black[start..end].fill(true);
         }
-        let piece = if after_cut { without_end(piece, form) } else { piece.to_owned() };
-        if before_cut { without_beginning(&piece, form) } else { piece }
-    });
-    pieces.collect::<Vec<_>>().join(&ELLIPSIS.to_string())
-}
-
-/// The text without the beginning of a secret at its end.
-fn without_beginning(text: &str, form: &str) -> String {
-    let mut lengths = (SHORTEST..form.len().min(text.len() + 1)).rev().filter(|&length| form.is_char_boundary(length));
-    match lengths.find(|&length| text.ends_with(&form[..length])) {
-        Some(length) => format!("{}{BLACK}", &text[..text.len() - length]),
-        None => text.to_owned(),
+        let mut lengths = (SHORTEST..=form.len().min(piece.len())).rev();
+        if before_cut && let Some(length) = lengths.clone().find(|&length| ends_with_beginning(piece, form, length)) {
+            black[end - length..end].fill(true);
+        }
+        if after_cut && let Some(length) = lengths.find(|&length| begins_with_end(piece, form, length)) {
+            black[start..start + length].fill(true);
+        }
+        start = end + ELLIPSIS.len_utf8();
     }
 }
 
-/// The text without the end of a secret at its beginning.
-fn without_end(text: &str, form: &str) -> String {
-    let shortest = form.len().saturating_sub(text.len()).max(1);
-    let mut starts = (shortest..=form.len().saturating_sub(SHORTEST)).filter(|&start| form.is_char_boundary(start));
-    match starts.find(|&start| text.starts_with(&form[start..])) {
-        Some(start) => format!("{BLACK}{}", &text[form.len() - start..]),
-        None => text.to_owned(),
-    }
+fn ends_with_beginning(piece: &str, form: &str, length: usize) -> bool {
+    form.get(..length).is_some_and(|beginning| piece.ends_with(beginning))
+}
+
+fn begins_with_end(piece: &str, form: &str, length: usize) -> bool {
+    form.get(form.len() - length..).is_some_and(|end| piece.starts_with(end))
 }
 
 #[cfg(test)]

@@ -23,11 +23,25 @@ fn what_a_cut_has_left_of_a_secret_is_blacked_out() {
         ("…defgh is wrong", "…*** is wrong"),
         ("…fgh is wrong", "…fgh is wrong"),
         ("…bcdef… is wrong", "…***… is wrong"),
-        ("…efghabcd…", "…******…"),
+        ("…efghabcd…", "…***…"),
+        ("abcdefgh… abcdefghabcde…", "***… ***…"),
         ("no cut: efgh abcd", "no cut: efgh abcd"),
         ("…", "…"),
     ] {
         assert_eq!(hidden(text, "abcdefgh"), shown, "{text}");
+    }
+}
+
+#[test]
+fn what_overlaps_is_blacked_out_together() {
+    let secrets = ["hello-world".to_owned(), "world-peace".to_owned(), "aXaXaXaX".to_owned()];
+    for (text, shown) in [
+        ("hello-world-peace", "***"),
+        ("hello-world-pea…", "***…"),
+        ("…llo-world-peace", "…***"),
+        ("aXaXaXaXaX", "***"),
+    ] {
+        assert_eq!(redact(text, &secrets), shown, "{text}");
     }
 }
 
