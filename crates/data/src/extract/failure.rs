@@ -6,8 +6,6 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::retry::MAX_HINT;
 use redrive_store::raw;
 
-use super::redact::redact;
-
 /// The source, or the way to it, failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -67,16 +65,6 @@ pub enum Error {
     /// The raw sink failed: no fault of the source, and no attempt of the partition.
     #[error(transparent)]
     Sink(#[from] raw::Error),
-}
-
-impl Error {
-    /// The same with every secret in the source's words blacked out.
-    pub(super) fn redacted(self, secrets: &[String]) -> Self {
-        match self {
-            Self::Source(failure) => Self::Source(Failure { message: redact(&failure.message, secrets), ..failure }),
-            Self::Sink(error) => Self::Sink(error),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod airbyte;
 mod child;
 pub mod command;
 mod connector;
+mod discreet;
 mod failure;
 pub mod google_ads;
 pub mod http;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use redrive_store::clock::Clock;
 use serde::Deserialize;
 
+use super::discreet::Discreet;
 use super::{Extractor, airbyte, command, google_ads, http, sample, singer};
 
 #[derive(Debug, Clone, Deserialize)]
@@ -40,14 +41,15 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 impl Settings {
     /// The extractor, or what is wrong with its settings.
     pub fn build(&self, surroundings: &Surroundings<'_>) -> Result<Arc<dyn Extractor>, String> {
-        Ok(match self {
+        let extractor: Arc<dyn Extractor> = match self {
             Self::Command(settings) => Arc::new(command::Command::new(settings, surroundings)?),
             Self::Http(settings) => Arc::new(http::Http::new(settings, surroundings)?),
             Self::GoogleAds(settings) => Arc::new(google_ads::GoogleAds::new(settings, surroundings)?),
             Self::Singer(settings) => Arc::new(singer::Singer::new(settings, surroundings)?),
             Self::Airbyte(settings) => Arc::new(airbyte::Airbyte::new(settings, surroundings)?),
             Self::Sample(settings) => Arc::new(sample::Sample::new(settings)?),
-        })
+        };
+        Ok(Arc::new(Discreet(extractor)))
     }
 
     pub fn timeout(&self) -> Duration {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use redrive_core::failure::cut;
 use redrive_store::clock::Clock;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request};
@@ -22,6 +23,9 @@ use crate::extract::{Error, Extractor, Failure, Job, Records, Secret, SecretRef,
 
 /// How much of an error is read; the API repeats the query in it.
 const ERROR_BYTES: usize = 256 << 10;
+
+/// How much of a request's name is kept.
+const REQUEST_ID_BYTES: usize = 200;
 
 const LOGIN_CUSTOMER_ID: HeaderName = HeaderName::from_static("login-customer-id");
 const DEVELOPER_TOKEN: HeaderName = HeaderName::from_static("developer-token");
@@ -121,7 +125,7 @@ impl GoogleAds {
         let mut answer = send(&self.client, request, self.settings.idle_timeout).await?;
         let request_id = answer.header("request-id").map(str::to_owned);
         if let Some(id) = &request_id {
-            records.note("request_id", redact(id, &self.used_secrets.all()));
+            self.note_request(id, records);
         }
         if answer.status().as_u16() != 200 {
             let body = answer.beginning(ERROR_BYTES).await;
@@ -149,9 +153,14 @@ impl GoogleAds {
         if request_id.is_none()
             && let Some(Ok(Value::String(id))) = picker.kept(REQUEST_ID).map(serde_json::from_slice)
         {
-            records.note("request_id", id);
+            self.note_request(&id, records);
         }
         Ok(())
+    }
+
+    /// A note is kept whatever becomes of the attempt, so it must be fit to be shown at once.
+    fn note_request(&self, id: &str, records: &mut Records) {
+        records.note("request_id", cut(&redact(id, &self.used_secrets.all()), REQUEST_ID_BYTES));
     }
 
     fn request(&self, customer: &str, query: &str, token: &Token) -> Result<Request, Failure> {
@@ -202,7 +211,7 @@ impl Extractor for GoogleAds {
     }
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
-        self.bring(job, records).map(|outcome| outcome.map_err(|error| self.used_secrets.black_out(error))).boxed()
+        self.bring(job, records).boxed()
     }
 
     fn secrets(&self) -> Vec<String> {
