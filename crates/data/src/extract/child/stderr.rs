@@ -93,10 +93,9 @@ impl Tail {
         }
         let text = self.text(self.looked_at.min(end), end);
         for line in text.lines().map(plain).filter(|line| !line.is_empty()) {
-            let shown = self.redact(&line);
-            tracing::debug!(program, "{shown}");
+            tracing::debug!(program, "{}", self.redact(&line));
             for pattern in self.watch.patterns.iter().filter(|pattern| line.contains(pattern.as_str())) {
-                self.heard.insert(pattern.clone(), shown.clone());
+                self.heard.insert(pattern.clone(), redact(&line, &self.watch.secrets));
             }
         }
         self.looked_at = self.looked_at.max(end);

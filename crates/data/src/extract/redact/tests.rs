@@ -89,6 +89,7 @@ proptest! {
         let secrets = [secret.clone()];
         let mut ways = vec![
             redact(&cut(&said, limit), &secrets),
+            redact(&format!("{:?}", cut(&said, limit)), &secrets),
             redact(&validation::excerpt(said.as_bytes()), &secrets),
             redact(&validation::excerpt(serde_json::Value::from(said.as_str()).to_string().as_bytes()), &secrets),
             clean_message(&redact(&format!("{}{said}", "-".repeat(MAX_MESSAGE_BYTES - 100)), &secrets)),
