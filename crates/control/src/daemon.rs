@@ -11,6 +11,8 @@ use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::outlook::{self, Outlook};
 use redrive_core::partition::{ControlEvent, Partition};
+use redrive_core::retry::RetryPolicy;
+use redrive_core::time::Timestamp;
 use redrive_store::{Band, Cooldown, Outcome, Reach};
 use serde::Serialize;
 use serde_json::json;
@@ -56,6 +58,9 @@ impl ControlPlane {
         for band in self.view().bands().await? {
             self.requeue_band(&band, &cooldowns, dry_run, &mut tick).await?;
         }
+        for band in self.view().rejected_bands().await? {
+            self.requeue_rejected(&band, &cooldowns, dry_run, &mut tick).await?;
+        }
         self.want_expected(dry_run, &mut tick).await?;
         if tick.requeued + tick.enqueued > 0 {
             self.tell_head().await;
@@ -82,17 +87,33 @@ impl ControlPlane {
             reach.after = Some((last.state.updated_at, last.state.key.clone()));
             tick.considered += u64::try_from(found.len()).unwrap_or(0);
             let full = found.len() >= usize::try_from(LOOK).unwrap_or(usize::MAX);
-            let mut due: Vec<(Partition, Duration)> = Vec::new();
-            for partition in found {
-                let cooling = cooling(cooldowns, &partition.state.key);
-                if let Outlook::Due { delay, .. } = outlook::of(&partition, policy, cooling, now) {
-                    due.push((partition, delay));
-                }
-            }
-            self.requeue(due, dry_run, tick).await?;
+            self.requeue(due(found, policy, cooldowns, now), dry_run, tick).await?;
             if !full {
                 return Ok(());
             }
+        }
+    }
+
+    /// Asks again for successes whose reprocess was rejected. They are few: each is looked at.
+    async fn requeue_rejected(
+        &self,
+        band: &Band,
+        cooldowns: &[Cooldown],
+        dry_run: bool,
+        tick: &mut Tick,
+    ) -> Result<()> {
+        let policy = &self.sources.of(&band.source).retry;
+        if policy.attempt_limit().is_some_and(|limit| band.attempt_count >= limit) {
+            return Ok(());
+        }
+        let now = self.now();
+        let mut after = None;
+        loop {
+            let found = self.view().rejected(band.clone(), after, LOOK).await?;
+            let Some(last) = found.last() else { return Ok(()) };
+            after = Some(last.state.key.clone());
+            tick.considered += u64::try_from(found.len()).unwrap_or(0);
+            self.requeue(due(found, policy, cooldowns, now), dry_run, tick).await?;
         }
     }
 
@@ -163,6 +184,33 @@ impl ControlPlane {
         }
         Ok(())
     }
+}
+
+/// What of all this is due, and how long it waited.
+fn due(
+    found: Vec<Partition>,
+    policy: &RetryPolicy,
+    cooldowns: &[Cooldown],
+    now: Timestamp,
+) -> Vec<(Partition, Duration)> {
+    let delay = |partition: &Partition| {
+        let cooling = cooling(cooldowns, &partition.state.key);
+        match outlook::of(partition, policy, cooling, now) {
+            Outlook::Due { delay, .. } => Some(delay),
+            Outlook::Done
+            | Outlook::InFlight { .. }
+            | Outlook::Queued { .. }
+            | Outlook::CoolingDown { .. }
+            | Outlook::Paused(_)
+            | Outlook::Marked(_)
+            | Outlook::Exhausted(_)
+            | Outlook::FinalError
+            | Outlook::TooOldByThen { .. }
+            | Outlook::Waiting { .. }
+            | Outlook::NotQueued => None,
+        }
+    };
+    found.into_iter().filter_map(|partition| delay(&partition).map(|delay| (partition, delay))).collect()
 }
 
 fn action(partition: &Partition, action: &'static str, delay: Duration) -> Action {

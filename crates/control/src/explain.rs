@@ -1,10 +1,11 @@
 //! Why a partition is not running now: one reason code, and the arithmetic behind it.
 
+use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::outlook::Outlook;
-use redrive_core::partition::Partition;
+use redrive_core::partition::{Mark, Partition, Status};
 use redrive_core::retry::{RetryPolicy, Stop};
-use redrive_core::run::Verdict;
+use redrive_core::run::{Run, Verdict};
 use redrive_core::time::Timestamp;
 use serde::Serialize;
 
@@ -22,6 +23,9 @@ pub struct Explanation {
     pub next_retry_at: Option<Timestamp>,
     pub attempt_count: u32,
     pub max_attempts: Option<u32>,
+    /// What the last attempt said, where it was rejected.
+    pub error_class: Option<ErrorClass>,
+    pub error_message: Option<String>,
     pub now: Timestamp,
 }
 
@@ -32,101 +36,172 @@ impl ControlPlane {
         let cooldowns = self.cooldowns().await?;
         let outlook = self.outlook(&partition, &cooldowns);
         let policy = &self.sources.of(&key.source).retry;
-        let now = self.now();
-        let mut because = in_words(&outlook, &partition, policy, now);
-        if outlook == Outlook::Done
-            && let Some(rejected) = self.rejected_since(&partition).await?
-        {
-            because = rejected;
-        }
+        let (error_class, error_message) = self.last_word(&partition).await?;
+        let attempt = match outlook.run_id() {
+            Some(run_id) => self.view().run(run_id).await?,
+            None => None,
+        };
+        let scene = Scene {
+            partition: &partition,
+            policy,
+            attempt,
+            rejected: error_class.is_some(),
+            is_known: self.sources.is_known(&key.source),
+            now: self.now(),
+        };
         Ok(Some(Explanation {
             key: key.clone(),
             status: partition.state.status.as_str(),
             reason: outlook.code(),
-            because,
+            because: scene.in_words(&outlook),
             next_retry_at: outlook.next_retry_at(),
             attempt_count: partition.state.attempt_count,
             max_attempts: policy.attempt_limit(),
-            now,
+            error_class,
+            error_message,
+            now: scene.now,
         }))
     }
-}
 
-impl ControlPlane {
-    /// What became of a later attempt at a success, where it was rejected: the success stays, and a person asks again.
-    async fn rejected_since(&self, partition: &Partition) -> Result<Option<String>> {
-        let attempts = self.view().attempts(&partition.state.key).await?;
-        let last = attempts.iter().rfind(|run| run.verdict.is_some());
-        let Some(last) = last.filter(|run| run.verdict == Some(Verdict::Failed)) else { return Ok(None) };
-        let current = partition.state.current_run_id.map_or_else(String::new, |run| format!("run {run} is current; "));
-        let message = last.error_message.as_deref().unwrap_or("no message");
-        Ok(Some(format!("{current}a later attempt was rejected ({message}); `state reprocess` asks for another")))
+    /// What the last attempt said, where it was rejected. A success does not tell of a later attempt; its runs do.
+    async fn last_word(&self, partition: &Partition) -> Result<(Option<ErrorClass>, Option<String>)> {
+        match partition.state.status {
+            Status::Pending | Status::Failed => {
+                Ok((partition.state.error_class, partition.state.error_message.clone()))
+            }
+            Status::Success => {
+                let attempts = self.view().attempts(&partition.state.key).await?;
+                let last = attempts.into_iter().rfind(|run| run.verdict.is_some());
+                let rejected = last.filter(|run| run.verdict == Some(Verdict::Failed));
+                Ok(rejected.map_or((None, None), |run| (run.error_class, run.error_message)))
+            }
+        }
     }
 }
 
-fn in_words(outlook: &Outlook, partition: &Partition, policy: &RetryPolicy, now: Timestamp) -> String {
-    let state = &partition.state;
-    let attempts = state.attempt_count;
-    match outlook {
-        Outlook::Done => match state.current_run_id {
-            Some(run) => format!("run {run} is current, and nobody asked for another"),
-            None => "nobody asked for another run".to_owned(),
-        },
-        Outlook::InFlight { run_id } => format!("run {run_id} is at work on it"),
-        Outlook::Queued { lane, since } => {
-            format!("it waits in lane {lane} since {since} for a worker that has room")
+/// What the words are made of.
+struct Scene<'a> {
+    partition: &'a Partition,
+    policy: &'a RetryPolicy,
+    /// The run that is under way.
+    attempt: Option<Run>,
+    /// Whether the last attempt was rejected.
+    rejected: bool,
+    /// Whether this configuration has a section for the source.
+    is_known: bool,
+    now: Timestamp,
+}
+
+impl Scene<'_> {
+    fn in_words(&self, outlook: &Outlook) -> String {
+        let state = &self.partition.state;
+        let (happened, attempts) = match self.partition.control.reprocess {
+            Some(request) => (format!("its reprocess was rejected at {}", state.updated_at), request.rejected),
+            None => (format!("failed at {}", state.updated_at), state.attempt_count),
+        };
+        match outlook {
+            Outlook::Done => self.done(),
+            Outlook::InFlight { .. } => self.in_flight(outlook),
+            Outlook::Queued { lane, since } => {
+                let place = format!("it waits in lane {lane} since {since}");
+                match self.is_known {
+                    true => format!("{place} for a worker that has room"),
+                    false => format!("{place}, and this configuration has no [sources.{}]", state.key.source),
+                }
+            }
+            Outlook::CoolingDown { until } => format!("its source asked to be left alone until {until}"),
+            Outlook::Paused(mark) => format!("paused {}; `state resume` lets it go on", by(mark)),
+            Outlook::Marked(mark) => {
+                format!("marked terminal {}; `state retry --clear-terminal` tries it again", by(mark))
+            }
+            Outlook::Exhausted(Stop::AttemptsExhausted) => {
+                let limit = self.policy.attempt_limit().unwrap_or(attempts);
+                format!("{attempts} attempts of at most {limit}; `state retry --clear-terminal` grants one more")
+            }
+            Outlook::Exhausted(Stop::TooOld) => {
+                let (age, limit) =
+                    (span(self.now.since(state.created_at)), span(self.policy.max_age.unwrap_or_default()));
+                let since = state.created_at;
+                format!(
+                    "wanted since {since} ({age}), and the policy stops at {limit}; `state retry --clear-terminal` grants one attempt"
+                )
+            }
+            Outlook::TooOldByThen { until, limit } => {
+                format!(
+                    "{happened}; it would wait until {until}, and the policy stops at {limit}; `state retry` tries it now"
+                )
+            }
+            Outlook::Exhausted(Stop::FinalError) | Outlook::FinalError => {
+                "its error is final: trying again gives the same answer, so a person decides; `state retry` tries it"
+                    .to_owned()
+            }
+            Outlook::Waiting { until, delay, hinted: true } => {
+                format!("{happened}; its source said to come back at {until}, {} later", span(*delay))
+            }
+            Outlook::Waiting { until, delay, hinted: false } => {
+                let (base, spread) = (span(self.policy.delay(attempts)), span(self.policy.jitter));
+                format!("{happened}; attempt {attempts} waits {base} ± {spread}: {}, until {until}", span(*delay))
+            }
+            Outlook::Due { since, delay } => {
+                let delay = span(*delay);
+                format!("{happened}; its wait of {delay} ended at {since}; the daemon's next tick takes it")
+            }
+            Outlook::NotQueued => "it was withdrawn from the queue; `state retry --stale` puts it back".to_owned(),
         }
-        Outlook::CoolingDown { until } => format!("its source asked to be left alone until {until}"),
-        Outlook::Paused(mark) => format!("paused by {} at {}{}", mark.by, mark.at, why(mark.why.as_deref())),
-        Outlook::Marked(mark) => format!("marked terminal by {} at {}{}", mark.by, mark.at, why(mark.why.as_deref())),
-        Outlook::Exhausted(Stop::AttemptsExhausted) => {
-            let limit = policy.attempt_limit().unwrap_or(attempts);
-            format!("{attempts} attempts of at most {limit}; `state retry --clear-terminal` grants one more")
+    }
+
+    fn done(&self) -> String {
+        let current = match self.partition.state.current_run_id {
+            Some(run) => format!("run {run} is current"),
+            None => "its run is current".to_owned(),
+        };
+        match self.partition.control.reprocess {
+            Some(request) => format!(
+                "{current}; {} attempts to reprocess it were rejected, and the policy allows no more; `state reprocess` asks anew",
+                request.rejected
+            ),
+            None if self.rejected => {
+                format!("{current}; a later attempt was rejected; `state reprocess` asks for another")
+            }
+            None => format!("{current}, and nobody asked for another"),
         }
-        Outlook::Exhausted(Stop::TooOld) => {
-            let (age, limit) = (days(now.since(state.created_at)), days(policy.max_age.unwrap_or_default()));
-            format!("wanted since {} ({age}), and the policy stops at {limit}", state.created_at)
+    }
+
+    fn in_flight(&self, outlook: &Outlook) -> String {
+        let run = outlook.run_id().map_or_else(|| "a run".to_owned(), |run| format!("run {run}"));
+        let worker = self.attempt.as_ref().and_then(|run| run.worker.as_deref()).unwrap_or("a worker");
+        let lease = self.attempt.as_ref().and_then(|run| run.lease_until);
+        let mut words = match lease {
+            Some(until) if until <= self.now => {
+                format!(
+                    "{run} of {worker} was at work on it, and its lease ran out at {until}; the next worker ends it"
+                )
+            }
+            Some(until) => format!("{run} of {worker} is at work on it, with a lease until {until}"),
+            None => format!("{run} of {worker} is at work on it"),
+        };
+        if let Some(mark) = &self.partition.control.paused {
+            words.push_str(&format!("; paused {}, it is not tried again after this", by(mark)));
         }
-        Outlook::Exhausted(Stop::FinalError) | Outlook::FinalError => {
-            "its error is final: trying again gives the same answer, so a person decides".to_owned()
-        }
-        Outlook::Waiting { until, delay, hinted: true } => {
-            format!("failed at {}; its source said to come back at {until}, {} later", state.updated_at, span(*delay))
-        }
-        Outlook::Waiting { until, delay, hinted: false } => {
-            let (base, spread) = (span(policy.delay(attempts)), span(policy.jitter));
-            let total = span(*delay);
-            format!(
-                "failed at {}; attempt {attempts} waits {base} ± {spread}: {total}, until {until}",
-                state.updated_at
-            )
-        }
-        Outlook::Due { since, delay } => {
-            format!(
-                "failed at {}; its wait of {} ended at {since}; the daemon's next tick takes it",
-                state.updated_at,
-                span(*delay)
-            )
-        }
-        Outlook::NotQueued => "it was withdrawn from the queue; `state retry --stale` puts it back".to_owned(),
+        words
     }
 }
 
-fn why(why: Option<&str>) -> String {
-    why.map_or_else(String::new, |why| format!(": {why}"))
+fn by(Mark { by, at, why }: &Mark) -> String {
+    why.as_ref().map_or_else(|| format!("by {by} at {at}"), |why| format!("by {by} at {at}: {why}"))
 }
 
-/// A span to the second, as people write it.
+/// A span to the second, as people write it; a long one to the hour.
 fn span(span: std::time::Duration) -> String {
     let seconds = span.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, s) => format!("{s} s"),
-        (0, m, 0) => format!("{m} min"),
-        (0, m, s) => format!("{m} min {s} s"),
-        (h, m, _) => format!("{h} h {m} min"),
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, s) => format!("{s} s"),
+        (0, 0, m, 0) => format!("{m} min"),
+        (0, 0, m, s) => format!("{m} min {s} s"),
+        (0, h, m, _) => format!("{h} h {m} min"),
+        (1, 0, ..) => "1 day".to_owned(),
+        (d, 0, ..) => format!("{d} days"),
+        (1, h, ..) => format!("1 day {h} h"),
+        (d, h, ..) => format!("{d} days {h} h"),
     }
-}
-
-fn days(span: std::time::Duration) -> String {
-    format!("{} days", span.as_secs() / 86_400)
 }

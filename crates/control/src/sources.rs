@@ -51,6 +51,10 @@ impl Sources {
         self.known.get(source).unwrap_or(&self.unknown)
     }
 
+    pub fn is_known(&self, source: &Source) -> bool {
+        self.known.contains_key(source)
+    }
+
     pub fn known(&self) -> impl Iterator<Item = (&Source, &SourceRules)> {
         self.known.iter()
     }

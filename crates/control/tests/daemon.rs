@@ -11,7 +11,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::{Lane, Shares};
 use redrive_core::outlook::Outlook;
-use redrive_core::partition::{ControlEvent, Judgement, Partition};
+use redrive_core::partition::{ControlEvent, Judgement, Partition, Status};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::time::Timestamp;
 use redrive_fixture::{Database, Postgres};
@@ -59,6 +59,10 @@ impl Subject {
 
     /// Claims all that is wanted, and judges it.
     async fn judge_all(&self, judgement: &Judgement) -> usize {
+        self.judge_each(|_| judgement.clone()).await
+    }
+
+    async fn judge_each(&self, judgement: impl Fn(&PartitionKey) -> Judgement) -> usize {
         let claim = PartitionClaim {
             limit: 2000,
             worker: "w1".to_owned(),
@@ -72,7 +76,8 @@ impl Subject {
         let (claimed, _) = self.store.data().claim_partitions(claim).await.unwrap();
         let mut tasks = tokio::task::JoinSet::new();
         for claimed in &claimed {
-            let (data, run, judgement) = (self.store.data(), claimed.run.clone(), judgement.clone());
+            let judgement = judgement(&claimed.partition.state.key);
+            let (data, run) = (self.store.data(), claimed.run.clone());
             tasks.spawn(async move { data.judge(&run, judgement, None).await.unwrap() });
         }
         while let Some(recorded) = tasks.join_next().await {
@@ -85,6 +90,15 @@ impl Subject {
         let now = self.clock.now();
         let wanted = keys.iter().map(|key| Partition::new(key.clone(), Lane::Fresh, now)).collect();
         self.store.control().enqueue(None, wanted).await.unwrap();
+        assert_eq!(self.judge_all(judgement).await, keys.len());
+    }
+
+    /// Successes that were to be reprocessed, and whose first attempt at it came out so.
+    async fn reprocessed(&self, keys: &[PartitionKey], judgement: &Judgement) {
+        self.failed(keys, &Judgement::Accepted { records: 7 }).await;
+        for key in keys {
+            self.put(key, ControlEvent::Reprocess).await;
+        }
         assert_eq!(self.judge_all(judgement).await, keys.len());
     }
 
@@ -151,6 +165,11 @@ async fn a_tick_takes_what_is_foreseen(subject: Subject) {
     subject.put(&held[0], ControlEvent::Pause { by: "ada", why: None }).await;
     subject.put(&held[1], ControlEvent::MarkTerminal { by: "ada", why: None, threshold: 1 }).await;
     subject.failed(&keys("cooling", 3), &boom()).await;
+    subject.reprocessed(&keys("again", 4), &boom()).await;
+    subject.reprocessed(&keys("again, hinted", 2), &rate_limited).await;
+    subject.reprocessed(&keys("again, final", 2), &last).await;
+    subject.reprocessed(&keys("again, held", 1), &boom()).await;
+    subject.put(&keys("again, held", 1)[0], ControlEvent::Pause { by: "ada", why: None }).await;
     let (source, customer_id) = ("ads".parse().unwrap(), Some("cooling".parse().unwrap()));
     let until = START.saturating_add(15 * MINUTE);
     subject.store.data().cool_down(Cooldown { source, customer_id, until, why: None }).await.unwrap();
@@ -184,8 +203,39 @@ async fn a_tick_takes_what_is_foreseen(subject: Subject) {
     assert_eq!(of("plain"), [3; 20], "5, 15 and 35 minutes after the start");
     assert_eq!((of("final"), of("held")), (vec![], vec![]));
     assert_eq!((of("hinted").len(), of("cooling").len()), (3, 3));
+    assert_eq!(of("again"), [3; 4], "a reprocess is tried again as often, whatever went before it");
+    assert_eq!((of("again, hinted").len(), of("again, final"), of("again, held")), (2, vec![], vec![]));
     let policy = RetryPolicy::partitions();
     assert!(subject.all().await.iter().all(|partition| partition.state.attempt_count < policy.max_attempts.unwrap()));
+}
+
+/// RP-2.6, RP-5.1: a request to reprocess stands until it is served or has used up its attempts; the success stays throughout.
+async fn a_reprocess_is_tried_until_it_runs_out(subject: Subject) {
+    let (hopeless, mended) = (keys("hopeless", 1100), keys("mended", 1));
+    subject.reprocessed(&hopeless, &boom()).await;
+    subject.reprocessed(&mended, &boom()).await;
+    let limit = RetryPolicy::partitions().attempt_limit().unwrap();
+    for attempt in 2..=limit {
+        subject.clock.advance(7 * 60 * MINUTE);
+        let tick = subject.plane.tick(false).await.unwrap();
+        let open = if attempt == 2 { 1101 } else { 1100 };
+        assert_eq!((tick.considered, tick.requeued), (open, open), "attempt {attempt}, over several pages");
+        assert!(subject.all().await.iter().all(|partition| partition.state.status == Status::Success));
+        subject.judge_each(|key| if mended.contains(key) { Judgement::Accepted { records: 8 } } else { boom() }).await;
+    }
+    subject.clock.advance(7 * 60 * MINUTE);
+    assert_eq!(subject.plane.tick(false).await.unwrap(), redrive_control::daemon::Tick::default());
+    for partition in subject.all().await {
+        let (records, attempts) = if hopeless.contains(&partition.state.key) { (7, limit + 1) } else { (8, 3) };
+        assert_eq!((partition.state.record_count, partition.state.attempt_count), (Some(records), attempts));
+        assert_eq!(subject.plane.outlook(&partition, &[]), Outlook::Done);
+    }
+    let told = subject.plane.explain(&hopeless[0]).await.unwrap().unwrap().because;
+    assert!(told.contains("8 attempts to reprocess it were rejected, and the policy allows no more"), "{told}");
+    subject.put(&hopeless[0], ControlEvent::Reprocess).await;
+    assert_eq!(subject.judge_all(&boom()).await, 1, "a person can ask anew");
+    subject.clock.advance(7 * MINUTE);
+    assert_eq!(subject.plane.tick(false).await.unwrap().requeued, 1);
 }
 
 macro_rules! on_both {
@@ -197,4 +247,8 @@ macro_rules! on_both {
     };
 }
 
-on_both!(a_tick_with_nothing_due_reads_no_failure, a_tick_takes_what_is_foreseen);
+on_both!(
+    a_tick_with_nothing_due_reads_no_failure,
+    a_tick_takes_what_is_foreseen,
+    a_reprocess_is_tried_until_it_runs_out,
+);

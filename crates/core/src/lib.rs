@@ -12,6 +12,7 @@ pub mod id;
 pub mod invariants;
 pub mod key;
 pub mod lane;
+pub mod mistake;
 pub mod outlook;
 pub mod partition;
 pub mod refusal;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::failure::ErrorClass;
 use crate::id::RunId;
 use crate::lane::Lane;
-use crate::partition::{Mark, Partition, Status, Terminal, terminal};
+use crate::partition::{Mark, Partition, Reprocess, Status, Terminal, terminal};
 use crate::retry::{self, Decision, Failure, RetryPolicy, Stop};
 use crate::time::Timestamp;
 
@@ -22,7 +22,7 @@ pub enum Outlook {
         lane: Lane,
         since: Timestamp,
     },
-    /// It is wanted, but its source asked to be left alone until then.
+    /// Its source asked to be left alone until then, which is later than it would be tried otherwise.
     CoolingDown {
         until: Timestamp,
     },
@@ -37,6 +37,11 @@ pub enum Outlook {
         until: Timestamp,
         delay: Duration,
         hinted: bool,
+    },
+    /// Its wait would end at `until`, and the policy stops before that, at `limit`.
+    TooOldByThen {
+        until: Timestamp,
+        limit: Timestamp,
     },
     /// The next tick of the daemon makes it wanted.
     Due {
@@ -58,25 +63,31 @@ impl Outlook {
             Self::Paused(_) => "paused",
             Self::Marked(_) | Self::Exhausted(_) => "terminal",
             Self::FinalError => "final_error",
+            Self::TooOldByThen { .. } => "too_old",
             Self::Waiting { .. } => "waiting",
             Self::Due { .. } => "due",
             Self::NotQueued => "not_queued",
         }
     }
 
-    /// When automation will make it wanted again, if it will.
+    /// The run that is under way.
+    pub fn run_id(&self) -> Option<RunId> {
+        if let Self::InFlight { run_id } = self { Some(*run_id) } else { None }
+    }
+
+    /// When automation will try it again, if it will and the moment is known.
     pub fn next_retry_at(&self) -> Option<Timestamp> {
         match self {
-            Self::Waiting { until, .. } => Some(*until),
+            Self::Waiting { until, .. } | Self::CoolingDown { until } => Some(*until),
             Self::Due { since, .. } => Some(*since),
             Self::Done
             | Self::InFlight { .. }
             | Self::Queued { .. }
-            | Self::CoolingDown { .. }
             | Self::Paused(_)
             | Self::Marked(_)
             | Self::Exhausted(_)
             | Self::FinalError
+            | Self::TooOldByThen { .. }
             | Self::NotQueued => None,
         }
     }
@@ -99,7 +110,10 @@ pub fn of(partition: &Partition, policy: &RetryPolicy, cooling: Option<Timestamp
             None => Outlook::Queued { lane: wanted.lane, since: wanted.queued_at },
         },
         (Status::Pending, None) => Outlook::NotQueued,
-        (Status::Success, None) => Outlook::Done,
+        (Status::Success, None) => match control.reprocess {
+            Some(request) => reprocess(partition, request, policy, cooling, now),
+            None => Outlook::Done,
+        },
     }
 }
 
@@ -110,30 +124,61 @@ fn failed(partition: &Partition, policy: &RetryPolicy, cooling: Option<Timestamp
         None => {}
     }
     let state = &partition.state;
-    let hint = partition.control.not_before;
-    let failure = Failure {
-        at: state.updated_at,
-        class: state.error_class.unwrap_or(ErrorClass::Retryable),
-        retry_after: hint.map(|until| until.since(state.updated_at)),
-        attempt: state.attempt_count,
-        age: now.since(state.created_at),
-        seed: retry::seed(&state.key),
+    let class = state.error_class.unwrap_or(ErrorClass::Retryable);
+    let rejection = Rejection { class, attempt: state.attempt_count, age: now.since(state.created_at) };
+    let next = match after(partition, rejection, policy, cooling, now) {
+        Ok(outlook) => outlook,
+        Err(Stop::FinalError) => return Outlook::FinalError,
+        Err(stop @ (Stop::AttemptsExhausted | Stop::TooOld)) => return Outlook::Exhausted(stop),
     };
+    match (next.next_retry_at(), policy.max_age.map(|age| state.created_at.saturating_add(age))) {
+        (Some(until), Some(limit)) if until >= limit => Outlook::TooOldByThen { until, limit },
+        _ => next,
+    }
+}
+
+/// A rejected reprocess is tried again as a failure is, with its own count of attempts; the success may be of any age.
+/// When they are used up, the success is what there is.
+fn reprocess(
+    partition: &Partition,
+    request: Reprocess,
+    policy: &RetryPolicy,
+    cooling: Option<Timestamp>,
+    now: Timestamp,
+) -> Outlook {
+    let rejection = Rejection { class: ErrorClass::Retryable, attempt: request.rejected, age: Duration::ZERO };
+    after(partition, rejection, policy, cooling, now).unwrap_or(Outlook::Done)
+}
+
+struct Rejection {
+    class: ErrorClass,
+    attempt: u32,
+    age: Duration,
+}
+
+fn after(
+    partition: &Partition,
+    Rejection { class, attempt, age }: Rejection,
+    policy: &RetryPolicy,
+    cooling: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<Outlook, Stop> {
+    let state = &partition.state;
+    let hint = partition.control.not_before;
+    let retry_after = hint.map(|until| until.since(state.updated_at));
+    let failure = Failure { at: state.updated_at, class, retry_after, attempt, age, seed: retry::seed(&state.key) };
     let when = match retry::next(&failure, policy) {
-        Decision::Stop(Stop::FinalError) => return Outlook::FinalError,
-        Decision::Stop(stop @ (Stop::AttemptsExhausted | Stop::TooOld)) => return Outlook::Exhausted(stop),
+        Decision::Stop(stop) => return Err(stop),
         Decision::At { when, .. } => when,
     };
     // A hint binds whatever the class of the error that came with it.
     let until = hint.map_or(when, |hint| hint.max(when));
     let delay = until.since(state.updated_at);
-    if until > now {
-        return Outlook::Waiting { until, delay, hinted: hint == Some(until) };
-    }
-    match cooling {
+    Ok(match cooling.filter(|&cooling| cooling > until) {
         Some(until) => Outlook::CoolingDown { until },
+        None if until > now => Outlook::Waiting { until, delay, hinted: hint == Some(until) },
         None => Outlook::Due { since: until, delay },
-    }
+    })
 }
 
 /// The latest moment at which a failure with this many attempts can have been decided and be due now. Everything later
@@ -192,6 +237,29 @@ mod tests {
         assert_eq!(of(&hinted, &policy, None, in_minutes(60)).code(), "due");
         let hopeless = failed_with(ErrorClass::Final, None);
         assert_eq!(of(&hopeless, &policy, None, in_minutes(1_000)), Outlook::FinalError);
+    }
+
+    #[test]
+    fn what_ends_last_is_what_is_waited_for() {
+        let (policy, failed) = (RetryPolicy::partitions(), failed_with(ErrorClass::Retryable, None));
+        let outlook = of(&failed, &policy, Some(in_minutes(60)), in_minutes(1));
+        assert_eq!(outlook, Outlook::CoolingDown { until: in_minutes(60) }, "longer than backoff");
+        assert_eq!(outlook.next_retry_at(), Some(in_minutes(60)));
+        assert_eq!(of(&failed, &policy, Some(in_minutes(2)), in_minutes(1)).code(), "waiting", "shorter than backoff");
+        let queued = of(&wanted(), &policy, Some(in_minutes(60)), in_minutes(1));
+        assert_eq!(queued.next_retry_at(), Some(in_minutes(60)));
+    }
+
+    #[test]
+    fn nothing_is_promised_that_the_policy_will_not_allow() {
+        let policy = RetryPolicy { max_age: Some(Duration::from_secs(120)), ..RetryPolicy::partitions() };
+        let failed = failed_with(ErrorClass::Retryable, None);
+        let outlook = of(&failed, &policy, None, in_minutes(1));
+        assert!(matches!(outlook, Outlook::TooOldByThen { limit, .. } if limit == in_minutes(2)), "{outlook:?}");
+        assert_eq!(outlook.next_retry_at(), None);
+        assert_eq!(of(&failed, &policy, None, in_minutes(2)), Outlook::Exhausted(Stop::TooOld));
+        let cooling = of(&failed, &RetryPolicy::partitions(), Some(Timestamp::MAX), in_minutes(1));
+        assert_eq!(cooling.code(), "too_old", "a cooldown beyond the policy's thirty days");
     }
 
     #[test]

@@ -57,6 +57,7 @@ pub struct Run {
     pub worker: Option<String>,
     pub started_at: Option<Timestamp>,
     pub last_heartbeat: Option<Timestamp>,
+    /// Until when its worker holds it. An ended extraction has one only if it was abandoned: the one it let run out.
     pub lease_until: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
     pub verdict: Option<Verdict>,
@@ -224,6 +225,10 @@ pub fn apply(run: &Run, event: Event, now: Timestamp, policy: &RetryPolicy) -> R
                 return Err(Refused::Rule(Reason::InFlight));
             }
             failure = Some(fail(run, Fault::lease_expired(), now, policy, &mut after));
+            if run.workload == Workload::Extract {
+                // What tells an abandoned run from one that failed, whatever that one said.
+                after.lease_until = run.lease_until;
+            }
         }
         Event::RetryRequested => {
             match run.state {
@@ -322,6 +327,31 @@ fn refuse_stale(run: &Run, task_id: TaskId, now: Timestamp) -> Result<(), Refuse
         return Err(Refused::Rule(Reason::LeaseExpired));
     }
     Ok(())
+}
+
+words!(
+    /// How an attempt at a partition stands or ended.
+    Outcome, "outcome" {
+        Running = "running",
+        Success = "success",
+        Failed = "failed",
+        /// Its worker was not heard of until its lease ran out.
+        Abandoned = "abandoned",
+        /// Its worker gave it back untried.
+        Released = "released",
+    }
+);
+
+pub fn outcome(run: &Run) -> Outcome {
+    match (run.state, run.verdict) {
+        (State::Queued | State::Running | State::Waiting, _) => Outcome::Running,
+        (State::Done, _) => Outcome::Success,
+        (State::Dead, None) => Outcome::Released,
+        (State::Dead, Some(Verdict::Passed | Verdict::NeedsReview | Verdict::Failed)) => match run.lease_until {
+            Some(_) => Outcome::Abandoned,
+            None => Outcome::Failed,
+        },
+    }
 }
 
 /// The word each workload's users know for where a run stands.

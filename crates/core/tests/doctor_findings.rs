@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::invariants::{Attempt, Flaw, check};
-use redrive_core::partition::{InFlight, Partition, Status, Wanted};
+use redrive_core::partition::{InFlight, Partition, Reprocess, Status, Wanted};
 use redrive_core::run::{State, Verdict};
 use specimen::{at, attempt, key, mark, pending, run_id, task_id};
 
@@ -88,7 +88,7 @@ const SUCCESS: &[Damage] = &[
     (&["run_state"], |_, all| all[0].state = State::Waiting),
     (&["error_of_success"], |p, _| p.state.error_message = Some("boom".to_owned())),
     (&["queued"], |p, _| p.control.wanted = pending().control.wanted),
-    (&["reprocess"], |p, _| p.control.reprocess = true),
+    (&["reprocess"], |p, _| p.control.reprocess = Some(Reprocess::default())),
     (&["hint"], |p, _| p.control.not_before = Some(at(9))),
     (&["mark", "mark_of"], |p, _| p.control.terminal = Some(mark("no"))),
 ];
@@ -99,7 +99,7 @@ const FAILURE: &[Damage] = &[
     (&["queued"], |p, _| p.control.wanted = pending().control.wanted),
     (&["mark"], |p, _| p.control.terminal = Some(mark("no"))),
     (&["mark"], |p, _| p.state.error_message = Some("[terminal] boom".to_owned())),
-    (&["reprocess"], |p, _| p.control.reprocess = true),
+    (&["reprocess"], |p, _| p.control.reprocess = Some(Reprocess::default())),
     (&["lost"], |p, _| p.state.status = Status::Pending),
     (&["count_without_run"], |p, _| p.state.record_count = Some(0)),
     (&["not_current", "attempt_count"], |_, all| all.push(passed(2))),
@@ -150,12 +150,23 @@ fn the_run_that_was_accepted_last_is_the_current_one() {
 fn a_reprocessing_under_way_and_a_run_that_was_given_back_are_sound() {
     let reprocess = |p: &mut Partition, all: &mut Vec<Attempt>| {
         p.control.wanted = Some(Wanted { queued_at: at(3), ..pending().control.wanted.unwrap() });
-        p.control.reprocess = true;
+        p.control.reprocess = Some(Reprocess::default());
         p.control.active = Some(attempt(3));
         all.push(running(3));
         all.push(Attempt { run_id: run_id(7), ..ended(3, State::Dead, None) });
     };
     assert_eq!(after(success(), reprocess), Vec::<&str>::new());
+}
+
+#[test]
+fn a_rejected_reprocess_that_waits_for_its_hint_is_sound() {
+    let rejected = |p: &mut Partition, all: &mut Vec<Attempt>| {
+        p.control.reprocess = Some(Reprocess { rejected: 1 });
+        p.control.not_before = Some(at(9));
+        p.state.attempt_count += 1;
+        all.push(failed(3));
+    };
+    assert_eq!(after(success(), rejected), Vec::<&str>::new());
 }
 
 #[test]

@@ -17,8 +17,8 @@ use redrive_core::failure::{ErrorClass, TERMINAL_MARK};
 use redrive_core::invariants::{self, Attempt};
 use redrive_core::lane::Lane;
 use redrive_core::partition::{
-    Change, ControlEvent, DataEvent, Event, InFlight, Judgement, Mark, Partition, Standing, Status, Wanted, apply,
-    terminal,
+    Change, ControlEvent, DataEvent, Event, InFlight, Judgement, Mark, Partition, Reprocess, Standing, Status, Wanted,
+    apply, terminal,
 };
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{Backoff, HintRule, RetryPolicy};
@@ -181,7 +181,12 @@ fn sound() -> impl Strategy<Value = Partition> {
                 }
                 Status::Success => {
                     control.wanted = wanted.then_some(Wanted { lane, queued_at: at(5) });
-                    control.reprocess = wanted;
+                    control.reprocess = match (wanted, hint) {
+                        (true, _) => Some(Reprocess::default()),
+                        (false, Some(_)) => Some(Reprocess { rejected: 1 }),
+                        (false, None) => None,
+                    };
+                    control.not_before = hint.filter(|_| !wanted).map(at);
                     control.active = (wanted && active).then(|| attempt(80));
                 }
             }
@@ -301,17 +306,27 @@ fn assert_sound(Partition { state, control }: &Partition) -> Checked {
     match state.status {
         Status::Pending => {
             prop_assert!(control.wanted.is_some(), "a pending partition has a place in the queue");
-            prop_assert!(!control.reprocess && control.terminal.is_none() && control.not_before.is_none());
+            prop_assert!(control.reprocess.is_none() && control.terminal.is_none() && control.not_before.is_none());
         }
         Status::Failed => {
-            prop_assert!(control.wanted.is_none() && control.active.is_none() && !control.reprocess);
+            prop_assert!(control.wanted.is_none() && control.active.is_none() && control.reprocess.is_none());
             prop_assert!(state.error_class.is_some());
         }
         Status::Success => {
             prop_assert!(state.current_run_id.is_some(), "a success has its run");
             prop_assert!(state.error_class.is_none() && state.error_message.is_none());
-            prop_assert_eq!(control.wanted.is_some(), control.reprocess);
-            prop_assert!(control.terminal.is_none() && control.not_before.is_none());
+            prop_assert!(
+                control.wanted.is_none() || control.reprocess.is_some(),
+                "a success is queued only on request"
+            );
+            prop_assert!(control.terminal.is_none());
+            prop_assert!(
+                control.not_before.is_none() || control.reprocess_rejected(),
+                "a hint is for what comes again"
+            );
+            if control.reprocess_rejected() {
+                prop_assert!(control.reprocess.is_some_and(|request| request.rejected > 0));
+            }
         }
     }
     Ok(())
@@ -500,16 +515,20 @@ proptest! {
             let Some(ControlEvent::Retry { clear_terminal, stale, .. }) = seen.control() else { return Ok(()) };
             let Partition { state, control } = seen.before;
             let allowed = match state.status {
-                Status::Success => false,
+                Status::Success => control.reprocess_rejected(),
                 Status::Pending => *stale,
                 Status::Failed => *clear_terminal || terminal(seen.before, seen.policy, seen.now).is_none(),
             };
             let free = control.active.is_none() && control.paused.is_none();
             prop_assert_eq!(seen.outcome.is_ok(), allowed && free);
             if let Some(after) = seen.after() {
-                prop_assert_eq!(after.state.status, Status::Pending);
+                let expected = match state.status {
+                    Status::Success => (Status::Success, state.updated_at),
+                    Status::Pending | Status::Failed => (Status::Pending, seen.now),
+                };
+                prop_assert_eq!((after.state.status, after.state.updated_at), expected);
                 prop_assert_eq!(after.control.wanted, Some(Wanted { lane: Lane::Retry, queued_at: seen.now }));
-                prop_assert_eq!(after.state.updated_at, seen.now);
+                prop_assert_eq!(after.control.reprocess, control.reprocess, "automation keeps count");
                 prop_assert_eq!(&after.control.terminal, &None);
             } else if state.status == Status::Pending && !stale {
                 prop_assert_eq!(&seen.outcome, &Err(Refused::NoOp(Reason::AlreadyPending)));
@@ -634,7 +653,7 @@ proptest! {
 fn the_random_walks_reach_every_kind_of_change() {
     let mut runner = TestRunner::deterministic();
     let mut reached: BTreeMap<String, u32> = BTreeMap::new();
-    for _ in 0..300 {
+    for _ in 0..500 {
         let start = starts().new_tree(&mut runner).unwrap().current();
         let steps = steps().new_tree(&mut runner).unwrap().current();
         walk(start, &steps, |seen| {
@@ -669,6 +688,7 @@ fn the_random_walks_reach_every_kind_of_change() {
         "pending: retry false false: already_pending",
         "pending: retry false true: done",
         "pending: retry false true: in_flight",
+        "success: retry false false: done",
         "success: reprocess: done",
         "success: reprocess: already_pending",
         "success: backfill: done",

@@ -7,14 +7,15 @@ mod specimen;
 use redrive_core::failure::ErrorClass;
 use redrive_core::lane::Lane;
 use redrive_core::partition::{
-    Control, ControlEvent, DataEvent, Judgement, Partition, Status, Terminal, Wanted, terminal,
+    Control, ControlEvent, DataEvent, Judgement, Partition, PartitionState, Reprocess, Status, Terminal, Wanted,
+    terminal,
 };
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{RetryPolicy, Stop};
 use specimen::{
     HOUR, ask, at, attempt, backfill, exhausted, failed, force_pending, in_flight, key, mark, marked, paused, pending,
-    policy, rejection, report, reprocess_requested, reprocessing, retry, retry_clearing, retry_stale, run_id, success,
-    task_id,
+    policy, rejection, report, reprocess_rejected, reprocess_requested, reprocessing, retry, retry_clearing,
+    retry_stale, run_id, success, task_id,
 };
 
 fn mark_terminal(threshold: u32) -> ControlEvent<'static> {
@@ -134,7 +135,33 @@ fn a_rejected_reprocess_leaves_the_success_whole() {
     assert_eq!(after.state.record_count, Some(1000));
     assert_eq!((after.state.error_class, after.state.error_message.as_deref()), (None, None));
     assert_eq!(after.state.attempt_count, before.state.attempt_count + 1, "a verdict counts, whatever it was");
-    assert!(after.control.is_empty(), "the request has had its attempt");
+    let again =
+        Control { reprocess: Some(Reprocess { rejected: 1 }), not_before: Some(at(9_000)), ..Control::default() };
+    assert_eq!(after.control, again, "the request stands, and the source's hint with it");
+}
+
+#[test]
+fn a_rejected_reprocess_is_retried_as_a_success() {
+    let before = reprocess_rejected();
+    let after = ask(&before, retry(&policy()), at(100)).unwrap();
+    assert_eq!(after.state, PartitionState { version: before.state.version + 1, ..before.state.clone() });
+    assert_eq!(after.control.wanted, Some(Wanted { lane: Lane::Retry, queued_at: at(100) }));
+    assert_eq!(after.control.reprocess, Some(Reprocess { rejected: 1 }), "automation keeps count");
+    assert_eq!(ask(&after, retry(&policy()), at(101)), no_op(Reason::NotFailed));
+
+    let anew = ask(&before, ControlEvent::Reprocess, at(100)).unwrap();
+    assert_eq!(anew.control.reprocess, Some(Reprocess { rejected: 0 }), "a person who asks anew starts the count anew");
+    assert_eq!(ask(&paused(before.clone()), retry(&policy()), at(100)), no_op(Reason::Paused));
+    assert_eq!(ask(&paused(before), ControlEvent::Reprocess, at(100)), no_op(Reason::Paused));
+}
+
+#[test]
+fn a_final_error_ends_a_reprocess() {
+    let gone =
+        Judgement::Rejected { class: ErrorClass::Final, message: "gone".to_owned(), not_before: Some(at(9_000)) };
+    let after = report(&reprocessing(), DataEvent::Judged(attempt(1), gone), at(100)).unwrap();
+    assert_eq!((after.state.status, after.state.current_run_id), (Status::Success, Some(run_id(90))));
+    assert!(after.control.is_empty(), "trying again would give the same answer");
 }
 
 #[test]
@@ -143,7 +170,7 @@ fn asking_for_a_reprocess_leaves_the_success_readable() {
     assert_eq!((after.state.status, after.state.current_run_id), (Status::Success, Some(run_id(90))));
     assert_eq!(after.state.updated_at, success().state.updated_at);
     assert_eq!(after.control.wanted, Some(Wanted { lane: Lane::Retry, queued_at: at(100) }));
-    assert!(after.control.reprocess);
+    assert_eq!(after.control.reprocess, Some(Reprocess { rejected: 0 }));
     assert_eq!(ask(&after, ControlEvent::Reprocess, at(101)), no_op(Reason::AlreadyPending));
     assert_eq!(ask(&pending(), ControlEvent::Reprocess, at(100)), no_op(Reason::AlreadyPending));
     assert_eq!(ask(&failed(), ControlEvent::Reprocess, at(100)), no_op(Reason::NotSuccess));
@@ -231,7 +258,7 @@ fn a_backfill_leaves_what_is_there_unless_it_forces_pending() {
         let after = ask(&before, force_pending(&policy()), at(100)).unwrap();
         assert_eq!(after.state.status, Status::Pending);
         assert_eq!(after.control.wanted, Some(Wanted { lane: Lane::Backfill, queued_at: at(100) }));
-        assert!(!after.control.reprocess);
+        assert_eq!(after.control.reprocess, None);
         assert_eq!(after.state.current_run_id, before.state.current_run_id);
         assert_eq!(after.state.record_count, before.state.record_count);
         assert_eq!(after.state.attempt_count, before.state.attempt_count);

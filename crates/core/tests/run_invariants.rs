@@ -16,7 +16,7 @@ use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{Backoff, HintRule, RetryPolicy, Stop};
-use redrive_core::run::{Change, Event, Fault, Run, State, Verdict, Workload, apply};
+use redrive_core::run::{Change, Event, Fault, Outcome, Run, State, Verdict, Workload, apply, outcome};
 use redrive_core::time::Timestamp;
 use specimen::{HOUR, at, dead, done, queued, running, task_id, waiting};
 
@@ -226,7 +226,8 @@ fn live(start: Run, policy: &RetryPolicy, steps: &[Step], mut check: impl FnMut(
 }
 
 fn assert_sound(run: &Run) -> Checked {
-    prop_assert_eq!(run.lease_until.is_some(), run.state == State::Running, "a lease is for running");
+    let held = run.state == State::Running || outcome(run) == Outcome::Abandoned;
+    prop_assert_eq!(run.lease_until.is_some(), held, "a lease is for running, or was let run out");
     prop_assert_eq!(run.completed_at.is_some(), matches!(run.state, State::Done | State::Dead));
     match run.state {
         State::Queued => {}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{RetryPolicy, Stop};
-use redrive_core::run::{Change, Event, Fault, Run, State, Verdict, Workload, apply, label};
+use redrive_core::run::{Change, Event, Fault, Outcome, Run, State, Verdict, Workload, apply, label, outcome};
 use redrive_core::time::Timestamp;
 use specimen::{HOUR, at, dead, done, queued, running, task_id, waiting};
 
@@ -205,6 +205,19 @@ fn a_lease_is_over_at_its_last_moment_for_the_worker_and_its_keeper_alike() {
             assert_eq!(happen(&run, late, at(130)), Err(Refused::Rule(Reason::LeaseExpired)));
         }
     }
+}
+
+#[test]
+fn an_attempt_is_abandoned_by_its_lease_and_not_by_its_words() {
+    let extraction = running(Workload::Extract);
+    let fault = Fault::lease_expired();
+    let said = happen(&extraction, Event::Failed { task_id: task_id(1), fault, metrics: None }, at(20)).unwrap();
+    assert_eq!(outcome(&said.after), Outcome::Failed, "a source that says so has not lost its worker");
+    let silent = happen(&extraction, Event::LeaseExpired, at(130)).unwrap();
+    assert_eq!((outcome(&silent.after), silent.after.lease_until), (Outcome::Abandoned, Some(at(130))));
+    let released = happen(&extraction, Event::Released { task_id: task_id(1) }, at(20)).unwrap();
+    assert_eq!(outcome(&released.after), Outcome::Released);
+    assert_eq!((outcome(&extraction), outcome(&done(Workload::Extract))), (Outcome::Running, Outcome::Success));
 }
 
 #[test]

@@ -83,8 +83,11 @@ fn refusal(refused: Refused) -> String {
 
 const NOW: Timestamp = at(100);
 
-fn partitions() -> [(&'static str, Partition); 10] {
-    use specimen::{exhausted, failed, in_flight, marked, paused, pending, reprocess_requested, reprocessing, success};
+fn partitions() -> [(&'static str, Partition); 11] {
+    use specimen::{
+        exhausted, failed, in_flight, marked, paused, pending, reprocess_rejected, reprocess_requested, reprocessing,
+        success,
+    };
     [
         ("pending", pending()),
         ("pending, in flight", in_flight()),
@@ -96,6 +99,7 @@ fn partitions() -> [(&'static str, Partition); 10] {
         ("success", success()),
         ("success, reprocess requested", reprocess_requested()),
         ("success, reprocess in flight", reprocessing()),
+        ("success, reprocess rejected", reprocess_rejected()),
     ]
 }
 
@@ -106,10 +110,11 @@ fn standing_in_words(partition: &Partition) -> String {
     match partition.state.status {
         Status::Pending => words.extend(control.active.map(|_| "in flight")),
         Status::Success => match (control.reprocess, control.active) {
-            (false, None) => {}
-            (true, None) => words.push("reprocess requested"),
-            (true, Some(_)) => words.push("reprocess in flight"),
-            (false, Some(_)) => words.push("in flight unasked"),
+            (None, None) => {}
+            (Some(_), None) if control.reprocess_rejected() => words.push("reprocess rejected"),
+            (Some(_), None) => words.push("reprocess requested"),
+            (Some(_), Some(_)) => words.push("reprocess in flight"),
+            (None, Some(_)) => words.push("in flight unasked"),
         },
         Status::Failed => match partition::terminal(partition, &policy(), NOW) {
             Some(Terminal::Marked(_)) => words.push("marked terminal"),
@@ -135,11 +140,12 @@ enum Ask {
     Released { stale: bool },
     Accepted,
     Rejected,
+    RejectedFinal,
     AcceptedStale,
     RejectedAtLimit,
 }
 
-const PARTITION_EVENTS: [(&str, Ask); 20] = [
+const PARTITION_EVENTS: [(&str, Ask); 21] = [
     ("retry", Ask::Retry { clear_terminal: false, stale: false }),
     ("retry --clear-terminal", Ask::Retry { clear_terminal: true, stale: false }),
     ("retry --stale", Ask::Retry { clear_terminal: false, stale: true }),
@@ -158,6 +164,7 @@ const PARTITION_EVENTS: [(&str, Ask); 20] = [
     ("released, stale fence", Ask::Released { stale: true }),
     ("accepted", Ask::Accepted),
     ("rejected", Ask::Rejected),
+    ("rejected, final", Ask::RejectedFinal),
     ("accepted, stale fence", Ask::AcceptedStale),
     ("rejected past max_attempts", Ask::RejectedAtLimit),
 ];
@@ -193,6 +200,11 @@ fn move_partition(partition: &Partition, column: &str, ask: Ask) -> String {
         Ask::Released { stale } => data(DataEvent::Released(if stale { attempt(3) } else { current })),
         Ask::Accepted => data(DataEvent::Judged(current, accepted)),
         Ask::Rejected => data(DataEvent::Judged(current, rejection("boom"))),
+        Ask::RejectedFinal => {
+            let judgement =
+                Judgement::Rejected { class: ErrorClass::Final, message: "gone".to_owned(), not_before: None };
+            data(DataEvent::Judged(current, judgement))
+        }
         Ask::AcceptedStale => data(DataEvent::Judged(attempt(3), accepted)),
         Ask::RejectedAtLimit => {
             start.state.attempt_count = policy.max_attempts.unwrap();

@@ -22,6 +22,7 @@ mod partition_row;
 mod partitions;
 mod queue;
 pub mod raw;
+mod rejected;
 mod runs;
 mod stanzas;
 pub mod statements;

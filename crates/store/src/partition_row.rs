@@ -2,7 +2,7 @@
 
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::{LogicalDate, PartitionKey};
-use redrive_core::partition::{Change, Control, InFlight, Mark, Partition, PartitionState, Wanted};
+use redrive_core::partition::{Change, Control, InFlight, Mark, Partition, PartitionState, Reprocess, Wanted};
 use redrive_core::time::Timestamp;
 
 use crate::db::{Batch, Column, Effect, Kind, Row, Tx};
@@ -66,13 +66,23 @@ pub(crate) fn read(row: &Row<'_>) -> Result<Partition> {
     };
     let control = Control {
         wanted,
-        reprocess: row.opt_int(15)?.unwrap_or(0) != 0,
+        reprocess: reprocess(row.opt_int(15)?.unwrap_or(0))?,
         not_before: time(16)?,
         terminal: mark(17)?,
         paused: mark(20)?,
         active,
     };
     Ok(Partition { state, control })
+}
+
+/// A request to reprocess is kept as one more than its rejected attempts, and none as 0.
+fn reprocess(kept: i64) -> Result<Option<Reprocess>> {
+    let kept = u32::try_from(kept).map_err(bad)?;
+    Ok(kept.checked_sub(1).map(|rejected| Reprocess { rejected }))
+}
+
+fn reprocess_kept(partition: &&Partition) -> Option<i64> {
+    Some(partition.control.reprocess.map_or(0, |request| i64::from(request.rejected) + 1))
 }
 
 /// A count as the database keeps it; anything past its end is its end.
@@ -326,7 +336,7 @@ async fn put_control(tx: &mut Tx<'_>, sql: &Batch, partitions: &[&Partition]) ->
         date,
         Column::texts(partitions, |p| p.control.wanted.map(|wanted| wanted.lane.as_str())),
         Column::ints(partitions, |p| p.control.wanted.map(|wanted| wanted.queued_at.micros())),
-        Column::ints(partitions, |p| Some(i64::from(p.control.reprocess))),
+        Column::ints(partitions, reprocess_kept),
         Column::ints(partitions, |p| p.control.not_before.map(Timestamp::micros)),
         Column::texts(partitions, |p| p.control.terminal.as_ref().map(|mark| mark.by.as_str())),
         Column::ints(partitions, terminal),

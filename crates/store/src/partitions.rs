@@ -7,7 +7,7 @@ use redrive_core::partition::{Partition, Status};
 use redrive_core::time::Timestamp;
 
 use crate::db::{Param, Row, Sql, Tx};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::partition_row::{self, partition_columns, partition_tables};
 
 static GET: Sql = Sql::new(concat!(
@@ -219,11 +219,20 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// One stretch of the index of what may be due: a source's failures with one attempt count.
+/// One stretch of an index of what may be due: those of a source that have been tried equally often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Band {
     pub source: Source,
     pub attempt_count: u32,
+}
+
+impl Band {
+    pub(crate) fn new(source: String, attempts: i64) -> Result<Self> {
+        Ok(Self {
+            source: source.try_into().map_err(|error| Error::row("partitions", error))?,
+            attempt_count: attempts.try_into().map_err(|error| Error::row("partitions", error))?,
+        })
+    }
 }
 
 /// The next band of a source, and the first of the next source: each one step down the index, however many rows a band
@@ -251,16 +260,7 @@ pub(crate) async fn bands(tx: &mut Tx<'_>) -> Result<Vec<Band>> {
             None => break,
         }
     }
-    let bad = |error: &dyn std::fmt::Display| crate::Error::row("partitions", error);
-    found
-        .into_iter()
-        .map(|(source, attempt)| {
-            Ok(Band {
-                source: source.try_into().map_err(|error: redrive_core::key::KeyError| bad(&error))?,
-                attempt_count: attempt.try_into().map_err(|error: std::num::TryFromIntError| bad(&error))?,
-            })
-        })
-        .collect()
+    found.into_iter().map(|(source, attempts)| Band::new(source, attempts)).collect()
 }
 
 /// Where in a band to look: failures that were decided by `decided_by` and whose partition is younger than the limit.

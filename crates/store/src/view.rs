@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::expiry;
 use crate::failures::{self, PastFailure};
 use crate::partitions::{self, Band, Page, Reach, Stretch};
+use crate::rejected;
 use crate::runs::{self, RunPage};
 use crate::stanzas::{self, Stanza};
 use crate::store::Inner;
@@ -115,6 +116,16 @@ impl View {
     /// The failures in a stretch that backoff may have let go, longest ago first.
     pub async fn reach(&self, reach: Reach) -> Result<Vec<Partition>> {
         read!(self, "reach", |tx, reach| partitions::reach(tx, &reach))
+    }
+
+    /// Which stretches of rejected reprocesses there are that automation might ask for again.
+    pub async fn rejected_bands(&self) -> Result<Vec<Band>> {
+        read!(self, "rejected bands", |tx| rejected::bands(tx))
+    }
+
+    /// The rejected reprocesses in a stretch, in key order after `after`.
+    pub async fn rejected(&self, band: Band, after: Option<PartitionKey>, limit: u32) -> Result<Vec<Partition>> {
+        read!(self, "rejected", |tx, band, after, limit| rejected::page(tx, &band, Option::as_ref(&after), *limit))
     }
 
     pub async fn cooldowns(&self) -> Result<Vec<Cooldown>> {

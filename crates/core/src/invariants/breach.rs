@@ -59,7 +59,7 @@ flaws!(
     NoError {} "no_error", "it has failed without an error class and message";
     ErrorOfSuccess {} "error_of_success", "it is a success with an error";
     Queued { status: Status } "queued", "it is {status} and in the queue without being asked for again";
-    Reprocess { status: Status } "reprocess", "it is {status} and marked to be reprocessed, which only a queued success can be";
+    Reprocess { status: Status } "reprocess", "it is {status} and marked to be reprocessed, which only a success can be that is queued, or whose last attempt was rejected";
     Mark {} "mark", "its terminal mark and the [terminal] before its error message do not go together";
     MarkOf { status: Status } "mark_of", "it is {status} and marked terminal, which only a failure can be";
     Hint { status: Status } "hint", "it is {status} with a retry hint, which only a failure can have";

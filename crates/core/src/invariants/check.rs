@@ -130,12 +130,14 @@ fn standing(Partition { state, control }: &Partition, attempts: &[Attempt], flaw
             if has_error != (false, false) {
                 flaws.push(Flaw::ErrorOfSuccess {});
             }
-            if control.wanted.is_some() && !control.reprocess {
+            if control.wanted.is_some() && control.reprocess.is_none() {
                 flaws.push(Flaw::Queued { status });
             }
         }
     }
-    if control.reprocess && (status != Status::Success || control.wanted.is_none()) {
+    if let Some(request) = control.reprocess
+        && (status != Status::Success || (control.wanted.is_none() && request.rejected == 0))
+    {
         flaws.push(Flaw::Reprocess { status });
     }
 }
@@ -150,7 +152,7 @@ fn marks(Partition { state, control }: &Partition, flaws: &mut Vec<Flaw>) {
     if control.terminal.is_some() && status != Status::Failed {
         flaws.push(Flaw::MarkOf { status });
     }
-    if control.not_before.is_some() && status != Status::Failed {
+    if control.not_before.is_some() && status != Status::Failed && !control.reprocess_rejected() {
         flaws.push(Flaw::Hint { status });
     }
 }

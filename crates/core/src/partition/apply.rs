@@ -1,6 +1,6 @@
 //! What can happen to a partition, and the only function that moves it.
 
-use super::state::{InFlight, Mark, Partition, Standing, Status, Wanted, terminal};
+use super::state::{InFlight, Mark, Partition, Reprocess, Standing, Status, Wanted, terminal};
 use crate::failure::{ErrorClass, clean_message, with_terminal_mark, without_terminal_mark};
 use crate::lane::Lane;
 use crate::refusal::{Reason, Refused};
@@ -10,7 +10,8 @@ use crate::time::Timestamp;
 /// What the control plane may ask for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ControlEvent<'a> {
-    /// Requeue a failed partition; with `stale`, also one that has been pending for too long.
+    /// Requeue a failed partition, or a success whose reprocess was rejected; with `stale`, also one that has been
+    /// pending for too long.
     Retry {
         policy: &'a RetryPolicy,
         clear_terminal: bool,
@@ -87,9 +88,11 @@ fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &
     match event {
         ControlEvent::Retry { policy, clear_terminal, stale } => {
             match before.state.status {
-                Status::Success => return Err(Refused::NoOp(Reason::NotFailed)),
+                Status::Success if !before.control.reprocess_rejected() => {
+                    return Err(Refused::NoOp(Reason::NotFailed));
+                }
                 Status::Pending if !stale => return Err(Refused::NoOp(Reason::AlreadyPending)),
-                Status::Pending | Status::Failed => {}
+                Status::Pending | Status::Success | Status::Failed => {}
             }
             refuse_in_flight(before)?;
             refuse_paused(before)?;
@@ -98,8 +101,13 @@ fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &
             }
             take_mark_off(after);
             want(after, Lane::Retry, now);
-            after.state.status = Status::Pending;
-            after.state.updated_at = now;
+            match before.state.status {
+                Status::Success => {}
+                Status::Pending | Status::Failed => {
+                    after.state.status = Status::Pending;
+                    after.state.updated_at = now;
+                }
+            }
         }
         ControlEvent::Reprocess => {
             match before.state.status {
@@ -107,13 +115,14 @@ fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &
                 Status::Failed => return Err(Refused::NoOp(Reason::NotSuccess)),
                 Status::Success => {}
             }
-            if before.control.reprocess {
+            if before.control.reprocess.is_some() && !before.control.reprocess_rejected() {
                 return Err(Refused::NoOp(Reason::AlreadyPending));
             }
             refuse_in_flight(before)?;
             refuse_paused(before)?;
             want(after, Lane::Retry, now);
-            after.control.reprocess = true;
+            // Asked for anew, it has all its attempts again.
+            after.control.reprocess = Some(Reprocess::default());
         }
         ControlEvent::Backfill { policy, force_pending } => {
             if !force_pending {
@@ -131,7 +140,7 @@ fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &
             want(after, Lane::Backfill, now);
             after.state.status = Status::Pending;
             after.state.updated_at = now;
-            after.control.reprocess = false;
+            after.control.reprocess = None;
         }
         ControlEvent::MarkTerminal { by, why, threshold } => {
             match before.state.status {
@@ -179,7 +188,7 @@ fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &
             after.state.status = to.status;
             after.state.updated_at = to.updated_at;
             after.control.wanted = to.wanted;
-            after.control.reprocess = to.reprocess;
+            after.control.reprocess = to.request();
             after.control.not_before = to.not_before;
             after.control.paused = to.paused.clone();
             take_mark_off(after);
@@ -199,7 +208,7 @@ fn data(before: &Partition, event: DataEvent, now: Timestamp, after: &mut Partit
             refuse_paused(before)?;
             let open = match before.state.status {
                 Status::Pending => true,
-                Status::Success => before.control.reprocess,
+                Status::Success => before.control.reprocess.is_some(),
                 Status::Failed => false,
             };
             if !open || before.control.wanted.is_none() {
@@ -217,7 +226,7 @@ fn data(before: &Partition, event: DataEvent, now: Timestamp, after: &mut Partit
             after.state.updated_at = now;
             after.control.active = None;
             after.control.wanted = None;
-            after.control.reprocess = false;
+            after.control.reprocess = None;
             after.control.not_before = None;
             match judgement {
                 Judgement::Accepted { records } => {
@@ -229,7 +238,10 @@ fn data(before: &Partition, event: DataEvent, now: Timestamp, after: &mut Partit
                 }
                 Judgement::Rejected { class, message, not_before } => match before.state.status {
                     // The earlier success stays whole; the run's own history says what went wrong.
-                    Status::Success => {}
+                    Status::Success => {
+                        after.control.reprocess = still_asked_for(before.control.reprocess, class);
+                        after.control.not_before = after.control.reprocess.and(not_before);
+                    }
                     Status::Pending | Status::Failed => {
                         after.state.status = Status::Failed;
                         after.state.error_class = Some(class);
@@ -241,6 +253,16 @@ fn data(before: &Partition, event: DataEvent, now: Timestamp, after: &mut Partit
         }
     }
     Ok(())
+}
+
+/// What a rejection leaves of a request to reprocess: all of it, unless trying again would give the same answer.
+fn still_asked_for(request: Option<Reprocess>, class: ErrorClass) -> Option<Reprocess> {
+    match class {
+        ErrorClass::Final => None,
+        ErrorClass::Retryable | ErrorClass::RateLimited => {
+            request.map(|Reprocess { rejected }| Reprocess { rejected: rejected.saturating_add(1) })
+        }
+    }
 }
 
 fn mark(by: &str, why: Option<&str>, at: Timestamp) -> Mark {

@@ -7,4 +7,6 @@ mod apply;
 mod state;
 
 pub use apply::{Change, ControlEvent, DataEvent, Event, Judgement, apply};
-pub use state::{Control, InFlight, Mark, Partition, PartitionState, Standing, Status, Terminal, Wanted, terminal};
+pub use state::{
+    Control, InFlight, Mark, Partition, PartitionState, Reprocess, Standing, Status, Terminal, Wanted, terminal,
+};

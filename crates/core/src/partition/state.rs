@@ -58,12 +58,18 @@ pub struct InFlight {
     pub task_id: TaskId,
 }
 
+/// A success was asked for again. It stays a success until a new run is accepted; until then the request stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reprocess {
+    /// How many attempts at it were rejected. Backoff and limits count these, not the attempts that made the success.
+    pub rejected: u32,
+}
+
 /// What the control plane keeps outside PartitionState.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Control {
     pub wanted: Option<Wanted>,
-    /// A success that is wanted again stays a success until a new run is accepted.
-    pub reprocess: bool,
+    pub reprocess: Option<Reprocess>,
     /// The source's own hint: not before then.
     pub not_before: Option<Timestamp>,
     pub terminal: Option<Mark>,
@@ -75,6 +81,11 @@ impl Control {
     /// Whether there is nothing to remember, so that no row needs to exist.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether a reprocess is asked for whose last attempt was rejected, and that nobody has queued again.
+    pub fn reprocess_rejected(&self) -> bool {
+        self.reprocess.is_some() && self.wanted.is_none() && self.active.is_none()
     }
 
     /// Whether automation must pass this partition over.
@@ -115,7 +126,8 @@ impl Partition {
             updated_at: self.state.updated_at,
             version: self.state.version,
             wanted: self.control.wanted,
-            reprocess: self.control.reprocess,
+            reprocess: self.control.reprocess.is_some(),
+            rejected: self.control.reprocess.unwrap_or_default().rejected,
             not_before: self.control.not_before,
             terminal: self.control.terminal.clone(),
             paused: self.control.paused.clone(),
@@ -133,12 +145,25 @@ pub struct Standing {
     pub wanted: Option<Wanted>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reprocess: bool,
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub rejected: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<Mark>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Mark>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_none_yet(count: &u32) -> bool {
+    *count == 0
+}
+
+impl Standing {
+    pub(super) fn request(&self) -> Option<Reprocess> {
+        self.reprocess.then_some(Reprocess { rejected: self.rejected })
+    }
 }
 
 /// Why a failed partition is not retried any more.

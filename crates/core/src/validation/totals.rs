@@ -12,7 +12,7 @@ pub struct Totals {
 pub enum TotalsError {
     #[error("min_records {min} is more than max_records {max}; no attempt could be accepted")]
     Crossed { min: u64, max: u64 },
-    #[error("max_shrink {0} is not between 0 and 1; 0.5 refuses a rerun with less than half of what it would replace")]
+    #[error("{0} is not between 0 and 1; 0.5 refuses a rerun with less than half of what it would replace")]
     Shrink(f64),
 }
 

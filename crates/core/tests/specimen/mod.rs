@@ -9,7 +9,7 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::{
-    Change, ControlEvent, DataEvent, Event, InFlight, Judgement, Mark, Partition, Status, Wanted, apply,
+    Change, ControlEvent, DataEvent, Event, InFlight, Judgement, Mark, Partition, Reprocess, Status, Wanted, apply,
 };
 use redrive_core::refusal::Refused;
 use redrive_core::retry::{Backoff, HintRule, RetryPolicy};
@@ -139,7 +139,7 @@ pub fn success() -> Partition {
 pub fn reprocess_requested() -> Partition {
     let mut partition = success();
     partition.control.wanted = Some(Wanted { lane: Lane::Retry, queued_at: at(20) });
-    partition.control.reprocess = true;
+    partition.control.reprocess = Some(Reprocess::default());
     partition.state.version = 4;
     partition
 }
@@ -148,6 +148,16 @@ pub fn reprocessing() -> Partition {
     let mut partition = reprocess_requested();
     partition.control.active = Some(attempt(1));
     partition.state.version = 5;
+    partition
+}
+
+/// One attempt at it was rejected at 60, and nobody has asked again.
+pub fn reprocess_rejected() -> Partition {
+    let mut partition = success();
+    partition.control.reprocess = Some(Reprocess { rejected: 1 });
+    partition.state.attempt_count = 2;
+    partition.state.updated_at = at(60);
+    partition.state.version = 6;
     partition
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use redrive_core::duration;
+use redrive_core::mistake::Mistake;
 use serde::Deserialize;
 
 use super::child::{Cut, Launch, Program, Watch};
@@ -35,7 +36,7 @@ pub struct Command {
 }
 
 impl Command {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, String> {
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
         let launch =
             Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
         Ok(Self { program: Program::new(&launch, surroundings)? })

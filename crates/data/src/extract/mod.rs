@@ -29,7 +29,7 @@ use futures_util::future::BoxFuture;
 use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
 
-pub use child::children_ended;
+pub use child::{Leash, children_ended};
 use failure::span;
 pub use failure::{Error, Failure, Scope};
 pub use records::{MAX_RECORD_BYTES, Records};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use redrive_core::duration;
+use redrive_core::mistake::Mistake;
 use redrive_core::retry;
 use serde::Deserialize;
 
@@ -55,7 +56,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    pub fn new(settings: &Settings) -> Result<Self, String> {
+    pub fn new(settings: &Settings) -> Result<Self, Mistake> {
         let shares = [
             ("failure", settings.failure),
             ("rate_limit", settings.rate_limit),
@@ -64,11 +65,12 @@ impl Sample {
         ];
         for (name, share) in shares {
             if !(0.0..=1.0).contains(&share) {
-                return Err(format!("{name} {share} is not between 0 and 1"));
+                return Err(Mistake::at(name, format!("{share} is not between 0 and 1")));
             }
         }
         if settings.failure + settings.rate_limit + settings.truncation > 1.0 {
-            return Err("failure, rate_limit and truncation are more than 1 together".to_owned());
+            let why = "failure, rate_limit and truncation are more than 1 together";
+            return Err(Mistake::at("failure", why).beside(&["rate_limit", "truncation"]));
         }
         Ok(Self { settings: settings.clone() })
     }

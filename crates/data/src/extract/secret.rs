@@ -4,21 +4,62 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::failure::Failure;
 use super::settings::Surroundings;
 use super::used_secrets::UsedSecrets;
 
 /// How the configuration names a secret: `{ env = "NAME" }` or `{ file = "PATH" }`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretRef {
     Env(String),
     File(PathBuf),
 }
 
+impl<'de> Deserialize<'de> for SecretRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SecretVisitor)
+    }
+}
+
+struct SecretVisitor;
+
+impl<'de> Visitor<'de> for SecretVisitor {
+    type Value = SecretRef;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{ env = \"NAME\" } or { file = \"PATH\" }")
+    }
+
+    /// Most likely the secret itself, which serde's own words would repeat.
+    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<SecretRef, E> {
+        Err(E::custom("a secret is not written but named; write { env = \"NAME\" } or { file = \"PATH\" }"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SecretRef, A::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Named {
+            env: Option<String>,
+            file: Option<PathBuf>,
+        }
+        let Named { env, file } = Named::deserialize(MapAccessDeserializer::new(map))?;
+        SecretRef::named(env, file).map_err(A::Error::custom)
+    }
+}
+
 impl SecretRef {
+    pub(super) fn named(env: Option<String>, file: Option<PathBuf>) -> Result<Self, &'static str> {
+        match (env, file) {
+            (Some(name), None) => Ok(Self::Env(name)),
+            (None, Some(path)) => Ok(Self::File(path)),
+            (Some(_), Some(_)) | (None, None) => Err("a secret has either env or file; keep one of them"),
+        }
+    }
+
     /// Finds the variable now; a file is read each time the secret is used, so that it can be changed.
     pub fn resolve(&self, surroundings: &Surroundings<'_>) -> Result<Secret, String> {
         match self {

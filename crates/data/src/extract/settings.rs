@@ -4,14 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::mistake::Mistake;
 use redrive_store::clock::Clock;
 use serde::Deserialize;
 
 use super::discreet::Discreet;
-use super::{Extractor, airbyte, command, google_ads, http, sample, singer};
+use super::{Extractor, Leash, airbyte, command, google_ads, http, sample, singer};
 
+/// In the file `kind` stands beside the other keys; here it is around them, as whoever reads the file has to put it. Serde's
+/// own `tag` would lose the lines of mistakes.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Settings {
     Command(command::Settings),
     Http(Box<http::Settings>),
@@ -27,6 +30,8 @@ pub struct Surroundings<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// For sources that name a moment, not a span, to come again.
     pub clock: Arc<dyn Clock>,
+    /// Ends the programs that extractors start, should this process be killed.
+    pub leash: Leash,
 }
 
 impl fmt::Debug for Surroundings<'_> {
@@ -40,7 +45,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 impl Settings {
     /// The extractor, or what is wrong with its settings.
-    pub fn build(&self, surroundings: &Surroundings<'_>) -> Result<Arc<dyn Extractor>, String> {
+    pub fn build(&self, surroundings: &Surroundings<'_>) -> Result<Arc<dyn Extractor>, Mistake> {
         let extractor: Arc<dyn Extractor> = match self {
             Self::Command(settings) => Arc::new(command::Command::new(settings, surroundings)?),
             Self::Http(settings) => Arc::new(http::Http::new(settings, surroundings)?),

@@ -12,7 +12,7 @@ pub(super) struct Schema(Validator);
 impl Schema {
     /// Reads the file once. Which draft it is, it says itself; nothing that it refers to elsewhere is fetched.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let wrong = |why: String| format!("schema {}: {why}", path.display());
+        let wrong = |why: String| format!("{}: {why}", path.display());
         let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
         let schema: Value = serde_json::from_slice(&text).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
         let built = jsonschema::options().offline().build(&schema);

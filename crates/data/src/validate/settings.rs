@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use redrive_core::validation::{FieldPath, FieldType, Totals};
+use redrive_core::mistake::Mistake;
+use redrive_core::validation::{FieldPath, FieldType, PathError, Totals, TotalsError};
 use serde::Deserialize;
 
 use super::rules::{Asked, Rules};
@@ -32,33 +33,44 @@ pub struct Settings {
 
 impl Settings {
     /// The rules, or what is wrong with the settings.
-    pub fn build(&self) -> Result<Rules, String> {
+    pub fn build(&self) -> Result<Rules, Mistake> {
         let totals = Totals::new(self.min_records, self.max_records, self.max_shrink);
-        let types: Result<Vec<_>, String> =
-            self.types.iter().map(|(field, wanted)| Ok((path("types", field)?, *wanted))).collect();
+        let of_type = |(field, wanted): (&String, &FieldType)| {
+            let path = path(field).map_err(|why| Mistake::at(field.as_str(), why).within("types"))?;
+            Ok((path, *wanted))
+        };
+        let (date, schema) = (self.date_field.as_deref().map(path), self.schema.as_deref().map(Schema::read));
         Ok(Rules::new(Asked {
-            totals: totals.map_err(|error| error.to_string())?,
+            totals: totals.map_err(miscounted)?,
             required: paths("required_fields", &self.required_fields)?,
-            types: types?,
-            date: self.date_field.as_deref().map(|field| path("date_field", field)).transpose()?,
+            types: self.types.iter().map(of_type).collect::<Result<_, Mistake>>()?,
+            date: date.transpose().map_err(|why| Mistake::at("date_field", why))?,
             unique: paths("unique", &self.unique)?,
-            schema: self.schema.as_deref().map(Schema::read).transpose()?,
+            schema: schema.transpose().map_err(|why| Mistake::at("schema", why))?,
         }))
     }
 }
 
-fn paths(setting: &str, fields: &[String]) -> Result<Vec<FieldPath>, String> {
+fn miscounted(error: TotalsError) -> Mistake {
+    match error {
+        TotalsError::Crossed { .. } => Mistake::at("min_records", error.to_string()).beside(&["max_records"]),
+        TotalsError::Shrink(_) => Mistake::at("max_shrink", error.to_string()),
+    }
+}
+
+fn paths(setting: &str, fields: &[String]) -> Result<Vec<FieldPath>, Mistake> {
     let mut paths = Vec::new();
-    for field in fields {
-        let path = path(setting, field)?;
+    for (index, field) in fields.iter().enumerate() {
+        let wrong = |why: String| Mistake::at(index, why).within(setting);
+        let path = path(field).map_err(wrong)?;
         if paths.contains(&path) {
-            return Err(format!("{setting} names {field:?} twice; remove one"));
+            return Err(wrong(format!("{field:?} is named twice; remove one")));
         }
         paths.push(path);
     }
     Ok(paths)
 }
 
-fn path(setting: &str, field: &str) -> Result<FieldPath, String> {
-    field.parse().map_err(|error| format!("{setting}: {error}"))
+fn path(field: &str) -> Result<FieldPath, String> {
+    field.parse().map_err(|error: PathError| error.to_string())
 }

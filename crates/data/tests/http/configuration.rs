@@ -28,17 +28,17 @@ fn every_slip_is_named() {
         (json!({"next_link": "a.next", "records": "a"}), "cannot be inside each other"),
         (json!({"next_link": "a", "records": "a.b"}), "cannot be inside each other"),
         (json!({"next_link": "a", "records": "b", "link_header": true}), "exclude each other"),
-        (json!({"cursor": "a", "records": "b"}), "cursor needs cursor_param"),
-        (json!({"cursor_param": "a"}), "cursor_param needs cursor"),
-        (json!({"headers": {"bad name": "x"}}), "\"bad name\" is no name"),
-        (json!({"headers": {"Host": "x"}}), "Host is set by redrive itself"),
+        (json!({"cursor": "a", "records": "b"}), "cursor: needs cursor_param"),
+        (json!({"cursor_param": "a"}), "cursor_param: needs cursor"),
+        (json!({"headers": {"bad name": "x"}}), "headers.\"bad name\": cannot be the name of a header"),
+        (json!({"headers": {"Host": "x"}}), "headers.Host: is set by redrive itself"),
         (json!({"headers": {"x": "{day}"}}), "headers.x: {day} is no placeholder"),
         (json!({"headers": {"x": {"env": "NOT_THERE"}}}), "headers.x: the environment has no NOT_THERE"),
         (json!({"headers": {"x": {"env": "A", "file": "b"}}}), "either env or file"),
         (json!({"headers": {"x": {"prefix": "A"}}}), "either env or file"),
         (json!({"headers": {"x": {"env": "A", "suffix": "b"}}}), "unknown field `suffix`"),
         (json!({"headers": {"x": 7}}), "a text, { env = \"NAME\" } or { file = \"PATH\" }"),
-        (json!({"ca_file": "/no/such/file"}), "ca_file /no/such/file: "),
+        (json!({"ca_file": "/no/such/file"}), "ca_file: /no/such/file: "),
     ] {
         let told = wrong(more);
         assert!(told.contains(why), "{told} has no {why}");

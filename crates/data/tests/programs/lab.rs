@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
-use redrive_data::extract::{Error, Extractor, Failure, Job, Records, Settings, Surroundings};
+use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Settings, Surroundings};
 use redrive_store::clock::ManualClock;
 use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl};
 use serde_json::Value;
@@ -107,9 +107,18 @@ pub fn shell(script: &str) -> String {
 }
 
 pub fn build(settings: &str) -> Result<Arc<dyn Extractor>, String> {
-    let settings: Settings = toml::from_str(settings).map_err(|error| error.to_string())?;
+    let (kind, rest) = settings.split_once('\n').unwrap();
+    let kind = kind.strip_prefix("kind = ").unwrap().trim_matches(['\'', '"']);
+    let rest = rest.parse::<toml::Table>().map_err(|error| error.to_string())?;
+    let tagged = toml::Table::from_iter([(kind.to_owned(), toml::Value::Table(rest))]);
+    let settings: Settings = tagged.try_into().map_err(|error: toml::de::Error| error.to_string())?;
     let variable = |name: &str| (name == "API_TOKEN").then(|| SECRET.to_owned());
-    settings.build(&Surroundings { variable: &variable, clock: Arc::new(ManualClock::at(NOW)) })
+    let built = settings.build(&Surroundings {
+        variable: &variable,
+        clock: Arc::new(ManualClock::at(NOW)),
+        leash: Leash::default(),
+    });
+    built.map_err(|mistake| mistake.to_string())
 }
 
 /// Waits for something that must happen soon.

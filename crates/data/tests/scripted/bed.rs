@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
-use redrive_data::extract::{Error, Extractor, Failure, Job, Records, Settings, Surroundings};
+use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Settings, Surroundings};
 use redrive_store::clock::SystemClock;
 use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl};
 use serde_json::Value;
@@ -82,8 +82,12 @@ pub fn job(customer: &str, n: u32) -> Job {
 }
 
 /// The extractor that a configuration describes; variables are named after their values: `SECRET_x` is `value-of-x`.
-pub fn settings(json: Value) -> Result<Arc<dyn Extractor>, String> {
+pub fn settings(mut json: Value) -> Result<Arc<dyn Extractor>, String> {
     let variable = |name: &str| name.strip_prefix("SECRET_").map(|rest| format!("value-of-{rest}"));
-    let settings: Settings = serde_json::from_value(json).map_err(|error| error.to_string())?;
-    settings.build(&Surroundings { variable: &variable, clock: Arc::new(SystemClock) })
+    let kind = json.as_object_mut().unwrap().remove("kind").unwrap();
+    let tagged = serde_json::json!({ kind.as_str().unwrap(): json });
+    let settings: Settings = serde_json::from_value(tagged).map_err(|error| error.to_string())?;
+    let built =
+        settings.build(&Surroundings { variable: &variable, clock: Arc::new(SystemClock), leash: Leash::default() });
+    built.map_err(|mistake| mistake.to_string())
 }

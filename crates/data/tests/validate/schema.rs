@@ -16,7 +16,7 @@ fn file(schema: &str) -> (TempDir, PathBuf) {
 
 fn build(schema: &str) -> Result<Rules, String> {
     let (_dir, path) = file(schema);
-    Settings { schema: Some(path), ..Settings::default() }.build()
+    Settings { schema: Some(path), ..Settings::default() }.build().map_err(|mistake| mistake.to_string())
 }
 
 async fn told(schema: &str, lines: &[&str]) -> Result<u64, String> {
@@ -84,11 +84,11 @@ fn a_schema_that_cannot_be_used_is_a_mistake_in_the_settings() {
         (r#"{"$ref":"file:///etc/hostname"}"#, "it is no JSON Schema that can be used"),
     ] {
         let wrong = build(schema).unwrap_err();
-        assert!(wrong.starts_with("schema ") && wrong.contains("record.schema.json"), "{wrong}");
+        assert!(wrong.starts_with("schema: ") && wrong.contains("record.schema.json"), "{wrong}");
         assert!(wrong.contains(part) && !wrong.contains('\n'), "{wrong}");
     }
     let absent = Settings { schema: Some("/nowhere/s.json".into()), ..Settings::default() }.build().unwrap_err();
-    assert!(absent.starts_with("schema /nowhere/s.json: "), "{absent}");
+    assert!(absent.to_string().starts_with("schema: /nowhere/s.json: "), "{absent}");
 }
 
 #[tokio::test]

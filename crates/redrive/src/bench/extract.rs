@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Judgement;
-use redrive_data::extract::{Extractor, Job, Records, Surroundings, command};
+use redrive_data::extract::{Extractor, Job, Leash, Records, Surroundings, command};
 use redrive_data::validate::{self, Rules, Submission};
 use redrive_store::clock::{Clock, SystemClock};
 use redrive_store::raw::{Attempt, Manifest, Outcome, RawOptions, RawSink, RawUrl};
@@ -99,7 +99,7 @@ async fn extract(sink: &RawSink, file: &Path) -> anyhow::Result<Manifest> {
         directory: None,
         env: std::collections::BTreeMap::new(),
     };
-    let surroundings = Surroundings { variable: &|_| None, clock: Arc::new(SystemClock) };
+    let surroundings = Surroundings { variable: &|_| None, clock: Arc::new(SystemClock), leash: Leash::default() };
     let extractor = command::Command::new(&settings, &surroundings).map_err(anyhow::Error::msg)?;
     let key = PartitionKey::new("bench", "bench", "bench", "2026-01-01")?;
     let (run_id, fence) = (RunId::from_uuid(Uuid::now_v7()), TaskId::from_uuid(Uuid::now_v7()));

@@ -4,17 +4,21 @@
 //! be overridden by environment: `REDRIVE_STORE__URL` is `store.url`.
 
 mod overlay;
+mod places;
 mod plan;
 mod sections;
 mod sources;
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use redrive_control::Sources;
+use redrive_core::mistake::KeyPath;
 use redrive_data::worker::Plan;
 use redrive_store::StoreUrl;
 use redrive_store::raw::{RawOptions, RawUrl, S3Options};
 
+use places::Places;
 pub use sections::Settings;
 
 /// Where the file lies unless told otherwise.
@@ -57,6 +61,7 @@ pub struct Config {
     pub sources: Sources,
     /// The file they came from; none when the defaults serve.
     pub file: Option<PathBuf>,
+    places: Places,
 }
 
 impl Config {
@@ -73,20 +78,15 @@ impl Config {
             None => String::new(),
         };
         let shown = file.as_deref().unwrap_or(Path::new(FILE));
-        let settings = overlay::read(shown, &text, &environment.0)?;
-        settings.check().map_err(|(key, why)| {
-            // An override comes last, so where there is one, it is to blame.
-            let variable = format!("REDRIVE_{}", key.to_uppercase().replace('.', "__"));
-            let blamed = environment.get(&variable).map_or_else(|| shown.display().to_string(), |_| variable.clone());
-            ConfigError::new(format!("{blamed}: {key} {why}"))
-        })?;
-        let store = StoreUrl::parse(&settings.store.url)?;
-        let raw: RawUrl = settings.raw.url.parse()?;
+        let (settings, places) = overlay::read(shown, &text, &environment.0)?;
+        settings.check().map_err(|mistake| places.blame(&mistake))?;
+        let url_of = |section| places.name(&KeyPath::from_iter([section, "url"]));
+        let store = StoreUrl::parse(&settings.store.url).with_context(|| url_of("store"))?;
+        let raw: RawUrl = settings.raw.url.parse().with_context(|| url_of("raw"))?;
         let s3 = S3Options::from_vars(environment.0.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let sources = sources::resolve(&settings.sources)
-            .map_err(|why| ConfigError::new(format!("{}: {why}", shown.display())))?;
+        let sources = sources::resolve(&settings.sources).map_err(|mistake| places.blame(&mistake))?;
         let raw_options = RawOptions { s3, ..RawOptions::default() };
-        Ok(Self { settings, store, raw, raw_options, sources, file })
+        Ok(Self { settings, store, raw, raw_options, sources, file, places })
     }
 
     /// What a worker needs to know of the sources. Only a worker's secrets have to be there.
@@ -100,7 +100,6 @@ impl Config {
     }
 
     fn plan_with(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Plan, ConfigError> {
-        let shown = self.file.as_deref().unwrap_or(Path::new(FILE)).display();
-        plan::resolve(&self.settings.sources, variable).map_err(|why| ConfigError::new(format!("{shown}: {why}")))
+        plan::resolve(&self.settings.sources, variable).map_err(|mistake| self.places.blame(&mistake))
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::key::{QueryName, Source};
-use redrive_data::extract::{Settings, Surroundings, Template};
+use redrive_core::mistake::Mistake;
+use redrive_data::extract::{Leash, Settings, Surroundings, Template};
 use redrive_data::worker::{Plan, SourcePlan};
 use redrive_store::clock::SystemClock;
 
@@ -17,12 +18,13 @@ const COOLDOWN: Duration = Duration::from_secs(30);
 pub(super) fn resolve(
     sections: &BTreeMap<Source, SourceSection>,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Plan, String> {
-    let surroundings = Surroundings { variable, clock: Arc::new(SystemClock) };
+) -> Result<Plan, Mistake> {
+    let surroundings = Surroundings { variable, clock: Arc::new(SystemClock), leash: Leash::default() };
     let mut sources = BTreeMap::new();
     for (source, section) in sections {
         if let Some(extract) = &section.extract {
-            let plan = source_plan(section, extract, &surroundings).map_err(|why| format!("sources.{source}.{why}"))?;
+            let plan = source_plan(section, extract, &surroundings);
+            let plan = plan.map_err(|mistake| mistake.within(source.as_str()).within("sources"))?;
             sources.insert(source.clone(), plan);
         }
     }
@@ -33,25 +35,26 @@ fn source_plan(
     section: &SourceSection,
     extract: &Settings,
     surroundings: &Surroundings<'_>,
-) -> Result<SourcePlan, String> {
+) -> Result<SourcePlan, Mistake> {
     if section.max_in_flight == Some(0) {
-        return Err("max_in_flight is 0; nothing would ever run".to_owned());
+        return Err(Mistake::at("max_in_flight", "0 is too little; nothing would ever run"));
     }
     Ok(SourcePlan {
-        extractor: extract.build(surroundings).map_err(|why| format!("extract: {why}"))?,
+        extractor: extract.build(surroundings).map_err(|mistake| mistake.within("extract"))?,
         timeout: extract.timeout(),
         queries: queries(&section.queries)?,
-        rules: section.validate.build().map_err(|why| format!("validate: {why}"))?,
+        rules: section.validate.build().map_err(|mistake| mistake.within("validate"))?,
         max_in_flight: section.max_in_flight,
         cooldown: section.cooldown.unwrap_or(COOLDOWN),
     })
 }
 
-fn queries(sections: &BTreeMap<QueryName, QuerySection>) -> Result<BTreeMap<QueryName, Template>, String> {
+fn queries(sections: &BTreeMap<QueryName, QuerySection>) -> Result<BTreeMap<QueryName, Template>, Mistake> {
     let mut queries = BTreeMap::new();
     for (name, section) in sections {
         if let Some(text) = &section.query {
-            let template = Template::parse(text).map_err(|why| format!("queries.{name}.query: {why}"))?;
+            let template = Template::parse(text)
+                .map_err(|why| Mistake::at("query", why).within(name.as_str()).within("queries"))?;
             queries.insert(name.clone(), template);
         }
     }

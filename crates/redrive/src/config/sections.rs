@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redrive_core::duration;
 use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
+use redrive_core::mistake::Mistake;
 use redrive_data::{extract, validate};
 use serde::Deserialize;
 
@@ -158,22 +159,24 @@ impl Default for Safety {
 }
 
 impl Settings {
-    /// What no single key's type can tell: the key at fault, and why.
-    pub fn check(&self) -> Result<(), (&'static str, &'static str)> {
+    /// What no single key's type can tell.
+    pub fn check(&self) -> Result<(), Mistake> {
+        let worker = |key: &str, why: &str| Err(Mistake::at(key, why).within("worker"));
         if self.worker.concurrency == 0 {
-            return Err(("worker.concurrency", "is 0; a worker needs at least 1"));
+            return worker("concurrency", "0 is too little; a worker needs at least 1");
         }
         if self.worker.heartbeat > self.worker.lease / 2 {
-            return Err(("worker.heartbeat", "is more than half of worker.lease; one late heartbeat would lose it"));
+            let why = "heartbeat is more than half of lease; one late heartbeat would lose it";
+            return Err(Mistake::at("heartbeat", why).beside(&["lease"]).within("worker"));
         }
         if self.worker.heartbeat.is_zero() {
-            return Err(("worker.heartbeat", "is 0; a worker would do nothing else"));
+            return worker("heartbeat", "0 is too little; a worker would do nothing else");
         }
         if self.worker.poll.is_zero() {
-            return Err(("worker.poll", "is 0; an idle worker would never rest"));
+            return worker("poll", "0 is too little; an idle worker would never rest");
         }
         if self.daemon.interval.is_zero() {
-            return Err(("daemon.interval", "is 0; the daemon would never rest"));
+            return Err(Mistake::at("interval", "0 is too little; the daemon would never rest").within("daemon"));
         }
         Ok(())
     }

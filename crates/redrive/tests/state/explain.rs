@@ -53,11 +53,11 @@ fn every_reason_has_its_word_and_its_arithmetic(world: World) {
         ("final", "final_error", "its error is final"),
         ("paused", "paused", "paused by bob at"),
         ("marked", "terminal", "marked terminal by ada at"),
-        ("old", "terminal", "(31 days), and the policy stops at 30 days"),
+        ("old", "terminal", "(31 days), and the policy stops at 30 days; `state retry --clear-terminal`"),
         ("exhausted", "terminal", "8 attempts of at most 8"),
         ("due", "due", "the daemon's next tick takes it"),
         ("cooling", "cooling_down", "asked to be left alone until"),
-        ("running", "in_flight", "is at work on it"),
+        ("running", "in_flight", "is at work on it, with a lease until"),
         ("queued", "queued", "it waits in lane fresh since"),
         ("withdrawn", "not_queued", "withdrawn from the queue"),
     ] {

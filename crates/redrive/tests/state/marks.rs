@@ -22,13 +22,19 @@ fn a_reprocessed_success_stays_until_a_new_run_is_accepted(world: World) {
         (wanted.state.status, wanted.state.current_run_id, wanted.state.attempt_count),
         (before.status, before.current_run_id, before.attempt_count)
     );
-    assert!(wanted.control.reprocess && wanted.control.wanted.is_some());
+    assert!(wanted.control.reprocess.is_some() && wanted.control.wanted.is_some());
     assert_eq!(reasons(&world.json(&format!("state reprocess {ONE}"), 0)), ["already_pending"]);
     past.claim().iter().for_each(|run| past.judge(run, boom()));
     let rejected = world.read(&days[0]).state;
     assert_eq!((rejected.status, rejected.current_run_id), (before.status, before.current_run_id));
-    let because = world.json(&format!("state explain {ONE}"), 0)["because"].to_string();
-    assert!(because.contains("a later attempt was rejected (boom)"), "it is not hidden: {because}");
+    let told = world.json(&format!("state explain {ONE}"), 0);
+    let because = told["because"].to_string();
+    assert!(because.contains("its reprocess was rejected at"), "{because}");
+    assert_eq!((&told["error_class"], &told["error_message"]), (&json!("retryable"), &json!("boom")));
+    assert_eq!(told["reason"], "due", "an hour ago is longer than its backoff");
+    let shown = world.json(&format!("state inspect {ONE}"), 0);
+    assert_eq!(shown["partitions"][0]["next_retry_at"], told["next_retry_at"]);
+    assert!(told["next_retry_at"].is_string(), "{told}");
     world.json(&format!("state reprocess {ONE}"), 0);
     past.claim().iter().for_each(|run| past.judge(run, Judgement::Accepted { records: 9 }));
     let replaced = world.read(&days[0]).state;

@@ -9,6 +9,7 @@ mod freezing;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;
+mod killing;
 mod rate_limit;
 mod rig;
 mod stopping;

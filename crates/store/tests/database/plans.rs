@@ -53,6 +53,21 @@ async fn what_may_be_due_is_read_from_its_index(subject: Subject) {
     assert_uses(&plan(&raw, band).await, "partitions_due");
 }
 
+/// RP-2.6
+async fn rejected_reprocesses_are_read_from_their_index(subject: Subject) {
+    let raw = subject.raw().await;
+    furnish(&raw).await;
+    raw.run("UPDATE partition_control SET lane = NULL, reprocess = 2 WHERE query_name LIKE 'q1%' AND source = 's0'")
+        .await;
+    raw.run("ANALYZE").await;
+    let page = "SELECT p.source, p.updated_at, c.reprocess FROM partition_control c JOIN partitions p ON p.source = c.source \
+         AND p.customer_id = c.customer_id AND p.query_name = c.query_name AND p.logical_date = c.logical_date \
+         WHERE c.reprocess > 1 AND c.lane IS NULL AND c.paused_at IS NULL AND c.source = 's0' AND c.reprocess = 2 \
+         AND (c.customer_id, c.query_name, c.logical_date) > ('c1', 'q1', '2026-01-01') \
+         ORDER BY c.customer_id, c.query_name, c.logical_date LIMIT 50";
+    assert_uses(&plan(&raw, page).await, "partition_control_rejected");
+}
+
 /// RP-6.3
 async fn the_next_customer_is_one_step_down_an_index(subject: Subject) {
     let raw = subject.raw().await;
@@ -62,4 +77,8 @@ async fn the_next_customer_is_one_step_down_an_index(subject: Subject) {
     assert_uses(&plan(&raw, customer).await, "partition_control_claimable");
 }
 
-crate::on_both_databases!(what_may_be_due_is_read_from_its_index, the_next_customer_is_one_step_down_an_index);
+crate::on_both_databases!(
+    what_may_be_due_is_read_from_its_index,
+    rejected_reprocesses_are_read_from_their_index,
+    the_next_customer_is_one_step_down_an_index,
+);

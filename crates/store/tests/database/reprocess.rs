@@ -2,7 +2,7 @@
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::lane::Lane;
-use redrive_core::partition::{ControlEvent, Partition, Status};
+use redrive_core::partition::{Control, ControlEvent, Partition, Reprocess, Status};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_store::Outcome;
 
@@ -20,6 +20,7 @@ async fn a_success_stays_until_a_new_run_is_accepted(subject: Subject) {
     assert!(subject.claim(9).await.is_empty(), "nobody asked for it again");
 
     for attempt in 2..=3 {
+        // The second time round, a rejected one is asked for anew.
         assert!(changed(&subject.ask(&key, ControlEvent::Reprocess).await));
         let twice = subject.ask(&key, ControlEvent::Reprocess).await;
         assert_eq!(twice, Outcome::Refused(Refused::NoOp(Reason::AlreadyPending)));
@@ -31,7 +32,9 @@ async fn a_success_stays_until_a_new_run_is_accepted(subject: Subject) {
         let still = subject.read(&key).await;
         assert_eq!(outcome_of(&still), outcome_of(&first));
         assert_eq!((still.state.attempt_count, still.state.error_message.clone()), (attempt, None));
-        assert!(still.control.is_empty());
+        let waiting = Control { reprocess: Some(Reprocess { rejected: 1 }), ..Control::default() };
+        assert_eq!(still.control, waiting, "the request stands");
+        assert!(subject.claim(9).await.is_empty(), "and waits for its time");
         assert_eq!(subject.store.view().failures(claimed.run.run_id).await.unwrap().len(), 1);
     }
     assert!(changed(&subject.ask(&key, ControlEvent::Reprocess).await));

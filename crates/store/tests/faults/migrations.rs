@@ -3,6 +3,9 @@
 use std::fs;
 
 use futures_util::future::join_all;
+use redrive_core::key::PartitionKey;
+use redrive_core::lane::Lane;
+use redrive_core::partition::Partition;
 use redrive_fixture::Postgres;
 use redrive_store::{Error, Open, SCHEMA_VERSION, Schema, Store, StoreUrl};
 
@@ -40,7 +43,10 @@ async fn eight_migrations_of_a_postgres_database_leave_one_schema() {
         for store in open_at_once(&StoreUrl::parse(&database.url).unwrap()).await {
             assert_eq!(store.schema().await.unwrap(), CURRENT);
         }
-        assert_eq!(database.query("SELECT count(*), max(version) FROM redrive_schema"), format!("1|{SCHEMA_VERSION}"));
+        assert_eq!(
+            database.query("SELECT count(*), max(version) FROM redrive_schema"),
+            format!("{SCHEMA_VERSION}|{SCHEMA_VERSION}")
+        );
         assert_eq!(database.query("SELECT count(*) FROM audit_head"), "1");
     }
 }
@@ -55,6 +61,38 @@ async fn a_second_migration_changes_nothing() {
         assert_eq!(store.migrate().await.unwrap(), (0, SCHEMA_VERSION));
         assert_eq!(store.migrate().await.unwrap(), (SCHEMA_VERSION, SCHEMA_VERSION));
         Store::open(&url, Open::Current, standing_still()).await.unwrap();
+    }
+}
+
+/// What the second step made, taken away again.
+const BACK_TO_ONE: &str = "DROP INDEX partition_control_rejected";
+
+#[tokio::test]
+async fn a_database_of_an_earlier_version_is_refused_until_it_is_migrated_and_keeps_what_it_has() {
+    let database = Postgres::shared().fresh_database();
+    let place = Place::new();
+    for url in [place.url(), StoreUrl::parse(&database.url).unwrap()] {
+        let key = PartitionKey::new("ads", "1", "daily", "2026-01-01").unwrap();
+        let store = Store::open(&url, Open::Migrate, standing_still()).await.unwrap();
+        let wanted = Partition::new(key.clone(), Lane::Fresh, store.now());
+        store.control().enqueue(None, vec![wanted.clone()]).await.unwrap();
+        drop(store);
+        match &url {
+            StoreUrl::Sqlite(file) => {
+                let sql = format!("{BACK_TO_ONE}; PRAGMA user_version = 1");
+                rusqlite::Connection::open(file).unwrap().execute_batch(&sql).unwrap();
+            }
+            StoreUrl::Postgres(_) => {
+                database.query(BACK_TO_ONE);
+                database.query("DELETE FROM redrive_schema WHERE version > 1");
+            }
+        }
+        let error = Store::open(&url, Open::Current, standing_still()).await.unwrap_err();
+        assert!(matches!(error, Error::OlderSchema { found: 1, needed: SCHEMA_VERSION, .. }), "{error:?}");
+        let store = Store::open(&url, Open::Untouched, standing_still()).await.unwrap();
+        assert_eq!(store.migrate().await.unwrap(), (1, SCHEMA_VERSION));
+        assert_eq!(store.view().partition(&key).await.unwrap(), Some(wanted));
+        assert_eq!(store.view().rejected_bands().await.unwrap(), vec![]);
     }
 }
 

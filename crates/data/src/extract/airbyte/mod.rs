@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use redrive_core::mistake::Mistake;
 use redrive_store::clock::Clock;
 
 use super::child::{Child, Launch, Program, Watch};
@@ -31,13 +32,13 @@ pub struct Airbyte {
 }
 
 impl Airbyte {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, String> {
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
         let launch =
             Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
         Ok(Self {
             program: Program::new(&launch, surroundings)?,
             config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), surroundings)?,
-            catalog_file: settings.catalog_file.as_deref().map(absolute).transpose()?,
+            catalog_file: settings.catalog_file.as_deref().map(|file| absolute("catalog_file", file)).transpose()?,
             require_status: settings.require_status,
             clock: surroundings.clock.clone(),
         })

@@ -1,10 +1,11 @@
 //! Programs that bring records: started in a process group of their own, read in large blocks, and never left behind.
 //!
-//! Whoever drops a [`Child`] ends everything that it started. What a program says on stderr is drained beside its
+//! Whoever drops a [`Child`] ends everything that it started; where this process itself is killed, [`Leash`] does. What a program says on stderr is drained beside its
 //! output, so that neither pipe can block the other.
 
 mod blocks;
 mod end;
+mod leash;
 mod plain;
 mod process;
 mod program;
@@ -12,6 +13,7 @@ mod stderr;
 
 pub(super) use blocks::Cut;
 pub(super) use end::End;
+pub use leash::Leash;
 pub(super) use plain::plain;
 pub use process::children_ended;
 pub(super) use program::{Child, Launch, Program};

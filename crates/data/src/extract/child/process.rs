@@ -14,6 +14,8 @@ use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::sync::watch;
 
+use super::leash::{Hold, Leash};
+
 /// What a process has between being asked to end and being ended.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -29,7 +31,7 @@ pub async fn children_ended() {
 #[derive(Debug)]
 pub(super) struct Process {
     /// None once it has been reaped or given to whoever ends it.
-    child: Option<std::process::Child>,
+    leader: Option<Leader>,
     group: Pid,
     /// Listened to since before the start, so that no news can be missed.
     news: Signals,
@@ -41,16 +43,21 @@ pub(super) struct Process {
 impl Process {
     pub(super) fn start(
         command: &mut std::process::Command,
+        leash: &Leash,
         stderr_wanted: oneshot::Sender<()>,
     ) -> io::Result<(Self, Pipes)> {
         use std::os::unix::process::CommandExt as _;
 
         let news = signal(SignalKind::child())?;
+        // Before the start, so that nothing but one write lies between the start and the hold.
+        leash.ready();
         let mut child = command.process_group(0).spawn()?;
         let pipes = Pipes { stdout: child.stdout.take(), stderr: child.stderr.take() };
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let group = group.ok_or_else(|| io::Error::other("the operating system gave an impossible process id"))?;
-        Ok((Self { child: Some(child), group, news, stderr_wanted: Some(stderr_wanted) }, pipes))
+        let leader = Leader { child, group, hold: leash.hold(group) };
+        tracing::debug!(group = group.as_raw_nonzero(), "started a program");
+        Ok((Self { leader: Some(leader), group, news, stderr_wanted: Some(stderr_wanted) }, pipes))
     }
 
     /// Waits until the leader has exited, and leaves it to be reaped.
@@ -64,9 +71,8 @@ impl Process {
     /// Ends what the leader left behind, once it has exited, and reaps it.
     pub(super) async fn finish(&mut self) -> io::Result<ExitStatus> {
         self.exited().await?;
-        end(self.group, Signal::KILL);
-        match self.child.take() {
-            Some(mut child) => child.wait(),
+        match self.leader.take() {
+            Some(leader) => leader.reap(),
             None => Err(io::Error::other("the process was reaped before")),
         }
     }
@@ -74,15 +80,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
+        let Some(leader) = self.leader.take() else { return };
         let (group, stderr_wanted) = (self.group, self.stderr_wanted.take());
         end(group, Signal::TERM);
         ENDING.send_modify(|ending| *ending += 1);
         // No task: a runtime that is being shut down would drop it, and with it the last word.
         let last_word = move || {
             thread::sleep(GRACE);
-            end(group, Signal::KILL);
-            let _ = child.wait();
+            let _ = leader.reap();
             drop(stderr_wanted);
             ENDING.send_modify(|ending| *ending -= 1);
         };
@@ -90,6 +95,25 @@ impl Drop for Process {
             end(group, Signal::KILL);
             ENDING.send_modify(|ending| *ending -= 1);
         }
+    }
+}
+
+/// The first process of a group, from its start until it is reaped.
+#[derive(Debug)]
+struct Leader {
+    child: std::process::Child,
+    group: Pid,
+    hold: Hold,
+}
+
+impl Leader {
+    /// Ends what is left of the group, and waits for the leader.
+    fn reap(self) -> io::Result<ExitStatus> {
+        let Self { mut child, group, hold } = self;
+        end(group, Signal::KILL);
+        // Before the id is free: the next who gets it is none of ours, and must not be killed for this one.
+        drop(hold);
+        child.wait()
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use redrive_core::mistake::Mistake;
 use rustix::io::Errno;
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::oneshot;
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 
 use super::blocks::{Blocks, Cut, READ};
 use super::end::End;
+use super::leash::Leash;
 use super::process::Process;
 use super::stderr::{self, Tail, Watch};
 use crate::extract::value::{Value, ValueRef};
@@ -36,28 +38,31 @@ pub(in crate::extract) struct Program {
     arguments: Vec<Template>,
     directory: Option<PathBuf>,
     env: Vec<(String, Value)>,
+    leash: Leash,
 }
 
 impl Program {
-    pub(in crate::extract) fn new(launch: &Launch<'_>, surroundings: &Surroundings<'_>) -> Result<Self, String> {
-        let template = |text: &String| Template::parse(text).map_err(|why| format!("command: {why}"));
-        let Some((name, arguments)) = launch.command.split_first().filter(|(name, _)| !name.is_empty()) else {
-            return Err(
-                "command is empty; write the program and its arguments, like [\"python3\", \"x.py\"]".to_owned()
-            );
+    pub(in crate::extract) fn new(launch: &Launch<'_>, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
+        let word = |(index, text): (usize, &String)| {
+            Template::parse(text).map_err(|why| Mistake::at(index, why).within("command"))
+        };
+        let Some(name) = launch.command.first().filter(|name| !name.is_empty()) else {
+            let why = "names no program; write it and its arguments, like [\"python3\", \"x.py\"]";
+            return Err(Mistake::at("command", why));
         };
         let variable = |(name, value): (&String, &ValueRef)| {
+            let wrong = |why: String| Mistake::at(name.as_str(), why).within("env");
             if name.is_empty() || name.contains(['=', '\0']) {
-                return Err(format!("env: {name:?} cannot be the name of a variable"));
+                return Err(wrong("cannot be the name of a variable; correct it".to_owned()));
             }
-            let value = value.resolve(surroundings).map_err(|why| format!("env.{name}: {why}"))?;
-            Ok((name.clone(), value))
+            Ok((name.clone(), value.resolve(surroundings).map_err(wrong)?))
         };
         Ok(Self {
-            name: template(name)?,
-            arguments: arguments.iter().map(template).collect::<Result<_, _>>()?,
+            name: word((0, name))?,
+            arguments: launch.command.iter().enumerate().skip(1).map(word).collect::<Result<_, _>>()?,
             directory: launch.directory.map(Path::to_owned),
             env: launch.env.iter().map(variable).collect::<Result<_, _>>()?,
+            leash: surroundings.leash.clone(),
         })
     }
 
@@ -87,7 +92,7 @@ impl Program {
             }
             command.current_dir(directory);
         }
-        Child::start(&mut command, name.clone(), watch).map_err(|error| self.cannot_start(&name, &error))
+        Child::start(&mut command, name.clone(), &self.leash, watch).map_err(|error| self.cannot_start(&name, &error))
     }
 
     fn cannot_start(&self, name: &str, error: &io::Error) -> Failure {
@@ -137,9 +142,9 @@ pub(in crate::extract) struct Child {
 }
 
 impl Child {
-    fn start(command: &mut Command, name: String, watch: Watch) -> io::Result<Self> {
+    fn start(command: &mut Command, name: String, leash: &Leash, watch: Watch) -> io::Result<Self> {
         let (stderr_wanted, unwanted) = oneshot::channel();
-        let (process, pipes) = Process::start(command, stderr_wanted)?;
+        let (process, pipes) = Process::start(command, leash, stderr_wanted)?;
         let no_pipe = || io::Error::other("it has no pipes");
         let stdout = ChildStdout::from_std(pipes.stdout.ok_or_else(no_pipe)?)?;
         let stderr = ChildStderr::from_std(pipes.stderr.ok_or_else(no_pipe)?)?;

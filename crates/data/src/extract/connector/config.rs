@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use redrive_core::mistake::{Mistake, Step};
 use serde_json::{Map, Value};
 
 use super::files::PrivateFiles;
@@ -32,13 +33,16 @@ impl Config {
         table: Option<&Map<String, Value>>,
         file: Option<&Path>,
         surroundings: &Surroundings<'_>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Mistake> {
         match (table, file) {
-            (Some(_), Some(_)) => Err("config and config_file are both there; keep one of them".to_owned()),
-            (None, Some(file)) => absolute(file).map(Self::File),
+            (Some(_), Some(_)) => {
+                let why = "config and config_file are both there; keep one of them";
+                Err(Mistake::at("config_file", why).beside(&["config"]))
+            }
+            (None, Some(file)) => absolute("config_file", file).map(Self::File),
             (table, None) => {
                 let table = table.cloned().unwrap_or_default();
-                Node::new(&Value::Object(table), "config", surroundings).map(Self::Table)
+                Node::new("config".into(), &Value::Object(table), surroundings).map(Self::Table)
             }
         }
     }
@@ -62,12 +66,15 @@ impl Config {
 }
 
 impl Node {
-    fn new(value: &Value, at: &str, surroundings: &Surroundings<'_>) -> Result<Self, String> {
-        let wrong = |why: String| format!("{at}: {why}");
+    fn new(at: Step, value: &Value, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
+        let wrong = |why: String| Mistake::at(at.clone(), why);
+        let inner = |step: Step, value: &Value| {
+            Self::new(step, value, surroundings).map_err(|mistake| mistake.within(at.clone()))
+        };
         Ok(match value {
             Value::String(text) => Self::Text(Template::parse(text).map_err(wrong)?),
             Value::Array(values) => {
-                let node = |(i, value)| Self::new(value, &format!("{at}[{i}]"), surroundings);
+                let node = |(index, value): (usize, &Value)| inner(index.into(), value);
                 Self::List(values.iter().enumerate().map(node).collect::<Result<_, _>>()?)
             }
             Value::Object(table) => {
@@ -78,7 +85,7 @@ impl Node {
                     return Ok(Self::Other(Value::from(date.as_str())));
                 }
                 let node = |(name, value): (&String, &Value)| {
-                    Ok::<_, String>((name.clone(), Self::new(value, &format!("{at}.{name}"), surroundings)?))
+                    Ok::<_, Mistake>((name.clone(), inner(name.as_str().into(), value)?))
                 };
                 Self::Table(table.iter().map(node).collect::<Result<_, _>>()?)
             }
@@ -120,6 +127,6 @@ fn secret_ref(table: &Map<String, Value>) -> Option<SecretRef> {
 }
 
 /// The connector may run in another directory than we do.
-pub(in crate::extract) fn absolute(path: &Path) -> Result<PathBuf, String> {
-    std::path::absolute(path).map_err(|error| format!("{:?} is no path: {error}", path.display()))
+pub(in crate::extract) fn absolute(key: &str, path: &Path) -> Result<PathBuf, Mistake> {
+    std::path::absolute(path).map_err(|error| Mistake::at(key, format!("{:?} is no path: {error}", path.display())))
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use redrive_core::failure::cut;
+use redrive_core::mistake::Mistake;
 use redrive_store::clock::Clock;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request};
@@ -69,9 +70,8 @@ impl<E: Into<Error>> From<E> for Setback {
 }
 
 impl GoogleAds {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, String> {
-        let secret =
-            |key: &str, secret: &SecretRef| secret.resolve(surroundings).map_err(|why| format!("{key}: {why}"));
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
+        let secret = |key: &str, secret: &SecretRef| secret.resolve(surroundings).map_err(|why| Mistake::at(key, why));
         let login = settings.login_customer_id.as_deref().map(customer::digits).transpose();
         let developer = settings.developer_token.as_ref().map(|token| secret("developer_token", token)).transpose()?;
         let tokens = Tokens {
@@ -88,7 +88,7 @@ impl GoogleAds {
         let options = ClientOptions { connect_timeout: settings.connect_timeout, ca_file: None, allow_private: true };
         Ok(Self {
             base: settings.base()?,
-            login_customer_id: login.map_err(|why| format!("login_customer_id: {why}"))?,
+            login_customer_id: login.map_err(|why| Mistake::at("login_customer_id", why))?,
             developer_token: developer,
             tokens,
             client: client(options)?,

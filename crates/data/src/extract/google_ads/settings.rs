@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redrive_core::duration;
+use redrive_core::mistake::Mistake;
 use serde::Deserialize;
 use url::{Host, Url};
 
@@ -40,24 +41,24 @@ pub struct Settings {
 
 impl Settings {
     /// Where a version's methods are.
-    pub(super) fn base(&self) -> Result<Url, String> {
+    pub(super) fn base(&self) -> Result<Url, Mistake> {
         let digits = self.version.strip_prefix('v').unwrap_or_default();
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(format!("version {:?} must be like \"v26\"", self.version));
+            return Err(Mistake::at("version", format!("{:?} must be like \"v26\"", self.version)));
         }
         let endpoint = address("endpoint", &self.endpoint)?;
         let text = format!("{}/{}/", endpoint.as_str().trim_end_matches('/'), self.version);
-        Url::parse(&text).map_err(|why| format!("endpoint {:?} is no URL: {why}", self.endpoint))
+        Url::parse(&text).map_err(|why| Mistake::at("endpoint", format!("{:?} is no URL: {why}", self.endpoint)))
     }
 
-    pub(super) fn token_address(&self) -> Result<Url, String> {
+    pub(super) fn token_address(&self) -> Result<Url, Mistake> {
         address("token_endpoint", &self.token_endpoint)
     }
 }
 
 /// A place that secrets are sent to: encrypted, unless it is on this machine.
-fn address(key: &str, text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|why| format!("{key} {text:?} is no URL: {why}"))?;
+fn address(key: &str, text: &str) -> Result<Url, Mistake> {
+    let url = Url::parse(text).map_err(|why| Mistake::at(key, format!("{text:?} is no URL: {why}")))?;
     let is_here = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -67,7 +68,7 @@ fn address(key: &str, text: &str) -> Result<Url, String> {
     match url.scheme() {
         "https" => Ok(url),
         "http" if is_here => Ok(url),
-        _ => Err(format!("{key} {text:?} is not encrypted; it must begin with https://")),
+        _ => Err(Mistake::at(key, format!("{text:?} is not encrypted; it must begin with https://"))),
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::mistake::Mistake;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use rustls::pki_types::CertificateDer;
@@ -19,7 +20,7 @@ pub(in crate::extract) struct ClientOptions<'a> {
     pub(in crate::extract) allow_private: bool,
 }
 
-pub(in crate::extract) fn client(options: ClientOptions<'_>) -> Result<reqwest::Client, String> {
+pub(in crate::extract) fn client(options: ClientOptions<'_>) -> Result<reqwest::Client, Mistake> {
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls(options.ca_file)?)
         .user_agent(concat!("redrive/", env!("CARGO_PKG_VERSION")))
@@ -30,22 +31,28 @@ pub(in crate::extract) fn client(options: ClientOptions<'_>) -> Result<reqwest::
         // A proxy would look names up itself, past the guard against private addresses.
         .no_proxy();
     let builder = if options.allow_private { builder } else { builder.dns_resolver(PublicOnly) };
-    builder.build().map_err(|error| format!("the HTTP client cannot be made: {error}"))
+    builder.build().map_err(|error| unusable(format!("the HTTP client cannot be made: {error}")))
 }
 
-fn tls(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, String> {
+fn tls(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, Mistake> {
     let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(path) = ca_file {
-        add_certificates(&mut roots, path).map_err(|why| format!("ca_file {}: {why}", path.display()))?;
+        add_certificates(&mut roots, path)
+            .map_err(|why| Mistake::at("ca_file", format!("{}: {why}", path.display())))?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("the TLS provider has no protocol versions: {error}"))?
+        .map_err(|error| unusable(format!("the TLS provider has no protocol versions: {error}")))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
+}
+
+/// No setting is wrong, but the extractor cannot be had here.
+fn unusable(why: String) -> Mistake {
+    Mistake::at("kind", why)
 }
 
 fn add_certificates(roots: &mut rustls::RootCertStore, path: &Path) -> Result<(), String> {

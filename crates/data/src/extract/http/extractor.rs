@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use redrive_core::classify;
+use redrive_core::mistake::Mistake;
 use redrive_store::clock::Clock;
 use url::Url;
 
@@ -36,17 +37,20 @@ pub struct Http {
 }
 
 impl Http {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, String> {
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
+        let at = |key: &'static str| move |why: String| Mistake::at(key, why);
         if !settings.url.starts_with("http://") && !settings.url.starts_with("https://") {
-            return Err(format!("url {:?} must begin with https:// or http://", settings.url));
+            return Err(Mistake::at("url", format!("{:?} must begin with https:// or http://", settings.url)));
         }
-        let records = Path::dotted(&settings.records).map_err(|why| format!("records: {why}"))?;
+        let records = Path::dotted(&settings.records).map_err(at("records"))?;
         if settings.format == Format::Jsonl && !records.is_root() {
-            return Err("records is for format = \"json\"; with \"jsonl\" every line is a record".to_owned());
+            let why = "records is for format = \"json\"; with \"jsonl\" every line is a record";
+            return Err(Mistake::at("records", why).beside(&["format"]));
         }
-        let body = settings.body.as_deref().map(Template::parse).transpose().map_err(|why| format!("body: {why}"))?;
+        let body = settings.body.as_deref().map(Template::parse).transpose().map_err(at("body"))?;
         if body.is_some() && settings.method == Some(Method::Get) {
-            return Err("a GET has no body; set method = \"POST\", or leave body out".to_owned());
+            let why = "a GET has no body; set method = \"POST\", or leave body out";
+            return Err(Mistake::at("body", why).beside(&["method"]));
         }
         let options = ClientOptions {
             connect_timeout: settings.connect_timeout,
@@ -54,7 +58,7 @@ impl Http {
             allow_private: settings.allow_private,
         };
         Ok(Self {
-            url: Template::parse(&settings.url).map_err(|why| format!("url: {why}"))?,
+            url: Template::parse(&settings.url).map_err(at("url"))?,
             body,
             headers: Headers::new(&settings.headers, surroundings)?,
             paging: Paging::new(settings, &records)?,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use redrive_core::mistake::Mistake;
 use reqwest::header::{self, HeaderName, HeaderValue};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -49,14 +50,7 @@ impl<'de> Visitor<'de> for HeaderVisitor {
             prefix: String,
         }
         let Named { env, file, prefix } = Named::deserialize(MapAccessDeserializer::new(map))?;
-        let secret = match (env, file) {
-            (Some(name), None) => SecretRef::Env(name),
-            (None, Some(path)) => SecretRef::File(path),
-            (Some(_), Some(_)) | (None, None) => {
-                return Err(A::Error::custom("a secret header has either env or file"));
-            }
-        };
-        Ok(Header::Secret { secret, prefix })
+        Ok(Header::Secret { secret: SecretRef::named(env, file).map_err(A::Error::custom)?, prefix })
     }
 }
 
@@ -84,12 +78,13 @@ pub(super) struct Filled {
 }
 
 impl Headers {
-    pub(super) fn new(settings: &BTreeMap<String, Header>, surroundings: &Surroundings<'_>) -> Result<Self, String> {
+    pub(super) fn new(settings: &BTreeMap<String, Header>, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
         let one = |(name, header): (&String, &Header)| {
-            let parsed =
-                HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("headers: {name:?} is no name"))?;
+            let wrong = |why: String| Mistake::at(name.as_str(), why).within("headers");
+            let parsed = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| wrong("cannot be the name of a header; correct it".to_owned()))?;
             if RESERVED.contains(&parsed) {
-                return Err(format!("headers: {name} is set by redrive itself; leave it out"));
+                return Err(wrong("is set by redrive itself; leave it out".to_owned()));
             }
             let value = match header {
                 Header::Text(text) => Template::parse(text).map(Value::Text),
@@ -97,7 +92,7 @@ impl Headers {
                     secret.resolve(surroundings).map(|secret| Value::Secret { secret, prefix: prefix.clone() })
                 }
             };
-            Ok((parsed, value.map_err(|why| format!("headers.{name}: {why}"))?))
+            Ok((parsed, value.map_err(wrong)?))
         };
         settings.iter().map(one).collect::<Result<_, _>>().map(Self)
     }

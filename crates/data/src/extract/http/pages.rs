@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use redrive_core::mistake::Mistake;
 use reqwest::header::LINK;
 use serde_json::Value;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
@@ -24,21 +25,25 @@ pub(super) enum Paging {
 }
 
 impl Paging {
-    pub(super) fn new(settings: &Settings, records: &Path) -> Result<Self, String> {
+    pub(super) fn new(settings: &Settings, records: &Path) -> Result<Self, Mistake> {
         let path = |name: &str, text: &str| in_document(name, text, settings.format, records);
         match (&settings.next_link, &settings.cursor, settings.link_header) {
             (None, None, false) if settings.cursor_param.is_some() => {
-                Err("cursor_param needs cursor, the path to its value".to_owned())
+                Err(Mistake::at("cursor_param", "needs cursor, the path to its value"))
             }
             (None, None, false) => Ok(Self::Single),
             (Some(text), None, false) => path("next_link", text).map(Self::Link),
             (None, Some(text), false) => {
                 let param = settings.cursor_param.clone().filter(|param| !param.is_empty());
-                let param = param.ok_or("cursor needs cursor_param, the query parameter that it is sent as")?;
+                let why = "needs cursor_param, the query parameter that it is sent as";
+                let param = param.ok_or_else(|| Mistake::at("cursor", why))?;
                 Ok(Self::Cursor { path: path("cursor", text)?, param })
             }
             (None, None, true) => Ok(Self::Header),
-            _ => Err("next_link, cursor and link_header exclude each other; keep one".to_owned()),
+            _ => {
+                let why = "next_link, cursor and link_header exclude each other; keep one";
+                Err(Mistake::at("next_link", why).beside(&["cursor", "link_header"]))
+            }
         }
     }
 
@@ -73,16 +78,19 @@ impl Paging {
     }
 }
 
-fn in_document(name: &str, text: &str, format: Format, records: &Path) -> Result<Path, String> {
-    let path = Path::dotted(text).map_err(|why| format!("{name}: {why}"))?;
+fn in_document(name: &str, text: &str, format: Format, records: &Path) -> Result<Path, Mistake> {
+    let path = Path::dotted(text).map_err(|why| Mistake::at(name, why))?;
     if format == Format::Jsonl {
-        return Err(format!("{name} needs format = \"json\"; lines have no place for it"));
+        let why = format!("{name} needs format = \"json\"; lines have no place for it");
+        return Err(Mistake::at(name, why).beside(&["format"]));
     }
     if path.is_root() || records.is_root() {
-        return Err(format!("{name} needs a document with names; set {name} and records to their paths"));
+        let why = format!("{name} needs a document with names; set {name} and records to their paths");
+        return Err(Mistake::at(name, why).beside(&["records"]));
     }
     if path.starts_with(records) || records.starts_with(&path) {
-        return Err(format!("{name} and records cannot be inside each other"));
+        let why = format!("{name} and records cannot be inside each other; correct one of them");
+        return Err(Mistake::at(name, why).beside(&["records"]));
     }
     Ok(path)
 }

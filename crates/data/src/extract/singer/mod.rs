@@ -12,6 +12,7 @@ mod settings;
 use std::path::{Path, PathBuf};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use redrive_core::mistake::Mistake;
 use serde_json::Value;
 
 use super::child::{Child, End, Launch, Program, Watch};
@@ -32,16 +33,17 @@ pub struct Singer {
 }
 
 impl Singer {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, String> {
+    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
         let launch =
             Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
-        if settings.stderr.iter().any(|pattern| pattern.pattern.is_empty()) {
-            return Err("stderr has an empty pattern, which every line holds; write a part of the line".to_owned());
+        if let Some(index) = settings.stderr.iter().position(|pattern| pattern.pattern.is_empty()) {
+            let why = "is empty, and so in every line; write a part of the line";
+            return Err(Mistake::at("pattern", why).within(index).within("stderr"));
         }
         Ok(Self {
             program: Program::new(&launch, surroundings)?,
             config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), surroundings)?,
-            catalog_file: settings.catalog_file.as_deref().map(absolute).transpose()?,
+            catalog_file: settings.catalog_file.as_deref().map(|file| absolute("catalog_file", file)).transpose()?,
             exits: checked_exits(&settings.exit_codes)?,
             patterns: settings.stderr.clone(),
         })

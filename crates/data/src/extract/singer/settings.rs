@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redrive_core::duration;
 use redrive_core::failure::ErrorClass;
+use redrive_core::mistake::Mistake;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -47,10 +48,13 @@ pub struct Pattern {
 
 pub(super) type Exits = BTreeMap<i32, ErrorClass>;
 
-pub(super) fn checked_exits(given: &BTreeMap<String, ErrorClass>) -> Result<Exits, String> {
+pub(super) fn checked_exits(given: &BTreeMap<String, ErrorClass>) -> Result<Exits, Mistake> {
     let checked = |(code, class): (&String, &ErrorClass)| match code.parse::<u8>() {
         Ok(code @ 1..) => Ok((i32::from(code), *class)),
-        Ok(0) | Err(_) => Err(format!("exit_codes: {code:?} is no exit code of a failure; write 1 to 255")),
+        Ok(0) | Err(_) => {
+            let why = "is no exit code of a failure; write 1 to 255";
+            Err(Mistake::at(code.as_str(), why).within("exit_codes"))
+        }
     };
     given.iter().map(checked).collect()
 }

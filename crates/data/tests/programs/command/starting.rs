@@ -119,16 +119,19 @@ async fn a_secret_reaches_the_program_and_nobody_else() {
 #[test]
 fn settings_that_cannot_work_are_refused_when_they_are_read() {
     let wrong = |settings: &str| build(&format!("kind = 'command'\n{settings}")).unwrap_err();
-    assert!(wrong("command = []").starts_with("command is empty"));
-    assert!(wrong("command = ['']").starts_with("command is empty"));
-    assert!(wrong("command = ['x', '{logical_day}']").starts_with("command: {logical_day} is no placeholder"));
-    assert!(wrong("command = ['x']\nenv = { 'A=B' = 'x' }").contains("\"A=B\" cannot be the name of a variable"));
+    assert!(wrong("command = []").starts_with("command: names no program"));
+    assert!(wrong("command = ['']").starts_with("command: names no program"));
+    assert!(wrong("command = ['x', '{logical_day}']").starts_with("command[1]: {logical_day} is no placeholder"));
+    assert!(wrong("command = ['x']\nenv = { 'A=B' = 'x' }").contains("env.\"A=B\": cannot be the name of a variable"));
     assert!(
         wrong("command = ['x']\nenv = { A = { env = 'NOT_THERE' } }")
             .contains("env.A: the environment has no NOT_THERE")
     );
-    assert!(wrong("command = ['x']\nenv = { A = { vault = 'x' } }").contains("expected a text, { env = \"NAME\" }"));
-    assert!(wrong("command = ['x']\nenv = { A = 7 }").contains("expected a text"));
+    assert!(
+        wrong("command = ['x']\nenv = { A = { vault = 'x' } }")
+            .contains("unknown field `vault`, expected `env` or `file`")
+    );
+    assert!(wrong("command = ['x']\nenv = { A = 7 }").contains("expected a text, { env = \"NAME\" }"));
     assert!(wrong("command = ['x']\nshell = true").contains("unknown field `shell`"));
     assert!(wrong("command = ['x']\ntimeout = '5'").contains("is not a duration"));
 }

@@ -135,10 +135,10 @@ async fn lab_failure(settings: &str) -> Failure {
 #[test]
 fn settings_that_cannot_work_are_refused_when_they_are_read() {
     let wrong = |settings: &str| build(&format!("kind = 'singer'\ncommand = ['x']\n{settings}")).unwrap_err();
-    assert!(wrong("exit_codes = { '0' = 'final' }").contains("\"0\" is no exit code of a failure"));
-    assert!(wrong("exit_codes = { 'x' = 'final' }").contains("\"x\" is no exit code of a failure"));
+    assert!(wrong("exit_codes = { '0' = 'final' }").contains("exit_codes.0: is no exit code of a failure"));
+    assert!(wrong("exit_codes = { 'x' = 'final' }").contains("exit_codes.x: is no exit code of a failure"));
     assert!(wrong("exit_codes = { '3' = 'fatal' }").contains("error class \"fatal\" is unknown"));
-    assert!(wrong("stderr = [{ pattern = '', class = 'final' }]").contains("an empty pattern"));
+    assert!(wrong("stderr = [{ pattern = '', class = 'final' }]").starts_with("stderr[0].pattern: is empty"));
     assert!(wrong("config_file = 'x'\nconfig = {}").contains("config and config_file are both there"));
     let deep = wrong("config = { a = [{ b = { env = 'NOT_THERE' } }] }");
     assert!(deep.starts_with("config.a[0].b: the environment has no NOT_THERE"), "{deep}");

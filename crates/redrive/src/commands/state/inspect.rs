@@ -6,7 +6,7 @@ use redrive_control::{ControlPlane, expected};
 use redrive_core::filter::Filter;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{Mark, Partition, Status};
-use redrive_core::run::{Fault, Run, State, Verdict};
+use redrive_core::run::{Run, outcome};
 use redrive_store::{Cooldown, Page};
 use serde_json::{Value, json};
 
@@ -140,6 +140,7 @@ fn row(partition: &Partition, outlook: &Outlook) -> Vec<String> {
         | Outlook::Paused(_)
         | Outlook::Marked(_)
         | Outlook::FinalError
+        | Outlook::TooOldByThen { .. }
         | Outlook::Due { .. }
         | Outlook::NotQueued => outlook.code().to_owned(),
     };
@@ -159,7 +160,7 @@ fn attempt_row(run: &Run) -> Vec<String> {
     let at = run.started_at.map_or_else(blank, |at| at.to_string());
     let error = run.error_message.clone().unwrap_or_default();
     let (attempt, id) = (run.attempt.to_string(), run.run_id.to_string());
-    vec![blank(), blank(), blank(), blank(), outcome(run).to_owned(), attempt, blank(), id, at, error]
+    vec![blank(), blank(), blank(), blank(), outcome(run).to_string(), attempt, blank(), id, at, error]
 }
 
 /// The shape that scripts rely on.
@@ -202,18 +203,6 @@ fn attempt(run: &Run) -> Value {
         "error_message": run.error_message, "record_count": records.and_then(|metrics| metrics.get("records").cloned()),
         "started_at": run.started_at, "finished_at": run.completed_at,
     })
-}
-
-fn outcome(run: &Run) -> &'static str {
-    match (run.state, run.verdict) {
-        (State::Done, _) => "success",
-        (State::Running | State::Queued | State::Waiting, _) => "running",
-        (State::Dead, None) => "released",
-        (State::Dead, Some(Verdict::Failed)) if run.error_message == Some(Fault::lease_expired().message) => {
-            "abandoned"
-        }
-        (State::Dead, Some(Verdict::Passed | Verdict::NeedsReview | Verdict::Failed)) => "failed",
-    }
 }
 
 async fn group(search: &mut Search<'_>, context: &Context) -> anyhow::Result<Exit> {
@@ -292,6 +281,9 @@ pub async fn explain(args: &KeyArgs, plane: &ControlPlane, context: &Context) ->
         Format::Table | Format::Csv => {
             output::line(&output::printable(&format!("{key} is {}", explanation.status)));
             output::line(&output::printable(&format!("{}: {}", explanation.reason, explanation.because)));
+            if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
+                output::line(&output::printable(&format!("last error: {class}: {message}")));
+            }
         }
     }
     Ok(Exit::Done)

@@ -1,0 +1,108 @@
+//! A worker that is killed takes the programs it had started with it, however quiet and stubborn they are.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::home::Subject;
+use crate::rig::{Process, Rig, until};
+
+/// Neither the program nor the process that it starts heeds a polite signal, and neither writes anything.
+const SETTINGS: &str = r#"
+[worker]
+grace = "100ms"
+[sources.quiet.extract]
+kind = "command"
+command = ["/bin/sh", "-c", "trap '' TERM HUP INT; sleep 600 & echo $$ $! >> pids; wait"]
+"#;
+
+/// The processes of the programs, which do not outlive the test.
+struct Programs(PathBuf);
+
+impl Programs {
+    fn pids(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.0).unwrap_or_default();
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for pid in self.pids().iter().filter(|pid| Seen::of(pid).is_some()) {
+            let _ = Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+/// What the system says of a process that is there. One that has only to be reaped is not.
+struct Seen {
+    parent: String,
+    group: String,
+}
+
+impl Seen {
+    fn of(pid: &str) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name before it is in brackets, and may hold anything.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned);
+        let (state, parent, group) = (fields.next()?, fields.next()?, fields.next()?);
+        (state != "Z" && state != "X").then_some(Self { parent, group })
+    }
+}
+
+/// The pid of the process that watches over this worker's programs.
+fn watcher_of(worker: &Process) -> Option<String> {
+    let worker = worker.child.id().to_string();
+    let all = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut watchers = all.filter(|pid| {
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        arguments.ends_with(b"\0redrive-leash\0") && Seen::of(pid).is_some_and(|seen| seen.parent == worker)
+    });
+    let first = watchers.next();
+    assert!(watchers.next().is_none(), "one watches over all programs of a worker");
+    first
+}
+
+/// A worker with three programs, all at work.
+fn at_work() -> (Rig, Process, Programs) {
+    let rig = Rig::new(Subject::sqlite(), SETTINGS);
+    rig.want("quiet", "c", "q", "2026-01-03");
+    let programs = Programs(rig.subject.home.file("pids"));
+    let worker = rig.spawn("worker -vv");
+    until(Duration::from_secs(20), "its programs are at work", || {
+        // The worker's word as well: a program may be up before whoever started it goes on.
+        programs.pids().len() == 6 && rig.log(&worker).matches("started a program").count() == 3
+    });
+    (rig, worker, programs)
+}
+
+#[test]
+fn a_killed_worker_takes_its_programs_with_it() {
+    let (_rig, mut worker, programs) = at_work();
+    let watcher = watcher_of(&worker).unwrap();
+    assert!(programs.pids().iter().all(|pid| Seen::of(pid).is_some()));
+    worker.kill();
+    until(Duration::from_secs(20), "none of its programs is left", || {
+        programs.pids().iter().all(|pid| Seen::of(pid).is_none())
+    });
+    until(Duration::from_secs(20), "nobody watches any more", || Seen::of(&watcher).is_none());
+}
+
+#[test]
+fn the_watcher_is_not_hit_by_what_hits_the_worker() {
+    let (_rig, worker, _programs) = at_work();
+    let watcher = watcher_of(&worker).unwrap();
+    assert_eq!(Seen::of(&watcher).unwrap().group, watcher, "it is in a group of its own");
+    let place = std::fs::read_link(format!("/proc/{watcher}/cwd")).unwrap();
+    assert_eq!(place, PathBuf::from("/"), "it holds no directory");
+}
+
+#[test]
+fn a_worker_that_ends_in_order_leaves_no_watcher() {
+    let (rig, mut worker, programs) = at_work();
+    let watcher = watcher_of(&worker).unwrap();
+    worker.signal("-TERM");
+    assert_eq!(worker.code(), Some(0), "{}", rig.log(&worker));
+    assert!(Seen::of(&watcher).is_none(), "it is gone before the worker is");
+    assert!(programs.pids().iter().all(|pid| Seen::of(pid).is_none()));
+}

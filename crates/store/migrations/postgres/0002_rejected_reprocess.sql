@@ -1,0 +1,3 @@
+-- A rejected reprocess waits for its next attempt. `reprocess` is 0 where none is asked for, else one more than its rejections.
+CREATE INDEX partition_control_rejected ON partition_control (source, reprocess, customer_id, query_name, logical_date)
+    WHERE reprocess > 1 AND lane IS NULL AND paused_at IS NULL;
