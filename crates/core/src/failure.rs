@@ -21,6 +21,9 @@ pub const TERMINAL_MARK: &str = "[terminal]";
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024;
 pub const MAX_TRACE_BYTES: usize = 64 * 1024;
 
+/// What stands where a text was cut. Whoever blacks out secrets looks for pieces of them beside it.
+pub const ELLIPSIS: char = '…';
+
 /// A message from the data plane as it may be stored: a literal `[terminal]` in it is disarmed, so that a source cannot
 /// stop its own retries, NUL (which PostgreSQL text cannot hold) is replaced, its length is bounded, and silence is said.
 pub fn clean_message(text: &str) -> String {
@@ -50,18 +53,16 @@ pub fn without_terminal_mark(message: &str) -> Option<String> {
     (!bare.is_empty()).then(|| bare.to_owned())
 }
 
-fn cut(text: &str, limit: usize) -> String {
+/// The beginning of a text, as much as fits into so many bytes; [`ELLIPSIS`] stands where it was cut.
+pub fn cut(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
-    const ELLIPSIS: char = '…';
     let mut end = limit.saturating_sub(ELLIPSIS.len_utf8());
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    let mut kept = text[..end].to_owned();
-    kept.push(ELLIPSIS);
-    kept
+    format!("{}{ELLIPSIS}", &text[..end])
 }
 
 #[cfg(test)]

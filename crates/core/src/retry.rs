@@ -35,6 +35,9 @@ pub struct RetryPolicy {
     pub hint: HintRule,
 }
 
+/// The longest that a source's hint holds anything back. Longer ones are slips, or mean "never", which is for people to say.
+pub const MAX_HINT: Duration = Duration::from_secs(30 * 24 * 3600);
+
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -1,5 +1,10 @@
 //! What stops a worker. What stops an attempt is in `extract`.
 
+use std::time::Duration;
+
+/// How long to wait before a database that failed is asked again.
+pub(crate) const TRY_AGAIN: Duration = Duration::from_millis(500);
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]

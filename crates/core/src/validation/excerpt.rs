@@ -1,28 +1,16 @@
 //! A glimpse of what was found, short and fit to be shown.
 
+use crate::failure::cut;
+
 /// The longest excerpt, in bytes.
 pub const MAX_EXCERPT_BYTES: usize = 80;
 
-const ELLIPSIS: char = '…';
-
 /// The beginning of a text. What would move the reader's cursor, or turn his line round, is replaced.
 pub fn excerpt(bytes: &[u8]) -> String {
-    let mut shown = String::new();
-    let mut last_fit = 0;
     // A character that is cut off at the end of this is past the limit in any case.
-    let begun = &bytes[..bytes.len().min(MAX_EXCERPT_BYTES + 4)];
-    for letter in String::from_utf8_lossy(begun).chars() {
-        shown.push(if is_unfit(letter) { '\u{fffd}' } else { letter });
-        if shown.len() > MAX_EXCERPT_BYTES {
-            shown.truncate(last_fit);
-            shown.push(ELLIPSIS);
-            return shown;
-        }
-        if shown.len() + ELLIPSIS.len_utf8() <= MAX_EXCERPT_BYTES {
-            last_fit = shown.len();
-        }
-    }
-    shown
+    let begun = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_EXCERPT_BYTES + 4)]);
+    let shown: String = begun.chars().map(|letter| if is_unfit(letter) { '\u{fffd}' } else { letter }).collect();
+    cut(&shown, MAX_EXCERPT_BYTES)
 }
 
 fn is_unfit(letter: char) -> bool {

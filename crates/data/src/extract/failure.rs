@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
+use redrive_core::retry::MAX_HINT;
 use redrive_store::raw;
-
-use super::secret::redact;
 
 /// The source, or the way to it, failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,10 +12,15 @@ use super::secret::redact;
 pub struct Failure {
     pub class: ErrorClass,
     pub message: String,
-    /// The source's own word on when to come again.
+    /// The source's own word on when to come again; set by [`Failure::after`].
     pub retry_after: Option<Duration>,
     /// Whom a rate limit holds back.
     pub scope: Scope,
+}
+
+/// A span in seconds as sources write it, however long; none when it is no span.
+pub(super) fn span(seconds: f64) -> Option<Duration> {
+    (seconds.is_finite() && seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
 /// Whom a source's "slow down" is meant for.
@@ -40,7 +44,12 @@ impl Failure {
     }
 
     pub fn rate_limited(message: impl Into<String>, retry_after: Option<Duration>) -> Self {
-        Self { retry_after, ..Self::new(ErrorClass::RateLimited, message) }
+        Self::new(ErrorClass::RateLimited, message).after(retry_after)
+    }
+
+    /// With the source's word on when to come again, no longer than such a word may hold.
+    pub fn after(self, told: Option<Duration>) -> Self {
+        Self { retry_after: told.map(|told| told.min(MAX_HINT)), ..self }
     }
 
     pub fn of_source(self) -> Self {
@@ -58,12 +67,19 @@ pub enum Error {
     Sink(#[from] raw::Error),
 }
 
-impl Error {
-    /// The same with every secret in the source's words blacked out.
-    pub(super) fn redacted(self, secrets: &[String]) -> Self {
-        match self {
-            Self::Source(failure) => Self::Source(Failure { message: redact(&failure.message, secrets), ..failure }),
-            Self::Sink(error) => Self::Sink(error),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_bounded_whatever_the_source_says() {
+        let waits = |seconds| Failure::rate_limited("slow", span(seconds)).retry_after;
+        assert_eq!(waits(1.5), Some(Duration::from_millis(1500)));
+        for seconds in [1e7, 1e12, 1e300] {
+            assert_eq!(waits(seconds), Some(MAX_HINT), "{seconds}");
+        }
+        for seconds in [-1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(waits(seconds), None, "{seconds}");
         }
     }
 }

@@ -8,6 +8,7 @@ use redrive_core::mistake::Mistake;
 use redrive_store::clock::Clock;
 use serde::Deserialize;
 
+use super::discreet::Discreet;
 use super::{Extractor, Leash, airbyte, command, google_ads, http, sample, singer};
 
 /// In the file `kind` stands beside the other keys; here it is around them, as whoever reads the file has to put it. Serde's
@@ -45,14 +46,15 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 impl Settings {
     /// The extractor, or what is wrong with its settings.
     pub fn build(&self, surroundings: &Surroundings<'_>) -> Result<Arc<dyn Extractor>, Mistake> {
-        Ok(match self {
+        let extractor: Arc<dyn Extractor> = match self {
             Self::Command(settings) => Arc::new(command::Command::new(settings, surroundings)?),
             Self::Http(settings) => Arc::new(http::Http::new(settings, surroundings)?),
             Self::GoogleAds(settings) => Arc::new(google_ads::GoogleAds::new(settings, surroundings)?),
             Self::Singer(settings) => Arc::new(singer::Singer::new(settings, surroundings)?),
             Self::Airbyte(settings) => Arc::new(airbyte::Airbyte::new(settings, surroundings)?),
             Self::Sample(settings) => Arc::new(sample::Sample::new(settings)?),
-        })
+        };
+        Ok(Arc::new(Discreet(extractor)))
     }
 
     pub fn timeout(&self) -> Duration {

@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::extract::{Error, Failure, redact};
-
 /// Secrets change now and then; those of long ago are let go.
 const MAX_KEPT: usize = 64;
 
@@ -26,17 +24,6 @@ impl UsedSecrets {
 
     pub(in crate::extract) fn all(&self) -> Vec<String> {
         self.lock().iter().cloned().collect()
-    }
-
-    /// The error without any of them.
-    pub(in crate::extract) fn black_out(&self, error: Error) -> Error {
-        match error {
-            Error::Source(failure) => {
-                let message = redact(&failure.message, &self.all());
-                Error::Source(Failure { message, ..failure })
-            }
-            Error::Sink(error) => Error::Sink(error),
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<String>> {

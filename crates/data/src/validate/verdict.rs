@@ -1,7 +1,5 @@
 //! Recording a verdict, once: partition, run and history in one transaction, under the attempt's fence.
 
-use std::time::Duration;
-
 use redrive_core::failure::clean_message;
 use redrive_core::partition::Judgement;
 use redrive_core::refusal::{Reason, Refused};
@@ -10,10 +8,7 @@ use redrive_store::raw::RawView;
 use redrive_store::{DataStore, Recorded};
 
 use super::{Rules, Submission, judge};
-use crate::error::Result;
-
-/// How long to wait before a database that failed is asked again.
-const TRY_AGAIN: Duration = Duration::from_millis(500);
+use crate::error::{Result, TRY_AGAIN};
 
 #[derive(Debug, Clone)]
 pub struct Validator {

@@ -21,12 +21,9 @@ use tokio::time::Instant;
 use super::keeper::Held;
 use super::plan::SourcePlan;
 use super::stop::Stop;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, TRY_AGAIN};
 use crate::extract::{self, Failure, Job, Records, Scope, children_ended, redact};
 use crate::validate::{Submission, Validator, Verdict};
-
-/// How long to wait before a database that failed is asked again.
-const TRY_AGAIN: Duration = Duration::from_millis(500);
 
 /// What became of an attempt.
 #[derive(Debug)]

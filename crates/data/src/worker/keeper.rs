@@ -12,10 +12,7 @@ use redrive_store::{DataStore, Open, Options, Store, StoreUrl};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::error::{Error, Result};
-
-/// How soon a heartbeat that failed is tried again.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+use crate::error::{Error, Result, TRY_AGAIN};
 
 /// How a worker's leases are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

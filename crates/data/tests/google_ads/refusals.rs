@@ -6,7 +6,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_data::extract::Scope;
 use serde_json::{Value, json};
 
-use crate::google::{ads, counts, extract, failure, google};
+use crate::google::{ads, counts, extract, failure, google, with_tokens};
 use crate::scripted::Reply;
 
 #[tokio::test]
@@ -56,14 +56,32 @@ async fn a_status_without_codes_may_pass() {
 }
 
 #[tokio::test]
+async fn a_refusal_whose_body_cannot_be_read_is_still_classified() {
+    let unreadable = |status| Reply::new(status, "?").header("Content-Encoding", "zstd").header("Retry-After", "9");
+    let server = google(move |_| unreadable(429));
+    let failure = extract(&ads(&server, json!({}))).await.failure().clone();
+    assert_eq!((failure.class, failure.retry_after), (ErrorClass::RateLimited, Some(Duration::from_secs(9))));
+    assert!(failure.message.contains("its body cannot be read: "), "{failure}");
+    let server = google(move |_| unreadable(401));
+    assert_eq!(extract(&ads(&server, json!({}))).await.failure().class, ErrorClass::Final);
+    assert_eq!(counts(&server), (2, 2), "another token was tried");
+    let server = with_tokens(move |_| unreadable(429), |_| Reply::ok("[]"));
+    let failure = extract(&ads(&server, json!({}))).await.failure().clone();
+    assert_eq!((failure.class, failure.retry_after), (ErrorClass::RateLimited, Some(Duration::from_secs(9))));
+    assert!(failure.message.contains("its body cannot be read: "), "{failure}");
+}
+
+#[tokio::test]
 async fn a_quota_says_whom_it_holds_back_and_how_long() {
-    for (rate_scope, scope) in [("ACCOUNT", Scope::Customer), ("DEVELOPER", Scope::Source)] {
+    for (rate_scope, scope, told, seconds) in
+        [("ACCOUNT", Scope::Customer, "40591s", 40_591), ("DEVELOPER", Scope::Source, "1000000000000s", 30 * 86_400)]
+    {
         let mut body: Value = serde_json::from_str(&failure("quotaError", "RESOURCE_EXHAUSTED")).unwrap();
         body["error"]["details"][0]["errors"][0]["details"] =
-            json!({"quotaErrorDetails": {"rateScope": rate_scope, "rateName": "x", "retryDelay": "40591s"}});
+            json!({"quotaErrorDetails": {"rateScope": rate_scope, "rateName": "x", "retryDelay": told}});
         let server = google(move |_| Reply::new(429, body.to_string()));
         let failure = extract(&ads(&server, json!({}))).await.failure().clone();
         assert_eq!((failure.class, failure.scope), (ErrorClass::RateLimited, scope));
-        assert_eq!(failure.retry_after, Some(Duration::from_secs(40_591)));
+        assert_eq!(failure.retry_after, Some(Duration::from_secs(seconds)));
     }
 }

@@ -34,3 +34,10 @@ async fn the_token_endpoint_cannot_show_them_either() {
     assert!(SECRETS.iter().all(|secret| !texts.contains(secret)), "{texts}");
     assert!(!texts.contains("client%2Fsecret"), "not in the dress of a form: {texts}");
 }
+
+#[tokio::test]
+async fn a_requests_name_in_the_body_cannot_show_them_either() {
+    let server = google(|_| Reply::ok(json!([{"results": [], "requestId": "id-access-1"}]).to_string()));
+    let extracted = extract(&ads(&server, json!({}))).await;
+    assert_eq!(extracted.notes["request_id"], "id-***");
+}

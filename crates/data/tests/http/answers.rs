@@ -83,6 +83,8 @@ async fn a_source_that_says_when_is_heard() {
         (503, "7", 7),
         (429, "Sat, 31 Jan 2026 11:00:00 GMT", 3600),
         (503, "Sat, 31 Jan 2026 09:00:00 GMT", 0),
+        (429, "1000000000000", 30 * 86_400),
+        (429, "Sat, 31 Jan 2099 10:00:00 GMT", 30 * 86_400),
     ] {
         let server = Server::start(move |_| Reply::new(status, "").header("Retry-After", told).header(date.0, date.1));
         let failure = extract(&http(&server, "/x", json!({}))).await.failure().clone();
@@ -91,6 +93,25 @@ async fn a_source_that_says_when_is_heard() {
         let of_source = http(&server, "/x", json!({"rate_limit_scope": "source"}));
         assert_eq!(extract(&of_source).await.failure().scope, Scope::Source);
     }
+}
+
+#[tokio::test]
+async fn a_refusal_whose_body_cannot_be_read_is_still_classified() {
+    use ErrorClass::{Final, RateLimited, Retryable};
+    for (status, class) in [(429, RateLimited), (503, RateLimited), (401, Final), (404, Final), (500, Retryable)] {
+        let server = Server::start(move |_| {
+            Reply::new(status, "\u{b}\u{2}").header("Content-Encoding", "br").header("Retry-After", "30")
+        });
+        let failure = extract(&http(&server, "/x", json!({}))).await.failure().clone();
+        assert_eq!((failure.class, failure.retry_after), (class, Some(Duration::from_secs(30))), "{status}");
+        assert!(failure.message.contains(&format!("answered {status}")), "{failure}");
+        assert!(
+            failure.message.contains("its body cannot be read: ") && failure.message.contains("\"br\""),
+            "{failure}"
+        );
+    }
+    let gone = Server::start(|_| Reply::new(204, "").header("Content-Encoding", "br"));
+    extract(&http(&gone, "/x", json!({}))).await.succeeded();
 }
 
 #[tokio::test]

@@ -35,6 +35,8 @@ async fn an_answer_of_another_shape_is_a_failure() {
         ("{}", "", "the document is no array"),
         ("{}", "data", "the answer has no array at data"),
         (r#"{"data":{}}"#, "data", "data is no array"),
+        (r#"{"data":[1],"data":[2]}"#, "data", "data comes twice"),
+        (r#"{"a":{"b":[1]},"x":0,"a":{"b":[2]}}"#, "a.b", "a.b comes twice"),
         ("<html>", "", "a value was expected at byte 0"),
         ("", "", "it breaks off after 0 bytes"),
         ("[1] [2]", "", "there is more after its end at byte 4"),
@@ -126,6 +128,26 @@ async fn lines_without_a_length_are_taken_only_when_allowed() {
         [r#"{"n":1}"#],
         "a document shows its end"
     );
+}
+
+/// What ends with the connection may end too early, between two members as well as between two lines.
+#[tokio::test]
+async fn neither_gzip_nor_a_coding_of_the_transfer_says_where_lines_end() {
+    let members: fn() -> Reply = || Reply::ok(gzip(b"{\"n\":1}\n")).header("content-encoding", "gzip").unframed();
+    let coded: fn() -> Reply = || Reply::ok("{\"n\":1}\n").header("transfer-encoding", "identity").unframed();
+    for reply in [members, coded] {
+        let server = Server::start(move |_| reply());
+        let failure = extract(&http(&server, "/x", json!({"format": "jsonl"}))).await.failure().clone();
+        assert!(failure.message.contains("neither a length nor chunks"), "{failure}");
+        let allowed = extract(&http(&server, "/x", json!({"format": "jsonl", "unframed": true}))).await;
+        assert_eq!(allowed.succeeded(), [r#"{"n":1}"#]);
+    }
+}
+
+#[tokio::test]
+async fn lines_with_a_length_are_taken() {
+    let server = Server::start(|_| Reply::ok("{\"n\":1}\n").header("content-length", "8").unframed());
+    assert_eq!(extract(&http(&server, "/x", json!({"format": "jsonl"}))).await.succeeded(), [r#"{"n":1}"#]);
 }
 
 #[tokio::test]

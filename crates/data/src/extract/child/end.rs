@@ -5,16 +5,17 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use redrive_core::classify;
-use redrive_core::failure::ErrorClass;
+use redrive_core::failure::{ErrorClass, cut};
 use serde_json::Value;
 
-use super::plain::{excerpt, plain};
+use super::plain::plain;
 use super::stderr::Tail;
-use crate::extract::{Failure, Scope};
+use crate::extract::{Failure, Scope, span};
 
 /// The lines of stderr that go into a message, and its bytes.
 const LINES: usize = 3;
 const MESSAGE_BYTES: usize = 2 << 10;
+const ODD_BYTES: usize = 40;
 
 #[derive(Debug)]
 pub(in crate::extract) struct End {
@@ -30,6 +31,9 @@ pub(in crate::extract) struct End {
 struct Report {
     class: ErrorClass,
     retry_after: Option<Duration>,
+    /// What stands where the time to wait should, and is none. Not yet fit to be shown.
+    odd_wait: Option<String>,
+    /// Not yet fit to be shown.
     message: Option<String>,
     scope: Scope,
 }
@@ -50,7 +54,7 @@ impl End {
     }
 
     pub(in crate::extract) fn is_silent(&self) -> bool {
-        self.stderr.lines_from_last().next().is_none()
+        self.stderr.last_line().is_none()
     }
 
     /// What the end means when it is a failure.
@@ -59,12 +63,18 @@ impl End {
             let why = "something that it started still held its output; let it wait for all its processes";
             return Failure::retryable(self.told(why));
         }
-        let last = self.stderr.lines_from_last().next();
-        let Some(report) = last.as_deref().and_then(Report::read) else {
+        let Some(report) = self.stderr.last_line().as_deref().and_then(Report::read) else {
             return Failure::new(self.class(), self.describe());
         };
-        let message = report.message.unwrap_or_else(|| self.told("it gave no message"));
-        let failure = Failure { retry_after: report.retry_after, ..Failure::new(report.class, message) };
+        let shown = |said: &str, bytes| cut(&plain(&self.stderr.redact(said)), bytes);
+        let mut message = match &report.message {
+            Some(said) => shown(said, MESSAGE_BYTES),
+            None => self.told("it gave no message"),
+        };
+        if let Some(odd) = &report.odd_wait {
+            message = format!("{message} (its retry_after, {}, is no number of seconds)", shown(odd, ODD_BYTES));
+        }
+        let failure = Failure::new(report.class, message).after(report.retry_after);
         match report.scope {
             Scope::Customer => failure,
             Scope::Source => failure.of_source(),
@@ -73,7 +83,8 @@ impl End {
 
     /// How it ended and what it said last.
     pub(in crate::extract) fn describe(&self) -> String {
-        let mut lines: Vec<String> = self.stderr.lines_from_last().take(LINES).collect();
+        let mut lines = self.stderr.lines_from_last();
+        lines.truncate(LINES);
         lines.reverse();
         match lines.as_slice() {
             [] => self.told("it said nothing on stderr"),
@@ -83,7 +94,8 @@ impl End {
 
     /// How it ended, with that after it.
     pub(in crate::extract) fn told(&self, why: &str) -> String {
-        excerpt(&format!("{} {}: {why}", self.program, ended(self.status)), MESSAGE_BYTES)
+        let text = format!("{} {}: {why}", self.program, ended(self.status));
+        cut(&self.stderr.redact(&text), MESSAGE_BYTES)
     }
 
     pub(in crate::extract) fn class(&self) -> ErrorClass {
@@ -104,11 +116,14 @@ impl Report {
     fn read(line: &str) -> Option<Self> {
         let report: serde_json::Map<String, Value> = serde_json::from_str(line).ok()?;
         let text = |name: &str| report.get(name).and_then(Value::as_str);
-        let seconds = report.get("retry_after").and_then(Value::as_f64);
+        let told = report.get("retry_after").filter(|told| !told.is_null());
+        let seconds = told.and_then(|told| told.as_f64().or_else(|| told.as_str()?.trim().parse().ok()));
+        let retry_after = seconds.and_then(span);
         Some(Self {
             class: text("error_class")?.parse().ok()?,
-            retry_after: seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-            message: text("message").map(|said| excerpt(&plain(said), MESSAGE_BYTES)).filter(|said| !said.is_empty()),
+            retry_after,
+            odd_wait: told.filter(|_| retry_after.is_none()).map(Value::to_string),
+            message: text("message").filter(|said| !plain(said).is_empty()).map(str::to_owned),
             scope: if text("scope") == Some("source") { Scope::Source } else { Scope::Customer },
         })
     }
@@ -125,7 +140,8 @@ mod tests {
         let report = Report {
             class: ErrorClass::RateLimited,
             retry_after: Some(Duration::from_millis(1500)),
-            message: Some("slow down".to_owned()),
+            odd_wait: None,
+            message: Some("slow \u{1b}[1mdown".to_owned()),
             scope: Scope::Source,
         };
         assert_eq!(Report::read(line), Some(report));
@@ -140,10 +156,18 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_time_to_wait_is_left_out() {
-        for seconds in ["-1", "1e300", "\"soon\"", "null"] {
-            let line = format!(r#"{{"error_class":"final","retry_after":{seconds}}}"#);
-            assert_eq!(Report::read(&line).unwrap().retry_after, None, "{seconds}");
+    fn a_time_to_wait_may_be_a_text_and_what_is_none_is_told() {
+        let waits = |told: &str| {
+            let line = format!(r#"{{"error_class":"rate_limited","retry_after":{told}}}"#);
+            let report = Report::read(&line).unwrap();
+            (report.retry_after.map(|wait| wait.as_secs()), report.odd_wait)
+        };
+        for (told, seconds) in [("30", 30), ("\"30\"", 30), ("\" 30.5 \"", 30), ("0", 0), ("1e300", u64::MAX)] {
+            assert_eq!(waits(told), (Some(seconds), None), "{told}");
         }
+        for odd in ["-1", "\"soon\"", "\"-1\"", "\"NaN\"", "true", "[30]"] {
+            assert_eq!(waits(odd), (None, Some(odd.to_owned())), "{odd}");
+        }
+        assert_eq!(waits("null"), (None, None));
     }
 }

@@ -14,7 +14,7 @@ mod stderr;
 pub(super) use blocks::Cut;
 pub(super) use end::End;
 pub use leash::Leash;
-pub(super) use plain::{excerpt, plain};
+pub(super) use plain::plain;
 pub use process::children_ended;
 pub(super) use program::{Child, Launch, Program};
 pub(super) use stderr::Watch;

@@ -1,4 +1,4 @@
-//! What programs say, made fit for a message: no colours, no control characters, not too long.
+//! What programs say, made fit for a message: no colours, no control characters.
 
 /// A line without terminal escapes and control characters.
 pub(in crate::extract) fn plain(text: &str) -> String {
@@ -34,18 +34,6 @@ fn skip_escape(rest: &mut std::str::Chars<'_>) {
     }
 }
 
-/// The beginning of a text, as much as fits into so many bytes.
-pub(in crate::extract) fn excerpt(text: &str, bytes: usize) -> String {
-    if text.len() <= bytes {
-        return text.to_owned();
-    }
-    let mut end = bytes.saturating_sub('…'.len_utf8());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &text[..end])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,11 +42,5 @@ mod tests {
     fn colours_titles_and_control_characters_go() {
         let said = "\u{1b}[1;31merror\u{1b}[0m:\tno \u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{7}\r\u{1b}(Bend\u{1b}";
         assert_eq!(plain(said), "error: no linkend");
-    }
-
-    #[test]
-    fn an_excerpt_is_cut_between_characters() {
-        assert_eq!(excerpt("short", 5), "short");
-        assert_eq!(excerpt("ééééé", 8), "éé…");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use serde_json::{Map, Value};
 
-use crate::extract::Scope;
+use crate::extract::{Scope, span};
 
 /// How permanent an error is, the least first: of several, the greatest decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,8 +188,7 @@ fn said(report: &Report<'_>) -> String {
 
 /// A span as the API writes it, `"40591s"` or `"1.5s"`. Hours are normal, and obeyed.
 fn delay(text: &str) -> Option<Duration> {
-    let seconds: f64 = text.strip_suffix('s')?.parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    span(text.strip_suffix('s')?.parse().ok()?)
 }
 
 #[cfg(test)]

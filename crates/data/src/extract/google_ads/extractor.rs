@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use redrive_core::failure::cut;
 use redrive_core::mistake::Mistake;
 use redrive_store::clock::Clock;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -23,6 +24,9 @@ use crate::extract::{Error, Extractor, Failure, Job, Records, Secret, SecretRef,
 
 /// How much of an error is read; the API repeats the query in it.
 const ERROR_BYTES: usize = 256 << 10;
+
+/// How much of a request's name is kept.
+const REQUEST_ID_BYTES: usize = 200;
 
 const LOGIN_CUSTOMER_ID: HeaderName = HeaderName::from_static("login-customer-id");
 const DEVELOPER_TOKEN: HeaderName = HeaderName::from_static("developer-token");
@@ -121,13 +125,13 @@ impl GoogleAds {
         let mut answer = send(&self.client, request, self.settings.idle_timeout).await?;
         let request_id = answer.header("request-id").map(str::to_owned);
         if let Some(id) = &request_id {
-            records.note("request_id", redact(id, &self.used_secrets.all()));
+            self.note_request(id, records);
         }
         if answer.status().as_u16() != 200 {
-            let (body, whole) = answer.beginning(ERROR_BYTES).await;
-            let mut meaning = errors::of_answer(answer.status().as_u16(), &body);
+            let body = answer.beginning(ERROR_BYTES).await;
+            let mut meaning = errors::of_answer(answer.status().as_u16(), &body.bytes);
             if meaning.text.is_empty() {
-                meaning.text = excerpt(&body, whole, &self.used_secrets.all());
+                meaning.text = body.words(&self.used_secrets.all());
             }
             return Err(self.setback(&answer, meaning));
         }
@@ -149,9 +153,14 @@ impl GoogleAds {
         if request_id.is_none()
             && let Some(Ok(Value::String(id))) = picker.kept(REQUEST_ID).map(serde_json::from_slice)
         {
-            records.note("request_id", id);
+            self.note_request(&id, records);
         }
         Ok(())
+    }
+
+    /// A note is kept whatever becomes of the attempt, so it must be fit to be shown at once.
+    fn note_request(&self, id: &str, records: &mut Records) {
+        records.note("request_id", cut(&redact(id, &self.used_secrets.all()), REQUEST_ID_BYTES));
     }
 
     fn request(&self, customer: &str, query: &str, token: &Token) -> Result<Request, Failure> {
@@ -181,7 +190,7 @@ impl GoogleAds {
         }
         let told = meaning.retry_after.or_else(|| retry_after(answer.headers(), self.clock.now()));
         let retry_after = told.filter(|_| meaning.kind == Kind::RateLimited);
-        let failure = Failure { retry_after, scope: meaning.scope, ..Failure::new(meaning.kind.class(), text) };
+        let failure = Failure { scope: meaning.scope, ..Failure::new(meaning.kind.class(), text).after(retry_after) };
         match meaning.kind {
             Kind::StaleToken => Setback::StaleToken(failure),
             Kind::Retryable | Kind::RateLimited | Kind::Final => Setback::Failed(failure.into()),
@@ -202,7 +211,7 @@ impl Extractor for GoogleAds {
     }
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
-        self.bring(job, records).map(|outcome| outcome.map_err(|error| self.used_secrets.black_out(error))).boxed()
+        self.bring(job, records).boxed()
     }
 
     fn secrets(&self) -> Vec<String> {

@@ -16,7 +16,7 @@ use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 use crate::extract::UsedSecrets;
-use crate::extract::http::{Answer, excerpt, retry_after, send};
+use crate::extract::http::{Answer, Beginning, excerpt, retry_after, send};
 use crate::extract::{Failure, Secret};
 
 /// A token that ends within this time is not used any more: a request takes a while to arrive.
@@ -127,12 +127,12 @@ impl Tokens {
             access_token: String,
             expires_in: Option<u64>,
         }
-        let (body, whole) = answer.beginning(MAX_ANSWER_BYTES).await;
+        let body = answer.beginning(MAX_ANSWER_BYTES).await;
         if !answer.status().is_success() {
-            return Err(self.refusal(&answer, &body, whole, used));
+            return Err(self.refusal(&answer, &body, used));
         }
         // What is in a body that cannot be read may be a token: it is not shown.
-        let granted: Granted = serde_json::from_slice(&body)
+        let granted: Granted = serde_json::from_slice(&body.bytes)
             .map_err(|_| Failure::retryable(format!("{}: the answer holds no access token", answer.name())))?;
         used.remember(&granted.access_token);
         let life = Duration::from_secs(granted.expires_in.unwrap_or(USUAL_LIFE));
@@ -140,16 +140,16 @@ impl Tokens {
         Ok(Token { text: granted.access_token, until })
     }
 
-    fn refusal(&self, answer: &Answer, body: &[u8], whole: bool, used: &UsedSecrets) -> Failure {
+    fn refusal(&self, answer: &Answer, body: &Beginning, used: &UsedSecrets) -> Failure {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Refused {
             error: String,
             error_description: String,
         }
-        let refused: Refused = serde_json::from_slice(body).unwrap_or_default();
+        let refused: Refused = serde_json::from_slice(&body.bytes).unwrap_or_default();
         let words = match refused.error.as_str() {
-            "" => excerpt(body, whole, &used.all()),
+            "" => body.words(&used.all()),
             error => excerpt(format!("{error}: {}", refused.error_description).as_bytes(), true, &used.all()),
         };
         let text = format!("{} answered {}: {words}", answer.name(), answer.status());
@@ -159,6 +159,6 @@ impl Tokens {
         let retry_after = retry_after(answer.headers(), self.clock.now());
         let class = classify::http_status(answer.status().as_u16(), retry_after.is_some());
         // All jobs of the source share the token.
-        Failure { retry_after, ..Failure::new(class, text) }.of_source()
+        Failure::new(class, text).after(retry_after).of_source()
     }
 }

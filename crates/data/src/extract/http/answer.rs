@@ -9,6 +9,7 @@ use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCO
 use reqwest::{Request, Response, StatusCode, Version};
 use url::Url;
 
+use super::excerpt::excerpt;
 use super::resolver::PrivateAddress;
 use super::unzip::Unzip;
 use crate::extract::Failure;
@@ -47,13 +48,8 @@ pub(in crate::extract) async fn send(
     let name = name_of(request.method().as_str(), request.url());
     match tokio::time::timeout(idle_timeout, client.execute(request)).await {
         Ok(Ok(response)) => {
-            let encoding = response.headers().get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?"));
-            let Some(unzip) = Unzip::new(encoding) else {
-                let encoding = encoding.unwrap_or_default();
-                return Err(Failure::retryable(format!(
-                    "{name}: the answer is encoded as {encoding:?}, and gzip was asked for"
-                )));
-            };
+            let encoding = response.headers().get(CONTENT_ENCODING);
+            let unzip = Unzip::new(encoding.map_or("", |value| value.to_str().unwrap_or("?")));
             Ok(Answer { response, name, idle_timeout, unzip, ended: false })
         }
         Ok(Err(error)) => Err(fault(&name, &error)),
@@ -83,13 +79,17 @@ impl Answer {
         self.headers().get(name)?.to_str().ok()
     }
 
-    /// Whether the end of the body can be told from a connection that broke: by a length, by chunks, or by HTTP/2.
+    /// Whether the end of the body can be told from a connection that broke: by a length, by chunks, or by HTTP/2. Not
+    /// by gzip, which may end after any of its members.
     pub(super) fn is_framed(&self) -> bool {
         let headers = self.headers();
+        // Another coding than chunks ends with the connection, whatever length is told beside it.
+        let coding = headers.get_all(TRANSFER_ENCODING).iter().next_back();
         self.response.version() >= Version::HTTP_2
-            || headers.contains_key(CONTENT_LENGTH)
-            || headers.contains_key(TRANSFER_ENCODING)
-            || matches!(self.unzip, Unzip::Gzip(_))
+            || match coding {
+                Some(coding) => coding.to_str().is_ok_and(ends_in_chunks),
+                None => headers.contains_key(CONTENT_LENGTH),
+            }
     }
 
     /// The next bytes of the body, decompressed; `None` at its end.
@@ -114,18 +114,53 @@ impl Answer {
         Ok(None)
     }
 
-    /// The beginning of the body, and whether that is all of it. A body that breaks off has no more to say.
-    pub(in crate::extract) async fn beginning(&mut self, limit: usize) -> (Vec<u8>, bool) {
+    /// The beginning of the body. One that breaks off has no more to say.
+    pub(in crate::extract) async fn beginning(&mut self, limit: usize) -> Beginning {
         let mut bytes = Vec::new();
-        while let Ok(Some(chunk)) = self.chunk().await {
-            let room = limit - bytes.len();
-            bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
-            if chunk.len() > room {
-                return (bytes, false);
+        let rest = loop {
+            match self.chunk().await {
+                Ok(Some(chunk)) => {
+                    let room = limit - bytes.len();
+                    bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                    if chunk.len() > room {
+                        break Rest::More;
+                    }
+                }
+                Ok(None) => break Rest::Nothing,
+                Err(failure) => break Rest::Unreadable(failure.message.replace(&format!("{}: ", self.name), "")),
             }
-        }
-        (bytes, true)
+        };
+        Beginning { bytes, rest }
     }
+}
+
+/// What was read of a body, and what follows it.
+#[derive(Debug)]
+pub(in crate::extract) struct Beginning {
+    pub(in crate::extract) bytes: Vec<u8>,
+    rest: Rest,
+}
+
+#[derive(Debug)]
+enum Rest {
+    Nothing,
+    More,
+    Unreadable(String),
+}
+
+impl Beginning {
+    /// A few words of it, fit for a message.
+    pub(in crate::extract) fn words(&self, secrets: &[String]) -> String {
+        match &self.rest {
+            Rest::Nothing => excerpt(&self.bytes, true, secrets),
+            Rest::Unreadable(why) if self.bytes.is_empty() => format!("its body cannot be read: {why}"),
+            Rest::More | Rest::Unreadable(_) => excerpt(&self.bytes, false, secrets),
+        }
+    }
+}
+
+fn ends_in_chunks(coding: &str) -> bool {
+    coding.rsplit(',').next().is_some_and(|last| last.trim().eq_ignore_ascii_case("chunked"))
 }
 
 fn silence(name: &str, patience: Duration) -> Failure {

@@ -1,22 +1,23 @@
 //! A few words of what a source answered, fit for an error message.
 
+use redrive_core::failure::{ELLIPSIS, cut};
+
 use crate::extract::redact;
 
-const MAX_CHARS: usize = 400;
+const MAX_BYTES: usize = 400;
 
 /// The beginning of a text, on one line and without secrets. `whole` says that nothing follows the bytes.
 pub(in crate::extract) fn excerpt(bytes: &[u8], whole: bool, secrets: &[String]) -> String {
-    // A secret that was cut in two would not be recognised, so what may be the beginning of one goes as well.
-    let longest = secrets.iter().map(String::len).max().unwrap_or(0);
-    let kept = if whole { bytes.len() } else { bytes.len().saturating_sub(longest) };
-    let text = redact(&String::from_utf8_lossy(&bytes[..kept]), secrets);
+    let mut text = String::from_utf8_lossy(bytes).into_owned();
+    if !whole {
+        // Half a character would hide what is in front of it from whoever looks for a secret's beginning.
+        text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
+        text.push(ELLIPSIS);
+    }
+    let text = redact(&text, secrets);
     let words: Vec<&str> =
         text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
-    let line = words.join(" ");
-    match line.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    cut(&words.join(" "), MAX_BYTES)
 }
 
 #[cfg(test)]
@@ -30,13 +31,18 @@ mod tests {
             "<p> no such \u{fffd} thing [0m</p>"
         );
         let long = excerpt("é".repeat(1000).as_bytes(), false, &[]);
-        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_CHARS + 1, true));
+        assert!(long.len() <= MAX_BYTES && long.ends_with("é…"), "{long}");
+        assert_eq!(excerpt("é".as_bytes().split_at(1).0, false, &[]), "…");
     }
 
     #[test]
-    fn no_part_of_a_secret_is_shown() {
-        let secrets = ["hush-hush-hush".to_owned()];
-        assert_eq!(excerpt(b"token hush-hush-hush is bad", true, &secrets), "token *** is bad");
-        assert!(!excerpt(b"the token you sent was hush-hush", false, &secrets).contains("hush"));
+    fn no_part_of_a_secret_is_shown_wherever_reading_ends() {
+        let secrets = ["hüsh-hüsh-hüsh".to_owned()];
+        assert_eq!(excerpt("token hüsh-hüsh-hüsh is bad".as_bytes(), true, &secrets), "token *** is bad");
+        let said = "the token you sent was hüsh-hüsh-hüsh, and it is bad".as_bytes();
+        for end in 0..said.len() {
+            let shown = excerpt(&said[..end], false, &secrets);
+            assert!(!shown.contains("hüsh") && shown.ends_with('…'), "{shown}");
+        }
     }
 }

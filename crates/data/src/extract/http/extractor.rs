@@ -11,7 +11,6 @@ use url::Url;
 use super::answer::Answer;
 use super::body;
 use super::client::{ClientOptions, client};
-use super::excerpt::excerpt;
 use super::fetch::Question;
 use super::headers::Headers;
 use super::pages::{Paging, Trail};
@@ -116,15 +115,14 @@ impl Http {
     }
 
     async fn refusal(&self, mut answer: Answer) -> Failure {
-        let (bytes, whole) = answer.beginning(ERROR_BYTES).await;
-        let words = excerpt(&bytes, whole, &self.used_secrets.all());
+        let words = answer.beginning(ERROR_BYTES).await.words(&self.used_secrets.all());
         let mut text = format!("{} answered {}", answer.name(), answer.status());
         if !words.is_empty() {
             text = format!("{text}: {words}");
         }
         let retry_after = retry_after(answer.headers(), self.clock.now());
         let class = classify::http_status(answer.status().as_u16(), retry_after.is_some());
-        let failure = Failure { retry_after, ..Failure::new(class, text) };
+        let failure = Failure::new(class, text).after(retry_after);
         match self.settings.rate_limit_scope {
             RateLimitScope::Customer => failure,
             RateLimitScope::Source => failure.of_source(),
@@ -151,7 +149,7 @@ impl Extractor for Http {
     }
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
-        self.bring(job, records).map(|outcome| outcome.map_err(|error| self.used_secrets.black_out(error))).boxed()
+        self.bring(job, records).boxed()
     }
 
     fn secrets(&self) -> Vec<String> {

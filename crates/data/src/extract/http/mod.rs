@@ -19,7 +19,7 @@ mod retry_after;
 mod settings;
 mod unzip;
 
-pub(super) use answer::{Answer, send};
+pub(super) use answer::{Answer, Beginning, send};
 pub(super) use body::feed;
 pub(super) use client::{ClientOptions, client};
 pub(super) use excerpt::excerpt;

@@ -11,6 +11,8 @@ pub(super) enum Unzip {
     /// They are as they are.
     Plain,
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+    /// Nobody asked for this encoding, and nothing comes out. What the head of the answer says still counts.
+    Unknown(String),
 }
 
 impl std::fmt::Debug for Unzip {
@@ -18,20 +20,20 @@ impl std::fmt::Debug for Unzip {
         f.write_str(match self {
             Self::Plain => "Plain",
             Self::Gzip(_) => "Gzip",
+            Self::Unknown(_) => "Unknown",
         })
     }
 }
 
 impl Unzip {
-    /// None for an encoding that nobody asked for.
-    pub(super) fn new(encoding: Option<&str>) -> Option<Self> {
-        match encoding.map(str::trim) {
-            None | Some("") => Some(Self::Plain),
-            Some(name) if name.eq_ignore_ascii_case("identity") => Some(Self::Plain),
-            Some(name) if name.eq_ignore_ascii_case("gzip") || name.eq_ignore_ascii_case("x-gzip") => {
-                Some(Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))))
+    pub(super) fn new(encoding: &str) -> Self {
+        match encoding.trim() {
+            "" => Self::Plain,
+            name if name.eq_ignore_ascii_case("identity") => Self::Plain,
+            name if name.eq_ignore_ascii_case("gzip") || name.eq_ignore_ascii_case("x-gzip") => {
+                Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
             }
-            Some(_) => None,
+            name => Self::Unknown(name.to_owned()),
         }
     }
 
@@ -43,6 +45,7 @@ impl Unzip {
                 decoder.write_all(&piece)?;
                 Ok(std::mem::take(decoder.get_mut()).into())
             }
+            Self::Unknown(encoding) => Err(unknown(encoding)),
         }
     }
 
@@ -54,8 +57,13 @@ impl Unzip {
                 decoder.try_finish()?;
                 Ok(std::mem::take(decoder.get_mut()).into())
             }
+            Self::Unknown(encoding) => Err(unknown(encoding)),
         }
     }
+}
+
+fn unknown(encoding: &str) -> io::Error {
+    io::Error::other(format!("it is encoded as {encoding:?}, and gzip was asked for"))
 }
 
 #[cfg(test)]
@@ -69,7 +77,7 @@ mod tests {
     }
 
     fn unzipped(bytes: &[u8], step: usize) -> io::Result<Vec<u8>> {
-        let mut unzip = Unzip::new(Some("gzip")).unwrap();
+        let mut unzip = Unzip::new("gzip");
         let mut out = Vec::new();
         for piece in bytes.chunks(step) {
             out.extend(unzip.take(Bytes::copy_from_slice(piece))?);
@@ -100,8 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn an_encoding_that_nobody_asked_for_is_none() {
-        assert!(Unzip::new(Some("br")).is_none());
-        assert!(matches!(Unzip::new(Some("Identity")), Some(Unzip::Plain)));
+    fn nothing_comes_out_of_an_encoding_that_nobody_asked_for() {
+        for encoding in ["br", "gzip, gzip", "?"] {
+            let mut unzip = Unzip::new(encoding);
+            assert!(unzip.take(Bytes::from_static(b"[]")).is_err(), "{encoding}");
+            assert!(unzip.finish().is_err(), "{encoding}");
+        }
+        for encoding in ["", "Identity", " identity "] {
+            assert!(matches!(Unzip::new(encoding), Unzip::Plain), "{encoding}");
+        }
     }
 }

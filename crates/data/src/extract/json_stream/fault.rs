@@ -15,4 +15,7 @@ pub enum Fault {
     LongValue { path: String, limit: usize },
     #[error("{path} is no array")]
     NoArray { path: String },
+    /// An object has a name on the way to the records more than once: which of its values counts, nobody can say.
+    #[error("{path} comes twice")]
+    Twice { path: String },
 }

@@ -162,6 +162,9 @@ impl Picker {
             return Ok(());
         }
         let leads = self.way.leads(&self.records, self.kept.iter().map(|kept| &kept.path));
+        if leads.records && self.way.leads_again() {
+            return Err(Fault::Twice { path: self.records.to_string() });
+        }
         let is_kept = |(which, kept): &(usize, &mut Kept)| leads.to_kept(*which) && kept.path.len() == open;
         if let Some((which, kept)) = self.kept.iter_mut().enumerate().find(is_kept) {
             kept.json.clear();

@@ -77,6 +77,24 @@ fn any_sizes() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(1..40_usize, 1..6)
 }
 
+#[test]
+fn records_that_come_twice_are_a_fault() {
+    for (way, document) in [
+        ("items", r#"{"items":[1],"items":[2]}"#),
+        ("items", r#"{"items":null,"x":1,"it\u0065ms":[2]}"#),
+        ("data.items", r#"{"data":{"items":[1]},"data":{"items":[2]}}"#),
+        ("data.items", r#"{"data":{"items":[1],"items":[]}}"#),
+    ] {
+        let found = pick(&mut Picker::new(path(way), []), document.as_bytes(), &[3]);
+        assert_eq!(found, Err(Fault::Twice { path: way.to_owned() }), "{document}");
+    }
+    let batches = || Path::new([Step::Each, Step::Key("rows".to_owned())]);
+    let once_each = br#"[{"rows":[1]},{"rows":[2],"more":{"rows":[3]}}]"#;
+    assert_eq!(pick(&mut Picker::new(batches(), []), once_each, &[5]).unwrap(), ["1", "2"]);
+    let twice = br#"[{"rows":[1]},{"rows":[2],"rows":[3]}]"#;
+    assert!(matches!(pick(&mut Picker::new(batches(), []), twice, &[5]), Err(Fault::Twice { .. })));
+}
+
 proptest! {
     #[test]
     fn elements_come_as_they_stand_whatever_the_chunks(

@@ -27,6 +27,8 @@ struct Place {
     bracket: Bracket,
     leads: Leads,
     of_records: bool,
+    /// Whether a name in it has led towards the records.
+    has_led: bool,
 }
 
 /// A longer name matches no path; its bytes are not kept.
@@ -52,7 +54,15 @@ impl Way {
     }
 
     pub(super) fn enter(&mut self, bracket: Bracket, leads: Leads, of_records: bool) {
-        self.places.push(Place { bracket, leads, of_records });
+        self.places.push(Place { bracket, leads, of_records, has_led: false });
+    }
+
+    /// The value that begins now leads towards the records; says whether another one of its name has come before.
+    pub(super) fn leads_again(&mut self) -> bool {
+        match self.places.last_mut() {
+            Some(place) if place.bracket == Bracket::Object => std::mem::replace(&mut place.has_led, true),
+            Some(_) | None => false,
+        }
     }
 
     pub(super) fn leave(&mut self) {

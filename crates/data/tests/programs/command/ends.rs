@@ -6,7 +6,7 @@ use redrive_core::classify;
 use redrive_core::failure::ErrorClass;
 use redrive_data::extract::{Failure, Scope};
 
-use crate::lab::Lab;
+use crate::lab::{Lab, shell};
 
 async fn failure(script: &str) -> Failure {
     let left = Lab::new().await.sh(script).await;
@@ -55,6 +55,22 @@ async fn the_last_line_of_stderr_says_it_exactly() {
 }
 
 #[tokio::test]
+async fn a_time_to_wait_that_is_none_is_told_with_the_rest() {
+    let wait = |told: &str| {
+        format!(
+            r#"printf "%s" "{{\"error_class\":\"rate_limited\",\"retry_after\":{told},\"message\":\"slow\"}}" >&2; exit 1"#
+        )
+    };
+    let text = failure(&wait(r#"\"30\""#)).await;
+    assert_eq!(text, Failure::rate_limited("slow", Some(Duration::from_secs(30))));
+    let odd = failure(&wait(r#"\"soon\""#)).await;
+    let told = r#"slow (its retry_after, "soon", is no number of seconds)"#;
+    assert_eq!(odd, Failure::rate_limited(told, None));
+    let endless = failure(&wait("1e12")).await;
+    assert_eq!(endless.retry_after, Some(Duration::from_secs(30 * 86_400)), "a hint holds 30 days at the most");
+}
+
+#[tokio::test]
 async fn an_unknown_class_or_a_line_that_is_not_the_last_leaves_it_to_the_exit_code() {
     let unknown = failure(r#"echo "{\"error_class\":\"fatal\",\"message\":\"m\"}" >&2; exit 77"#).await;
     assert_eq!(unknown.class, ErrorClass::Final);
@@ -83,4 +99,37 @@ async fn much_talk_on_stderr_does_not_block_the_output() {
 async fn what_came_before_a_failure_is_kept_for_inspection() {
     let left = Lab::new().await.sh(r#"echo "{}"; exit 1"#).await;
     assert_eq!((left.result.is_err(), left.lines.len()), (true, 1));
+}
+
+/// Runs a program that has the secret in `$KEY`.
+async fn failure_with_key(secret: &str, script: &str) -> Failure {
+    let lab = Lab::new().await;
+    let file = lab.path().join("key");
+    std::fs::write(&file, secret).unwrap();
+    let settings = format!("{}env = {{ KEY = {{ file = {:?} }} }}\n", shell(script), file.display().to_string());
+    lab.extract(&settings).await.failure().clone()
+}
+
+#[tokio::test]
+async fn a_secret_of_several_lines_is_not_told() {
+    let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\nkort\n-----END KEY-----\n";
+    for script in [
+        r#"echo "$KEY" >&2; exit 1"#,
+        r#"echo bad >&2; echo "$KEY" | sed -n 2,3p >&2; exit 1"#,
+        r#"printf "{\"error_class\":\"final\",\"message\":\"bad %s\"}" "$(echo "$KEY" | sed "s/\$/\\\\n/" | tr -d "\n")" >&2; exit 1"#,
+    ] {
+        let told = failure_with_key(key, script).await.message;
+        assert!(told.contains("***"), "{told}");
+        for line in key.lines() {
+            assert!(!told.contains(line), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn half_a_secret_is_not_told() {
+    let key = "s3cr3t-t0ken-that-is-long";
+    let script = r#"printf "%0100d%s%065524d" 0 "$KEY" 0 >&2; exit 1"#;
+    let told = failure_with_key(key, script).await.message;
+    assert!(told.contains("exit code 1: …***000"), "{told}");
 }

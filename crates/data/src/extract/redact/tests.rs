@@ -1,0 +1,105 @@
+//! Secrets at any place of a text, and cuts at any place of a secret.
+
+use proptest::prelude::*;
+use redrive_core::failure::{MAX_MESSAGE_BYTES, clean_message, cut};
+use redrive_core::validation;
+
+use super::*;
+
+fn hidden(text: &str, secret: &str) -> String {
+    redact(text, &[secret.to_owned()])
+}
+
+#[test]
+fn secrets_are_blacked_out_wherever_they_stand() {
+    let secrets = ["abcd".to_owned(), "abcdefgh".to_owned(), String::new(), "x".to_owned()];
+    assert_eq!(redact("x=abcdefgh&y=abcd", &secrets), "x=***&y=***");
+}
+
+#[test]
+fn what_a_cut_has_left_of_a_secret_is_blacked_out() {
+    for (text, shown) in [
+        ("first record: abcdef… and abc…", "first record: ***… and abc…"),
+        ("…defgh is wrong", "…*** is wrong"),
+        ("…fgh is wrong", "…fgh is wrong"),
+        ("…bcdef… is wrong", "…***… is wrong"),
+        ("…efghabcd…", "…***…"),
+        ("abcdefgh… abcdefghabcde…", "***… ***…"),
+        ("no cut: efgh abcd", "no cut: efgh abcd"),
+        ("…", "…"),
+    ] {
+        assert_eq!(hidden(text, "abcdefgh"), shown, "{text}");
+    }
+}
+
+#[test]
+fn what_overlaps_is_blacked_out_together() {
+    let secrets = ["hello-world".to_owned(), "world-peace".to_owned(), "aXaXaXaX".to_owned()];
+    for (text, shown) in [
+        ("hello-world-peace", "***"),
+        ("hello-world-pea…", "***…"),
+        ("…llo-world-peace", "…***"),
+        ("aXaXaXaXaX", "***"),
+    ] {
+        assert_eq!(redact(text, &secrets), shown, "{text}");
+    }
+}
+
+#[test]
+fn secrets_are_blacked_out_however_they_are_quoted() {
+    let secret = r#"s3cr"et\T0K'N/with+odd&chars%20=ä😀"#;
+    let debug = format!("{secret:?}");
+    let json = serde_json::Value::from(secret).to_string();
+    let repr = format!("'{}'", secret.replace('\\', r"\\").replace('\'', r"\'"));
+    let ascii = r#"s3cr\"et\\T0K'N/with+odd&chars%20=\u00e4\ud83d\ude00"#;
+    let careful = json.replace('/', r"\/");
+    let url = utf8_percent_encode(secret, URL).to_string();
+    let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    for said in [secret, &debug, &json, &repr, ascii, &careful, &url, &form] {
+        let shown = hidden(&format!("bad token {said} refused"), secret);
+        assert!(shown.contains("***") && !shown.contains("T0K"), "{shown}");
+    }
+}
+
+#[test]
+fn a_secret_of_several_lines_is_known_by_each_of_them() {
+    let secret = "-----BEGIN KEY-----\r\n  MIIEvQIBADAN\n/w0BAQEFAASC\nend\n";
+    assert_eq!(hidden("bad key /w0BAQEFAASC", secret), "bad key ***");
+    assert_eq!(hidden(r"bad key MIIEvQIBADAN\n\/w0BAQEFAASC", secret), r"bad key ***\n***");
+    assert_eq!(hidden("the end", secret), "the end", "a short line is a word like any other");
+    assert_eq!(hidden(secret, secret), "***");
+}
+
+/// Whether eight characters of the secret in a row are shown.
+fn is_shown(secret: &str, shown: &str) -> bool {
+    let letters: Vec<char> = secret.chars().collect();
+    letters.windows(8).any(|piece| shown.contains(&piece.iter().collect::<String>()))
+}
+
+proptest! {
+    #[test]
+    fn no_cut_shows_a_piece_of_a_secret(
+        secret in "[a-zA-Z0-9/+\"'\\\\é\n]{12,60}",
+        before in 0..120_usize,
+        after in 0..120_usize,
+        limit in 8..200_usize,
+        from in 0..120_usize,
+    ) {
+        let said = format!("{}{secret}{}", ".".repeat(before), ".".repeat(after));
+        let secrets = [secret.clone()];
+        let mut ways = vec![
+            redact(&cut(&said, limit), &secrets),
+            redact(&format!("{:?}", cut(&said, limit)), &secrets),
+            redact(&validation::excerpt(said.as_bytes()), &secrets),
+            redact(&validation::excerpt(serde_json::Value::from(said.as_str()).to_string().as_bytes()), &secrets),
+            clean_message(&redact(&format!("{}{said}", "-".repeat(MAX_MESSAGE_BYTES - 100)), &secrets)),
+            redact(&clean_message(&format!("{}{said}", "-".repeat(MAX_MESSAGE_BYTES - 100))), &secrets),
+        ];
+        if let Some(end) = said.get(from..) {
+            ways.push(redact(&cut(&format!("{ELLIPSIS}{end}"), limit), &secrets));
+        }
+        for shown in ways {
+            prop_assert!(!is_shown(&secret, &shown), "{shown:?}");
+        }
+    }
+}
