@@ -22,7 +22,7 @@ use super::keeper::Held;
 use super::plan::SourcePlan;
 use super::stop::Stop;
 use crate::error::{Error, Result};
-use crate::extract::{self, Failure, Job, Records, Scope, children_ended, redact};
+use crate::extract::{self, Failure, Job, Records, Roster, Scope, redact};
 use crate::validate::{Submission, Validator, Verdict};
 
 /// How long to wait before a database that failed is asked again.
@@ -56,6 +56,8 @@ pub(super) struct Attempt {
     pub fence: TaskId,
     pub held: Held,
     pub stop: Stop,
+    /// The programs that are started for it.
+    pub roster: Roster,
 }
 
 /// What an extraction left, when it left anything.
@@ -72,13 +74,14 @@ impl Attempt {
             () = self.held.lost() => Ok(End::Lost),
             end = self.work() => end,
         };
+        // What was dropped on the way is still ending, and this attempt is not over before it has: nobody else may have
+        // the partition, nor its place among the source's attempts.
+        self.roster.ended().await;
         let give_back = match &end {
             Ok(End::Released | End::SinkFailed(_)) | Err(_) => true,
             Ok(End::Accepted { .. } | End::Rejected { .. } | End::Refused(_) | End::Lost) => false,
         };
         if give_back {
-            // Nobody else may have the partition while a program of this attempt is still at work.
-            children_ended().await;
             let given_back = self.release().await;
             if let (Ok(End::Released), false) = (&end, given_back) {
                 return Ok(End::Lost);
@@ -130,9 +133,8 @@ impl Attempt {
                 brought = tokio::time::timeout(self.source.timeout, bring) => brought,
             }
         };
-        if brought.is_err() {
-            children_ended().await;
-        }
+        // Also where the source failed early: whoever gave up on a program has only asked it to end.
+        self.roster.ended().await;
         let failure = match brought {
             Ok(Ok(Ok(()))) => None,
             Ok(Ok(Err(extract::Error::Source(failure)))) => Some(failure),
@@ -218,7 +220,13 @@ impl Attempt {
 
     fn job(&self) -> Job {
         let (key, run) = (&self.claimed.partition.state.key, &self.claimed.run);
-        let mut job = Job { key: key.clone(), run_id: run.run_id, attempt: run.attempt, query: None };
+        let mut job = Job {
+            key: key.clone(),
+            run_id: run.run_id,
+            attempt: run.attempt,
+            query: None,
+            roster: self.roster.clone(),
+        };
         job.query = self.source.queries.get(&key.query_name).map(|query| query.render(&job, extract::Escape::Plain));
         job
     }

@@ -20,7 +20,8 @@ use super::scouts::Scouts;
 use super::stop::Stop;
 use super::tally::Tally;
 use crate::error::{Error, Result};
-use crate::{extract, validate};
+use crate::extract::Roster;
+use crate::validate;
 
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
@@ -55,6 +56,8 @@ pub struct Worker {
     rotation: Rotation,
     attempts: JoinSet<(Source, Result<End>)>,
     scouts: Scouts,
+    /// The programs of all attempts.
+    programs: Roster,
     /// When leases that have passed are looked for next.
     sweep_at: Instant,
     /// Nothing is claimed before then, because something of ours failed.
@@ -76,6 +79,7 @@ impl Worker {
             rotation: Rotation::default(),
             attempts: JoinSet::new(),
             scouts: Scouts::default(),
+            programs: Roster::default(),
             sweep_at: now,
             rest_until: now,
             rest: Duration::ZERO,
@@ -95,7 +99,8 @@ impl Worker {
             self.stop.leave();
         }
         self.finish().await;
-        extract::children_ended().await;
+        // Those of attempts that were left to their leases, too.
+        self.programs.ended().await;
         worked.map(|()| *self.tally.borrow())
     }
 
@@ -172,7 +177,7 @@ impl Worker {
         self.scouts.started(&name, asked);
         let held = self.keeper.hold(claimed.run.run_id, fence, asked, self.options.terms);
         let (data, sink, stop) = (self.data.clone(), self.sink.clone(), self.stop.clone());
-        let attempt = Attempt { data, sink, source, claimed, fence, held, stop };
+        let attempt = Attempt { data, sink, source, claimed, fence, held, stop, roster: self.programs.part() };
         self.attempts.spawn(async move {
             // Whoever panics here has lost its lease: it runs out, and the attempt is ended as abandoned.
             let end = AssertUnwindSafe(attempt.run()).catch_unwind().await;

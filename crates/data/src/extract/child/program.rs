@@ -17,6 +17,7 @@ use super::blocks::{Blocks, Cut, READ};
 use super::end::End;
 use super::leash::Leash;
 use super::process::Process;
+use super::roster::Roster;
 use super::stderr::{self, Tail, Watch};
 use crate::extract::value::{Value, ValueRef};
 use crate::extract::{Escape, Failure, Job, MAX_RECORD_BYTES, Surroundings, Template};
@@ -92,7 +93,8 @@ impl Program {
             }
             command.current_dir(directory);
         }
-        Child::start(&mut command, name.clone(), &self.leash, watch).map_err(|error| self.cannot_start(&name, &error))
+        Child::start(&mut command, name.clone(), &self.leash, &job.roster, watch)
+            .map_err(|error| self.cannot_start(&name, &error))
     }
 
     fn cannot_start(&self, name: &str, error: &io::Error) -> Failure {
@@ -142,9 +144,9 @@ pub(in crate::extract) struct Child {
 }
 
 impl Child {
-    fn start(command: &mut Command, name: String, leash: &Leash, watch: Watch) -> io::Result<Self> {
+    fn start(command: &mut Command, name: String, leash: &Leash, roster: &Roster, watch: Watch) -> io::Result<Self> {
         let (stderr_wanted, unwanted) = oneshot::channel();
-        let (process, pipes) = Process::start(command, leash, stderr_wanted)?;
+        let (process, pipes) = Process::start(command, leash, roster.enter(), stderr_wanted)?;
         let no_pipe = || io::Error::other("it has no pipes");
         let stdout = ChildStdout::from_std(pipes.stdout.ok_or_else(no_pipe)?)?;
         let stderr = ChildStderr::from_std(pipes.stderr.ok_or_else(no_pipe)?)?;
