@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use redrive_core::key::Source;
 use redrive_core::lane::Shares;
 use redrive_store::raw::RawSink;
-use redrive_store::{ClaimedPartition, DataStore, PartitionClaim, Rotation};
+use redrive_store::{Backlog, ClaimedPartition, DataStore, PartitionClaim, Queued, Rotation};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
@@ -44,6 +44,10 @@ const LONGEST_REST: Duration = Duration::from_secs(30);
 /// How long giving back may take when the worker has to leave.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// How often in a row a draining worker claims in vain what nothing seems to hold back: what no rule lets it have must
+/// not keep it for ever.
+const FRUITLESS: u32 = 5;
+
 #[derive(Debug)]
 pub struct Worker {
     data: DataStore,
@@ -63,6 +67,8 @@ pub struct Worker {
     /// Nothing is claimed before then, because something of ours failed.
     rest_until: Instant,
     rest: Duration,
+    /// How often in a row nothing was claimed of what could be.
+    fruitless: u32,
 }
 
 impl Worker {
@@ -83,6 +89,7 @@ impl Worker {
             sweep_at: now,
             rest_until: now,
             rest: Duration::ZERO,
+            fruitless: 0,
         }
     }
 
@@ -111,12 +118,28 @@ impl Worker {
             // Marked before the claim, so that a call during it is not missed.
             wakeups.borrow_and_update();
             let claimed = self.claim().await?;
-            if self.options.drain && claimed == 0 && self.attempts.is_empty() {
+            if self.options.drain && claimed == 0 && self.attempts.is_empty() && self.is_drained().await? {
                 break;
             }
             self.wait(&mut wakeups).await?;
         }
         Ok(())
+    }
+
+    /// Whether nothing is due any more. What a limit holds back is due when an attempt of somebody else has ended or its
+    /// lease has; what is paused or cools down is not.
+    async fn is_drained(&mut self) -> Result<bool> {
+        let (sources, limits) = (self.plan.sources(), self.plan.max_in_flight());
+        let Backlog { queued, in_flight } = self.data.view().backlog(sources, limits).await?;
+        let is_drained = match queued {
+            Queued::Nothing => true,
+            Queued::HeldBack => false,
+            // It came after the claim, or its place did.
+            Queued::Claimable => self.fruitless >= FRUITLESS,
+        };
+        self.fruitless = if queued == Queued::Claimable { self.fruitless + 1 } else { 0 };
+        self.tally.send_modify(|tally| tally.elsewhere = is_drained.then_some(in_flight));
+        Ok(is_drained)
     }
 
     fn room(&self) -> u32 {
@@ -166,6 +189,9 @@ impl Worker {
         };
         self.rotation = rotation;
         let count = claimed.len();
+        if count > 0 {
+            self.fruitless = 0;
+        }
         self.tally.send_modify(|tally| tally.claimed += u64::try_from(count).unwrap_or(0));
         claimed.into_iter().for_each(|claimed| self.start(claimed, asked));
         Ok(count)

@@ -18,6 +18,8 @@ pub struct Tally {
     pub records: u64,
     /// Attempts of other workers that had fallen silent.
     pub abandoned: u64,
+    /// Attempts of its sources that others still had under way when it had drained them.
+    pub elsewhere: Option<u64>,
 }
 
 impl Tally {

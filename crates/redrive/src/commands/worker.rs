@@ -79,6 +79,18 @@ pub fn heed_signals(stop: Stop) -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
+/// What there is to say of other workers' attempts: often nothing.
+fn others(tally: &Tally) -> String {
+    let ended = match tally.abandoned {
+        0 => String::new(),
+        count => format!("; {count} of workers that fell silent ended as `lease expired`"),
+    };
+    match tally.elsewhere {
+        None | Some(0) => ended,
+        Some(count) => format!("{ended}; {count} still in flight elsewhere"),
+    }
+}
+
 fn show(tally: &Tally, context: &Context) -> anyhow::Result<()> {
     match context.global.output {
         Format::Json | Format::Jsonl => output::json(tally),
@@ -86,7 +98,8 @@ fn show(tally: &Tally, context: &Context) -> anyhow::Result<()> {
             let Tally { claimed, accepted, rejected, released, lost, records, .. } = tally;
             output::line(&format!(
                 "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
-                 {released} given back, {lost} lost"
+                 {released} given back, {lost} lost{}",
+                others(tally)
             ));
             Ok(())
         }
