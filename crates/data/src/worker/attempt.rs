@@ -43,8 +43,14 @@ pub enum End {
     Released,
     /// The lease was gone before there was a verdict.
     Lost,
-    /// Given back because the raw sink failed.
-    SinkFailed(raw::Error),
+}
+
+/// How far an attempt came by itself.
+#[derive(Debug)]
+pub(super) enum Course {
+    Ended(End),
+    /// Something of ours failed. The worker has to know before the partition is given back: it would claim it again.
+    Broken(Box<Attempt>, Error),
 }
 
 #[derive(Debug)]
@@ -68,7 +74,7 @@ struct Left {
 }
 
 impl Attempt {
-    pub(super) async fn run(self) -> Result<End> {
+    pub(super) async fn run(self) -> Course {
         let end = tokio::select! {
             biased;
             () = self.held.lost() => Ok(End::Lost),
@@ -77,17 +83,16 @@ impl Attempt {
         // What was dropped on the way is still ending, and this attempt is not over before it has: nobody else may have
         // the partition, nor its place among the source's attempts.
         self.roster.ended().await;
-        let give_back = match &end {
-            Ok(End::Released | End::SinkFailed(_)) | Err(_) => true,
-            Ok(End::Accepted { .. } | End::Rejected { .. } | End::Refused(_) | End::Lost) => false,
-        };
-        if give_back {
-            let given_back = self.release().await;
-            if let (Ok(End::Released), false) = (&end, given_back) {
-                return Ok(End::Lost);
-            }
+        match end {
+            Ok(End::Released) => Course::Ended(self.give_back(None).await),
+            Ok(end @ (End::Accepted { .. } | End::Rejected { .. } | End::Refused(_) | End::Lost)) => Course::Ended(end),
+            Err(error) => Course::Broken(Box::new(self), error),
         }
-        end
+    }
+
+    /// Gives the partition back untried, as long as its lease lasts.
+    pub(super) async fn give_back(&self, why: Option<&str>) -> End {
+        if self.release(why).await { End::Released } else { End::Lost }
     }
 
     async fn work(&self) -> Result<End> {
@@ -101,7 +106,7 @@ impl Attempt {
         match gone {
             Gone::Stopped => Ok(End::Released),
             Gone::Overtaken => Ok(End::Lost),
-            Gone::Sink(error) if self.is_sink_down(&error).await => Ok(End::SinkFailed(error)),
+            Gone::Sink(error) if self.is_sink_down(&error).await => Err(error.into()),
             // It works for others: this partition is not to be had, and runs out of attempts like any other.
             Gone::Sink(error) => {
                 let (class, message) = (ErrorClass::Retryable, error.to_string());
@@ -269,11 +274,15 @@ impl Attempt {
         }
     }
 
-    /// Gives the partition back, as long as its lease lasts; says whether it was.
-    async fn release(&self) -> bool {
+    async fn release(&self, why: Option<&str>) -> bool {
         let give_back = async {
             loop {
-                match self.data.release(&self.claimed.run).await {
+                let run = &self.claimed.run;
+                let released = match why {
+                    Some(why) => self.data.release_because(run, why).await,
+                    None => self.data.release(run).await,
+                };
+                match released {
                     Ok(Recorded::As(_)) => return true,
                     Ok(Recorded::Refused(_) | Recorded::Lost) => return false,
                     Err(error) => {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::attempt::{Attempt, End};
+use super::attempt::{Attempt, Course, End};
 use super::keeper::{Keeper, Terms};
 use super::plan::Plan;
 use super::scouts::Scouts;
@@ -58,7 +58,7 @@ pub struct Worker {
     stop: Stop,
     tally: watch::Sender<Tally>,
     rotation: Rotation,
-    attempts: JoinSet<(Source, Result<End>)>,
+    attempts: JoinSet<(Source, Course)>,
     scouts: Scouts,
     /// The programs of all attempts.
     programs: Roster,
@@ -67,6 +67,8 @@ pub struct Worker {
     /// Nothing is claimed before then, because something of ours failed.
     rest_until: Instant,
     rest: Duration,
+    /// It is looked at before anything more is claimed.
+    sink_failed: bool,
     /// How often in a row nothing was claimed of what could be.
     fruitless: u32,
 }
@@ -89,6 +91,7 @@ impl Worker {
             sweep_at: now,
             rest_until: now,
             rest: Duration::ZERO,
+            sink_failed: false,
             fruitless: 0,
         }
     }
@@ -114,6 +117,7 @@ impl Worker {
     async fn work(&mut self) -> Result<()> {
         let mut wakeups = self.data.wakeups();
         while !self.stop.is_asked() {
+            self.probe().await?;
             self.sweep().await?;
             // Marked before the claim, so that a call during it is not missed.
             wakeups.borrow_and_update();
@@ -148,6 +152,18 @@ impl Worker {
 
     fn is_resting(&self) -> bool {
         Instant::now() < self.rest_until
+    }
+
+    /// Looks after a sink that failed, and rests on while it does.
+    async fn probe(&mut self) -> Result<()> {
+        if !self.sink_failed || self.is_resting() {
+            return Ok(());
+        }
+        match self.sink.check().await {
+            Ok(()) => self.sink_failed = false,
+            Err(error) => self.trouble("looking after the raw sink", error.into())?,
+        }
+        Ok(())
     }
 
     /// Ends what other workers left behind, once in a while.
@@ -206,8 +222,8 @@ impl Worker {
         let attempt = Attempt { data, sink, source, claimed, fence, held, stop, roster: self.programs.part() };
         self.attempts.spawn(async move {
             // Whoever panics here has lost its lease: it runs out, and the attempt is ended as abandoned.
-            let end = AssertUnwindSafe(attempt.run()).catch_unwind().await;
-            (name, end.unwrap_or(Ok(End::Lost)))
+            let course = AssertUnwindSafe(attempt.run()).catch_unwind().await;
+            (name, course.unwrap_or(Course::Ended(End::Lost)))
         });
     }
 
@@ -228,20 +244,25 @@ impl Worker {
         Ok(())
     }
 
-    fn hear(&mut self, ended: std::result::Result<(Source, Result<End>), JoinError>) -> Result<()> {
+    fn hear(&mut self, ended: std::result::Result<(Source, Course), JoinError>) -> Result<()> {
         // Only what was told to leave for the last time is aborted.
-        let Ok((source, end)) = ended else { return Ok(()) };
-        self.scouts.ended(&source, end.as_ref().ok());
-        let end = match end {
-            Ok(end) => end,
-            Err(error) => {
-                self.tally.send_modify(|tally| tally.add(&End::Released));
-                return self.trouble("an attempt", error);
+        let Ok((source, course)) = ended else { return Ok(()) };
+        let end = match course {
+            Course::Ended(end) => end,
+            Course::Broken(attempt, error) => {
+                let why = error.to_string();
+                // At rest before it is given back: that wakes whoever could claim it.
+                let heard = self.trouble("an attempt", error);
+                self.attempts.spawn(async move {
+                    let given_back = AssertUnwindSafe(attempt.give_back(Some(&why))).catch_unwind().await;
+                    (source, Course::Ended(given_back.unwrap_or(End::Lost)))
+                });
+                return heard;
             }
         };
+        self.scouts.ended(&source, Some(&end));
         self.tally.send_modify(|tally| tally.add(&end));
         match end {
-            End::SinkFailed(error) => self.trouble("writing to the raw sink", error.into())?,
             End::Accepted { .. } | End::Rejected { .. } => self.rest = Duration::ZERO,
             End::Refused(_) | End::Released | End::Lost => {}
         }
@@ -250,6 +271,7 @@ impl Worker {
 
     /// Something of ours failed, not of the source: there is no point in claiming more for a while.
     fn trouble(&mut self, doing: &str, error: Error) -> Result<()> {
+        self.sink_failed |= matches!(error, Error::Raw(_));
         if self.options.drain {
             return Err(error);
         }

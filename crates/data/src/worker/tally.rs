@@ -34,7 +34,7 @@ impl Tally {
                 self.rate_limited += u64::from(*class == ErrorClass::RateLimited);
             }
             End::Refused(_) | End::Lost => self.lost += 1,
-            End::Released | End::SinkFailed(_) => self.released += 1,
+            End::Released => self.released += 1,
         }
     }
 }
