@@ -145,7 +145,7 @@ impl Attempt {
             Ok(Ok(Err(extract::Error::Source(failure)))) => Some(failure),
             Ok(Ok(Err(extract::Error::Sink(error)))) => return Err(Gone::Sink(error)),
             Ok(Err(_)) => Some(Failure::retryable("the extractor panicked; its log has more")),
-            Err(_) => Some(timed_out(self.source.timeout)),
+            Err(_) => Some(timed_out(self.source.timeout, self.roster.said())),
         };
         let failure = failure.map(|failure| self.presentable(failure));
         if let Some(failure) = &failure {
@@ -311,8 +311,10 @@ enum Gone {
     Sink(raw::Error),
 }
 
-fn timed_out(limit: Duration) -> Failure {
-    Failure::retryable(format!("timed out after {} s", limit.as_secs_f64()))
+/// With what its program had said by then, which may be why.
+fn timed_out(limit: Duration, said: Option<String>) -> Failure {
+    let said = said.map_or_else(String::new, |lines| format!(": {lines}"));
+    Failure::retryable(format!("timed out after {} s{said}", limit.as_secs_f64()))
 }
 
 fn millis(span: Duration) -> Value {

@@ -16,7 +16,8 @@ fn program(kind: &str, directory: &Path, script: &str, more: &str) -> Arc<dyn Ex
     let directory = directory.display();
     let settings = format!("[{kind}]\ncommand = ['/bin/sh', '-c', '''{script}''']\ndirectory = '{directory}'\n{more}");
     let settings: Settings = settings.parse::<toml::Table>().unwrap().try_into().unwrap();
-    let surroundings = Surroundings { variable: &|_| None, clock: Arc::new(SystemClock), leash: Leash::default() };
+    let variable = |name: &str| (name == "TOKEN").then(|| "s3cr3t-t0ken".to_owned());
+    let surroundings = Surroundings { variable: &variable, clock: Arc::new(SystemClock), leash: Leash::default() };
     settings.build(&surroundings).unwrap()
 }
 
@@ -67,7 +68,18 @@ async fn a_time_out_waits_for_its_own_program_and_for_no_other(house: House) {
     assert!(longer > Duration::from_secs(1), "the stubborn one took {longer:?} longer");
 }
 
+/// A time-out says what the program had said, as every other failure does, and none of its secrets.
+async fn a_time_out_says_what_the_program_said_last(house: House) {
+    house.want(&[key("c", 0)]).await;
+    let script = "echo first >&2; echo waiting for the report with $TOKEN >&2; exec sleep 1000";
+    let extractor = program("command", house.dir.path(), script, "env = { TOKEN = { env = 'TOKEN' } }");
+    work(&house, Work { timeout: Duration::from_millis(500), ..Work::with(extractor) }).await;
+    let said = house.partition(&key("c", 0)).await.state.error_message.unwrap();
+    assert_eq!(said, "timed out after 0.5 s: first | waiting for the report with ***");
+}
+
 crate::on_both_databases!(
+    a_time_out_says_what_the_program_said_last,
     a_program_with_an_overlong_line_is_waited_for,
     a_tap_with_a_bad_line_is_waited_for,
     a_time_out_waits_for_its_own_program_and_for_no_other,

@@ -126,6 +126,8 @@ command = ["/bin/sh", "-c", "test -e go || exec sleep 600; echo '{}'"]
     let summary = "2 attempts: 2 accepted with 2 records, 0 rejected, 0 given back, 0 lost; 1 of workers that fell \
                    silent ended as `lease expired`\n";
     assert_eq!(told.stdout, summary);
+    let key = "one/c/q/2026-01-01";
+    assert!(told.stderr.lines().any(|line| line.contains("lease expired") && line.contains(key)), "{told}");
 }
 
 crate::on_both_databases!(
