@@ -98,6 +98,8 @@ pub enum Event {
     },
     Released {
         task_id: TaskId,
+        /// What of the worker's own failed, where that is the reason.
+        why: Option<String>,
     },
     Completed {
         task_id: TaskId,
@@ -183,7 +185,7 @@ pub fn apply(run: &Run, event: Event, now: Timestamp, policy: &RetryPolicy) -> R
             after.last_heartbeat = Some(now);
             after.lease_until = Some(lease_until);
         }
-        Event::Released { task_id } => {
+        Event::Released { task_id, why } => {
             refuse_stale(run, task_id, now)?;
             stop_running(&mut after);
             match run.workload {
@@ -191,7 +193,10 @@ pub fn apply(run: &Run, event: Event, now: Timestamp, policy: &RetryPolicy) -> R
                 Workload::Extract => {
                     after.state = State::Dead;
                     after.completed_at = Some(now);
-                    after.error_message = Some("released by its worker".to_owned());
+                    after.error_message = Some(match why {
+                        Some(why) => clean_message(&format!("released by its worker: {why}")),
+                        None => "released by its worker".to_owned(),
+                    });
                 }
                 Workload::Ingest | Workload::Process => {
                     after.state = State::Queued;

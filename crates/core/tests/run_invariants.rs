@@ -156,7 +156,7 @@ impl Seen<'_> {
     fn fence(&self) -> Option<redrive_core::id::TaskId> {
         match &self.event {
             Event::Beat { task_id, .. }
-            | Event::Released { task_id }
+            | Event::Released { task_id, .. }
             | Event::Completed { task_id, .. }
             | Event::Failed { task_id, .. } => Some(*task_id),
             Event::Stored
@@ -204,7 +204,7 @@ fn live(start: Run, policy: &RetryPolicy, steps: &[Step], mut check: impl FnMut(
                 Event::Claimed { task_id: fresh, worker: "w".to_owned(), lease_until: until(lease) }
             }
             Ask::Beat { right, lease } => Event::Beat { task_id: shown(right), lease_until: until(lease) },
-            Ask::Release { right } => Event::Released { task_id: shown(right) },
+            Ask::Release { right } => Event::Released { task_id: shown(right), why: None },
             Ask::Complete { right, verdict } => Event::Completed { task_id: shown(right), verdict, metrics: None },
             Ask::Fail { right, class, retry_after } => {
                 let retry_after = retry_after.map(Duration::from_secs);
@@ -304,7 +304,7 @@ proptest! {
                 return Ok(());
             }
             let task_id = seen.before.task_id.unwrap();
-            let workers = apply(seen.before, Event::Released { task_id }, seen.now, seen.policy).is_ok();
+            let workers = apply(seen.before, Event::Released { task_id, why: None }, seen.now, seen.policy).is_ok();
             let keepers = apply(seen.before, Event::LeaseExpired, seen.now, seen.policy).is_ok();
             prop_assert_ne!(workers, keepers);
             Ok(())

@@ -201,7 +201,9 @@ fn a_lease_is_over_at_its_last_moment_for_the_worker_and_its_keeper_alike() {
         assert!(happen(&run, beat(), at(129)).is_ok());
         assert_eq!(happen(&run, Event::LeaseExpired, at(129)), Err(Refused::Rule(Reason::InFlight)));
         assert!(happen(&run, Event::LeaseExpired, at(130)).is_ok());
-        for late in [beat(), completed(1), failed(ErrorClass::Final, None), Event::Released { task_id: task_id(1) }] {
+        for late in
+            [beat(), completed(1), failed(ErrorClass::Final, None), Event::Released { task_id: task_id(1), why: None }]
+        {
             assert_eq!(happen(&run, late, at(130)), Err(Refused::Rule(Reason::LeaseExpired)));
         }
     }
@@ -215,7 +217,7 @@ fn an_attempt_is_abandoned_by_its_lease_and_not_by_its_words() {
     assert_eq!(outcome(&said.after), Outcome::Failed, "a source that says so has not lost its worker");
     let silent = happen(&extraction, Event::LeaseExpired, at(130)).unwrap();
     assert_eq!((outcome(&silent.after), silent.after.lease_until), (Outcome::Abandoned, Some(at(130))));
-    let released = happen(&extraction, Event::Released { task_id: task_id(1) }, at(20)).unwrap();
+    let released = happen(&extraction, Event::Released { task_id: task_id(1), why: None }, at(20)).unwrap();
     assert_eq!(outcome(&released.after), Outcome::Released);
     assert_eq!((outcome(&extraction), outcome(&done(Workload::Extract))), (Outcome::Running, Outcome::Success));
 }
@@ -309,7 +311,7 @@ fn a_run_in_flight_is_not_claimed_again() {
 fn an_orderly_shutdown_burns_no_attempt() {
     for workload in OWN_POLICY {
         let before = Run { attempt: 3, retry_count: 2, ..running(workload) };
-        let change = happen(&before, Event::Released { task_id: task_id(1) }, at(20)).unwrap();
+        let change = happen(&before, Event::Released { task_id: task_id(1), why: None }, at(20)).unwrap();
         assert_eq!((change.after.state, change.after.attempt), (State::Queued, 2));
         assert_eq!((change.after.retry_count, change.after.started_at), (2, None));
         assert_eq!(change.failure, None);
@@ -328,13 +330,14 @@ fn an_extraction_never_retries_itself() {
     }
     let expired = happen(&running(Workload::Extract), Event::LeaseExpired, at(130)).unwrap();
     assert_eq!((expired.after.state, expired.after.verdict), (State::Dead, Some(Verdict::Failed)));
-    let released = happen(&running(Workload::Extract), Event::Released { task_id: task_id(1) }, at(20)).unwrap();
+    let released =
+        happen(&running(Workload::Extract), Event::Released { task_id: task_id(1), why: None }, at(20)).unwrap();
     assert_eq!((released.after.state, released.after.verdict), (State::Dead, None), "released, not judged");
     assert_eq!(released.failure, None);
-    let asked = happen(&dead(Workload::Extract), Event::RetryRequested, at(99));
-    assert_eq!(asked, Err(Refused::Rule(Reason::NotQueued)));
-    let cancelled = Event::Cancelled { by: "ada".to_owned() };
-    assert_eq!(happen(&running(Workload::Extract), cancelled, at(20)), Err(Refused::Rule(Reason::InFlight)));
+    assert_eq!(released.after.error_message.as_deref(), Some("released by its worker"));
+    let why = Some("the disk is full".to_owned());
+    let released = happen(&running(Workload::Extract), Event::Released { task_id: task_id(1), why }, at(20)).unwrap();
+    assert_eq!(released.after.error_message.as_deref(), Some("released by its worker: the disk is full"));
 }
 
 #[test]
@@ -360,7 +363,7 @@ fn a_cancelled_run_refuses_its_old_worker() {
         let anew = happen(&asked, claimed(2, at(23)), at(23)).unwrap().after;
         for run in [after, asked, anew] {
             let beat = Event::Beat { task_id: task_id(1), lease_until: at(500) };
-            let released = Event::Released { task_id: task_id(1) };
+            let released = Event::Released { task_id: task_id(1), why: None };
             for late in [beat, completed(1), failed(ErrorClass::Retryable, None), released] {
                 assert_eq!(happen(&run, late, at(24)), Err(Refused::Rule(Reason::StaleFence)));
             }

@@ -315,7 +315,7 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
             run::Event::Claimed { task_id: specimen::task_id(2), worker: "w2".to_owned(), lease_until: at(300) }
         }
         Happens::Beat => run::Event::Beat { task_id, lease_until: at(300) },
-        Happens::Released => run::Event::Released { task_id },
+        Happens::Released => run::Event::Released { task_id, why: None },
         Happens::Completed => completed(task_id),
         Happens::Failed(class, hint) => fail(class, hint),
         Happens::LastTry => {

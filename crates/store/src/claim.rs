@@ -78,23 +78,28 @@ pub(crate) async fn claim(
 }
 
 /// What may still be claimed: who is cooling down, and how much room each limited source has.
-struct Room<'a> {
-    sources: Option<&'a [Source]>,
-    cooling: Vec<Cooldown>,
-    left: BTreeMap<Source, u32>,
+pub(crate) struct Room<'a> {
+    pub(crate) sources: Option<&'a [Source]>,
+    pub(crate) cooling: Vec<Cooldown>,
+    pub(crate) left: BTreeMap<Source, u32>,
 }
 
 static IN_FLIGHT: Sql = Sql::new(
     "/* claim::in_flight */ SELECT count(*) FROM partition_control WHERE active_run_id IS NOT NULL AND source = ?1",
 );
 
+/// How many attempts of a source are in flight, on all machines together.
+pub(crate) async fn in_flight(tx: &mut Tx<'_>, source: &Source) -> Result<u32> {
+    let active = tx.row(&IN_FLIGHT, &[source.as_str().into()], |row| row.int(0)).await?.unwrap_or(0);
+    Ok(u32::try_from(active).unwrap_or(u32::MAX))
+}
+
 impl<'a> Room<'a> {
     async fn new(tx: &mut Tx<'_>, claim: &'a PartitionClaim, now: Timestamp) -> Result<Self> {
         let cooling = cooldowns::in_force(tx, now).await?;
         let mut left = claim.at_most.clone();
         for (source, &limit) in &claim.max_in_flight {
-            let active = tx.row(&IN_FLIGHT, &[source.as_str().into()], |row| row.int(0)).await?.unwrap_or(0);
-            let room = limit.saturating_sub(u32::try_from(active).unwrap_or(u32::MAX));
+            let room = limit.saturating_sub(in_flight(tx, source).await?);
             left.entry(source.clone()).and_modify(|left| *left = room.min(*left)).or_insert(room);
         }
         Ok(Self { sources: claim.sources.as_deref(), cooling, left })
@@ -136,7 +141,7 @@ static OF_CUSTOMER: Sql = Sql::new(concat!(
 ));
 
 /// A customer of a source, and the text that stands for both in the index.
-struct Customer {
+pub(crate) struct Customer {
     source: Source,
     customer_id: CustomerId,
     scope: String,
@@ -233,7 +238,7 @@ async fn share_out(
 }
 
 /// Whose turn it is in a lane: those after the one who was served last, and round to that one again.
-struct Turn {
+pub(crate) struct Turn {
     lane: Lane,
     after: String,
     end: String,
@@ -241,8 +246,13 @@ struct Turn {
 }
 
 impl Turn {
+    /// From the first customer on.
+    pub(crate) fn first(lane: Lane) -> Self {
+        Self { lane, after: String::new(), end: String::new(), wrapped: false }
+    }
+
     /// The next customers who may be served now, up to `wanted`; none when all have had their turn.
-    async fn next(&mut self, tx: &mut Tx<'_>, wanted: usize, room: &Room<'_>) -> Result<Vec<Customer>> {
+    pub(crate) async fn next(&mut self, tx: &mut Tx<'_>, wanted: usize, room: &Room<'_>) -> Result<Vec<Customer>> {
         let mut found: Vec<Customer> = Vec::new();
         while found.len() < wanted {
             let step = i64::try_from(wanted).unwrap_or(i64::MAX);

@@ -179,23 +179,27 @@ impl DataStore {
                 Report::Failed { fault, metrics }
             }
         };
-        self.end_attempt("judge", run, report, move |attempt| DataEvent::Judged(attempt, judgement.clone())).await
+        let run_event = event(run, report)?;
+        self.end_attempt("judge", run, run_event, move |attempt| DataEvent::Judged(attempt, judgement.clone())).await
     }
 
-    /// Gives a claimed partition back untried; no attempt is counted.
-    pub async fn release(&self, run: &Run) -> Result<Recorded> {
-        self.end_attempt("release", run, Report::Released, DataEvent::Released).await
+    /// Gives a claimed partition back untried; no attempt is counted. Where something of the worker's own failed, the
+    /// run's row says what.
+    pub async fn release(&self, run: &Run, why: Option<&str>) -> Result<Recorded> {
+        let task_id = run.task_id.ok_or_else(|| unclaimed(run))?;
+        let released = run::Event::Released { task_id, why: why.map(str::to_owned) };
+        self.end_attempt("release", run, released, DataEvent::Released).await
     }
 
     async fn end_attempt(
         &self,
         name: &'static str,
         run: &Run,
-        report: Report,
+        run_event: run::Event,
         data_event: impl Fn(InFlight) -> DataEvent + Send + Sync + 'static,
     ) -> Result<Recorded> {
         let now = self.inner.now();
-        let (key, run_event) = (runs::partition_of(run)?, event(run, report)?);
+        let key = runs::partition_of(run)?;
         let task_id = run.task_id.ok_or_else(|| unclaimed(run))?;
         let attempt = InFlight { run_id: run.run_id, task_id };
         let work = Arc::new((key, run_event, data_event(attempt)));
@@ -306,7 +310,7 @@ fn event(run: &Run, report: Report) -> Result<run::Event> {
     Ok(match report {
         Report::Completed { verdict, metrics } => run::Event::Completed { task_id, verdict, metrics },
         Report::Failed { fault, metrics } => run::Event::Failed { task_id, fault, metrics },
-        Report::Released => run::Event::Released { task_id },
+        Report::Released => run::Event::Released { task_id, why: None },
     })
 }
 

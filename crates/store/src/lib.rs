@@ -6,6 +6,7 @@
 mod aggregates;
 mod attempts;
 mod audit;
+mod backlog;
 mod beats;
 mod claim;
 pub mod clock;
@@ -33,6 +34,7 @@ mod view;
 pub use aggregates::{PartitionMetrics, RunMetrics};
 pub use attempts::Running;
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
+pub use backlog::{Backlog, Queued};
 pub use claim::{ClaimedPartition, PartitionClaim, Rotation};
 pub use control::{ControlStore, Decided, Outcome};
 pub use cooldowns::Cooldown;

@@ -1,12 +1,13 @@
 //! What anybody may see. Nothing here writes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use redrive_core::calendar;
 use redrive_core::filter::Filter;
 use redrive_core::id::{OpId, RunId};
 use redrive_core::invariants::Attempt;
-use redrive_core::key::{LogicalDate, PartitionKey};
+use redrive_core::key::{LogicalDate, PartitionKey, Source};
 use redrive_core::partition::Partition;
 use redrive_core::run::{Run, Workload};
 use redrive_core::time::Timestamp;
@@ -14,6 +15,7 @@ use redrive_core::time::Timestamp;
 use crate::aggregates::{self, PartitionMetrics, RunMetrics};
 use crate::attempts::{self, Running};
 use crate::audit::{self, AuditedChange, Head, Operation, PastOperation, Verified};
+use crate::backlog::{self, Backlog};
 use crate::cooldowns::{self, Cooldown};
 use crate::error::Result;
 use crate::expiry;
@@ -136,6 +138,12 @@ impl View {
     pub async fn cooldowns(&self) -> Result<Vec<Cooldown>> {
         let now = self.inner.now();
         read!(self, "cooldowns", |tx, now| cooldowns::in_force(tx, *now))
+    }
+
+    /// What is queued of these sources, under the limits given, and what of them is under way.
+    pub async fn backlog(&self, sources: Vec<Source>, max_in_flight: BTreeMap<Source, u32>) -> Result<Backlog> {
+        let now = self.inner.now();
+        read!(self, "backlog", |tx, sources, max_in_flight, now| backlog::backlog(tx, &sources, &max_in_flight, *now))
     }
 
     pub async fn run(&self, id: RunId) -> Result<Option<Run>> {

@@ -29,7 +29,7 @@ use futures_util::future::BoxFuture;
 use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
 
-pub use child::{Leash, children_ended};
+pub use child::{Leash, Roster};
 use failure::span;
 pub use failure::{Error, Failure, Scope};
 pub use records::{MAX_RECORD_BYTES, Records};
@@ -41,7 +41,7 @@ use used_secrets::UsedSecrets;
 pub use value::ValueRef;
 
 /// What is to be extracted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Job {
     pub key: PartitionKey,
     pub run_id: RunId,
@@ -49,6 +49,9 @@ pub struct Job {
     pub attempt: u32,
     /// The query's text with its placeholders filled in, where the configuration has one.
     pub query: Option<String>,
+    /// Where the programs are entered that are started for it. When the extraction has ended or was dropped, some of
+    /// them may still be ending.
+    pub roster: Roster,
 }
 
 pub trait Extractor: Send + Sync + fmt::Debug {

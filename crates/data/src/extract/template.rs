@@ -131,6 +131,7 @@ mod tests {
             run_id: "019a0000-0000-7000-8000-000000000001".parse().unwrap(),
             attempt: 1,
             query: Some("Q".to_owned()),
+            roster: crate::extract::Roster::default(),
         }
     }
 

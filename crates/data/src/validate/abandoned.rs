@@ -28,7 +28,8 @@ pub async fn end_abandoned(data: &DataStore, sink: &RawSink) -> Result<usize> {
             if !overdue.iter().any(|seen| seen.run_id == run.run_id) {
                 leave_word(data, sink, run).await;
             }
-            tracing::warn!(run_id = %run.run_id, worker = run.worker.as_deref(), "lease expired; the attempt is ended");
+            let (key, run_id, worker) = (name(data, run), run.run_id, run.worker.as_deref());
+            tracing::warn!(key, %run_id, worker, "lease expired; the attempt is ended");
         }
         count += ended.len();
         if ended.is_empty() {
@@ -46,9 +47,18 @@ fn policy(run: &Run) -> RetryPolicy {
     }
 }
 
+/// What the run is about, for the log; only extractions have a key.
+fn name(data: &DataStore, run: &Run) -> Option<String> {
+    match run.workload {
+        Workload::Extract => data.key_of(run).ok().map(|key| key.to_string()),
+        Workload::Ingest | Workload::Process => None,
+    }
+}
+
 async fn leave_word(data: &DataStore, sink: &RawSink, run: &Run) {
     if let Err(error) = commit_as_failed(data, sink, run).await {
-        tracing::warn!(run_id = %run.run_id, %error, "no word could be left of an abandoned attempt");
+        let (key, run_id) = (name(data, run), run.run_id);
+        tracing::warn!(key, %run_id, %error, "no word could be left of an abandoned attempt");
     }
 }
 

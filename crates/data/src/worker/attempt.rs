@@ -22,7 +22,7 @@ use super::keeper::Held;
 use super::plan::SourcePlan;
 use super::stop::Stop;
 use crate::error::{Error, Result, TRY_AGAIN};
-use crate::extract::{self, Failure, Job, Records, Scope, children_ended, redact};
+use crate::extract::{self, Failure, Job, Records, Roster, Scope, redact};
 use crate::validate::{Submission, Validator, Verdict};
 
 /// What became of an attempt.
@@ -40,8 +40,14 @@ pub enum End {
     Released,
     /// The lease was gone before there was a verdict.
     Lost,
-    /// Given back because the raw sink failed.
-    SinkFailed(raw::Error),
+}
+
+/// How far an attempt came by itself.
+#[derive(Debug)]
+pub(super) enum Course {
+    Ended(End),
+    /// Something of ours failed. The worker has to know before the partition is given back: it would claim it again.
+    Broken(Box<Attempt>, Error),
 }
 
 #[derive(Debug)]
@@ -53,6 +59,8 @@ pub(super) struct Attempt {
     pub fence: TaskId,
     pub held: Held,
     pub stop: Stop,
+    /// The programs that are started for it.
+    pub roster: Roster,
 }
 
 /// What an extraction left, when it left anything.
@@ -63,25 +71,25 @@ struct Left {
 }
 
 impl Attempt {
-    pub(super) async fn run(self) -> Result<End> {
+    pub(super) async fn run(self) -> Course {
         let end = tokio::select! {
             biased;
             () = self.held.lost() => Ok(End::Lost),
             end = self.work() => end,
         };
-        let give_back = match &end {
-            Ok(End::Released | End::SinkFailed(_)) | Err(_) => true,
-            Ok(End::Accepted { .. } | End::Rejected { .. } | End::Refused(_) | End::Lost) => false,
-        };
-        if give_back {
-            // Nobody else may have the partition while a program of this attempt is still at work.
-            children_ended().await;
-            let given_back = self.release().await;
-            if let (Ok(End::Released), false) = (&end, given_back) {
-                return Ok(End::Lost);
-            }
+        // What was dropped on the way is still ending, and this attempt is not over before it has: nobody else may have
+        // the partition, nor its place among the source's attempts.
+        self.roster.ended().await;
+        match end {
+            Ok(End::Released) => Course::Ended(self.give_back(None).await),
+            Ok(end @ (End::Accepted { .. } | End::Rejected { .. } | End::Refused(_) | End::Lost)) => Course::Ended(end),
+            Err(error) => Course::Broken(Box::new(self), error),
         }
-        end
+    }
+
+    /// Gives the partition back untried, as long as its lease lasts.
+    pub(super) async fn give_back(&self, why: Option<&str>) -> End {
+        if self.release(why).await { End::Released } else { End::Lost }
     }
 
     async fn work(&self) -> Result<End> {
@@ -95,7 +103,7 @@ impl Attempt {
         match gone {
             Gone::Stopped => Ok(End::Released),
             Gone::Overtaken => Ok(End::Lost),
-            Gone::Sink(error) if self.is_sink_down(&error).await => Ok(End::SinkFailed(error)),
+            Gone::Sink(error) if self.is_sink_down(&error).await => Err(error.into()),
             // It works for others: this partition is not to be had, and runs out of attempts like any other.
             Gone::Sink(error) => {
                 let (class, message) = (ErrorClass::Retryable, error.to_string());
@@ -127,21 +135,20 @@ impl Attempt {
                 brought = tokio::time::timeout(self.source.timeout, bring) => brought,
             }
         };
-        if brought.is_err() {
-            children_ended().await;
-        }
         let failure = match brought {
             Ok(Ok(Ok(()))) => None,
             Ok(Ok(Err(extract::Error::Source(failure)))) => Some(failure),
             Ok(Ok(Err(extract::Error::Sink(error)))) => return Err(Gone::Sink(error)),
             Ok(Err(_)) => Some(Failure::retryable("the extractor panicked; its log has more")),
-            Err(_) => Some(timed_out(self.source.timeout)),
+            Err(_) => Some(timed_out(self.source.timeout, self.roster.said())),
         };
         let failure = failure.map(|failure| self.presentable(failure));
         if let Some(failure) = &failure {
             // Before anything else: the siblings must not ask in the meantime.
             self.cool_down(failure).await;
         }
+        // Also where the source failed early: whoever gave up on a program has only asked it to end.
+        self.roster.ended().await;
         let outcome = failure.as_ref().map_or(Outcome::Complete, |failure| Outcome::Failed {
             error_class: failure.class.to_string(),
             message: failure.message.clone(),
@@ -215,7 +222,13 @@ impl Attempt {
 
     fn job(&self) -> Job {
         let (key, run) = (&self.claimed.partition.state.key, &self.claimed.run);
-        let mut job = Job { key: key.clone(), run_id: run.run_id, attempt: run.attempt, query: None };
+        let mut job = Job {
+            key: key.clone(),
+            run_id: run.run_id,
+            attempt: run.attempt,
+            query: None,
+            roster: self.roster.clone(),
+        };
         job.query = self.source.queries.get(&key.query_name).map(|query| query.render(&job, extract::Escape::Plain));
         job
     }
@@ -259,10 +272,10 @@ impl Attempt {
     }
 
     /// Gives the partition back, as long as its lease lasts; says whether it was.
-    async fn release(&self) -> bool {
+    async fn release(&self, why: Option<&str>) -> bool {
         let give_back = async {
             loop {
-                match self.data.release(&self.claimed.run).await {
+                match self.data.release(&self.claimed.run, why).await {
                     Ok(Recorded::As(_)) => return true,
                     Ok(Recorded::Refused(_) | Recorded::Lost) => return false,
                     Err(error) => {
@@ -291,8 +304,10 @@ enum Gone {
     Sink(raw::Error),
 }
 
-fn timed_out(limit: Duration) -> Failure {
-    Failure::retryable(format!("timed out after {} s", limit.as_secs_f64()))
+/// With what its program had said by then, which may be why.
+fn timed_out(limit: Duration, said: Option<String>) -> Failure {
+    let said = said.map_or_else(String::new, |lines| format!(": {lines}"));
+    Failure::retryable(format!("timed out after {} s{said}", limit.as_secs_f64()))
 }
 
 fn millis(span: Duration) -> Value {

@@ -8,19 +8,20 @@ use futures_util::FutureExt as _;
 use redrive_core::key::Source;
 use redrive_core::lane::Shares;
 use redrive_store::raw::RawSink;
-use redrive_store::{ClaimedPartition, DataStore, PartitionClaim, Rotation};
+use redrive_store::{Backlog, ClaimedPartition, DataStore, PartitionClaim, Queued, Rotation};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::attempt::{Attempt, End};
+use super::attempt::{Attempt, Course, End};
 use super::keeper::{Keeper, Terms};
 use super::plan::Plan;
 use super::scouts::Scouts;
 use super::stop::Stop;
 use super::tally::Tally;
 use crate::error::{Error, Result};
-use crate::{extract, validate};
+use crate::extract::Roster;
+use crate::validate;
 
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
@@ -43,6 +44,10 @@ const LONGEST_REST: Duration = Duration::from_secs(30);
 /// How long giving back may take when the worker has to leave.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
+/// How often in a row a draining worker claims in vain what nothing seems to hold back: what no rule lets it have must
+/// not keep it for ever.
+const FRUITLESS: u32 = 5;
+
 #[derive(Debug)]
 pub struct Worker {
     data: DataStore,
@@ -53,13 +58,19 @@ pub struct Worker {
     stop: Stop,
     tally: watch::Sender<Tally>,
     rotation: Rotation,
-    attempts: JoinSet<(Source, Result<End>)>,
+    attempts: JoinSet<(Source, Course)>,
     scouts: Scouts,
+    /// The programs of all attempts.
+    programs: Roster,
     /// When leases that have passed are looked for next.
     sweep_at: Instant,
     /// Nothing is claimed before then, because something of ours failed.
     rest_until: Instant,
     rest: Duration,
+    /// It is looked at before anything more is claimed.
+    sink_failed: bool,
+    /// How often in a row nothing was claimed of what could be.
+    fruitless: u32,
 }
 
 impl Worker {
@@ -76,9 +87,12 @@ impl Worker {
             rotation: Rotation::default(),
             attempts: JoinSet::new(),
             scouts: Scouts::default(),
+            programs: Roster::default(),
             sweep_at: now,
             rest_until: now,
             rest: Duration::ZERO,
+            sink_failed: false,
+            fruitless: 0,
         }
     }
 
@@ -95,23 +109,41 @@ impl Worker {
             self.stop.leave();
         }
         self.finish().await;
-        extract::children_ended().await;
+        // Those of attempts that were left to their leases, too.
+        self.programs.ended().await;
         worked.map(|()| *self.tally.borrow())
     }
 
     async fn work(&mut self) -> Result<()> {
         let mut wakeups = self.data.wakeups();
         while !self.stop.is_asked() {
+            self.probe().await?;
             self.sweep().await?;
             // Marked before the claim, so that a call during it is not missed.
             wakeups.borrow_and_update();
             let claimed = self.claim().await?;
-            if self.options.drain && claimed == 0 && self.attempts.is_empty() {
+            if self.options.drain && claimed == 0 && self.attempts.is_empty() && self.is_drained().await? {
                 break;
             }
             self.wait(&mut wakeups).await?;
         }
         Ok(())
+    }
+
+    /// Whether nothing is due any more. What a limit holds back is due when an attempt of somebody else has ended or its
+    /// lease has; what is paused or cools down is not.
+    async fn is_drained(&mut self) -> Result<bool> {
+        let (sources, limits) = (self.plan.sources(), self.plan.max_in_flight());
+        let Backlog { queued, in_flight } = self.data.view().backlog(sources, limits).await?;
+        let is_drained = match queued {
+            Queued::Nothing => true,
+            Queued::HeldBack => false,
+            // It came after the claim, or its place did.
+            Queued::Claimable => self.fruitless >= FRUITLESS,
+        };
+        self.fruitless = if queued == Queued::Claimable { self.fruitless + 1 } else { 0 };
+        self.tally.send_modify(|tally| tally.elsewhere = is_drained.then_some(in_flight));
+        Ok(is_drained)
     }
 
     fn room(&self) -> u32 {
@@ -120,6 +152,18 @@ impl Worker {
 
     fn is_resting(&self) -> bool {
         Instant::now() < self.rest_until
+    }
+
+    /// Looks after a sink that failed, and rests on while it does.
+    async fn probe(&mut self) -> Result<()> {
+        if !self.sink_failed || self.is_resting() {
+            return Ok(());
+        }
+        match self.sink.check().await {
+            Ok(()) => self.sink_failed = false,
+            Err(error) => self.trouble("looking after the raw sink", error.into())?,
+        }
+        Ok(())
     }
 
     /// Ends what other workers left behind, once in a while.
@@ -161,6 +205,9 @@ impl Worker {
         };
         self.rotation = rotation;
         let count = claimed.len();
+        if count > 0 {
+            self.fruitless = 0;
+        }
         self.tally.send_modify(|tally| tally.claimed += u64::try_from(count).unwrap_or(0));
         claimed.into_iter().for_each(|claimed| self.start(claimed, asked));
         Ok(count)
@@ -172,11 +219,11 @@ impl Worker {
         self.scouts.started(&name, asked);
         let held = self.keeper.hold(claimed.run.run_id, fence, asked, self.options.terms);
         let (data, sink, stop) = (self.data.clone(), self.sink.clone(), self.stop.clone());
-        let attempt = Attempt { data, sink, source, claimed, fence, held, stop };
+        let attempt = Attempt { data, sink, source, claimed, fence, held, stop, roster: self.programs.part() };
         self.attempts.spawn(async move {
             // Whoever panics here has lost its lease: it runs out, and the attempt is ended as abandoned.
-            let end = AssertUnwindSafe(attempt.run()).catch_unwind().await;
-            (name, end.unwrap_or(Ok(End::Lost)))
+            let course = AssertUnwindSafe(attempt.run()).catch_unwind().await;
+            (name, course.unwrap_or(Course::Ended(End::Lost)))
         });
     }
 
@@ -197,20 +244,25 @@ impl Worker {
         Ok(())
     }
 
-    fn hear(&mut self, ended: std::result::Result<(Source, Result<End>), JoinError>) -> Result<()> {
+    fn hear(&mut self, ended: std::result::Result<(Source, Course), JoinError>) -> Result<()> {
         // Only what was told to leave for the last time is aborted.
-        let Ok((source, end)) = ended else { return Ok(()) };
-        self.scouts.ended(&source, end.as_ref().ok());
-        let end = match end {
-            Ok(end) => end,
-            Err(error) => {
-                self.tally.send_modify(|tally| tally.add(&End::Released));
-                return self.trouble("an attempt", error);
+        let Ok((source, course)) = ended else { return Ok(()) };
+        let end = match course {
+            Course::Ended(end) => end,
+            Course::Broken(attempt, error) => {
+                let why = error.to_string();
+                // At rest before it is given back: that wakes whoever could claim it.
+                let heard = self.trouble("an attempt", error);
+                self.attempts.spawn(async move {
+                    let given_back = AssertUnwindSafe(attempt.give_back(Some(&why))).catch_unwind().await;
+                    (source, Course::Ended(given_back.unwrap_or(End::Lost)))
+                });
+                return heard;
             }
         };
+        self.scouts.ended(&source, Some(&end));
         self.tally.send_modify(|tally| tally.add(&end));
         match end {
-            End::SinkFailed(error) => self.trouble("writing to the raw sink", error.into())?,
             End::Accepted { .. } | End::Rejected { .. } => self.rest = Duration::ZERO,
             End::Refused(_) | End::Released | End::Lost => {}
         }
@@ -219,6 +271,7 @@ impl Worker {
 
     /// Something of ours failed, not of the source: there is no point in claiming more for a while.
     fn trouble(&mut self, doing: &str, error: Error) -> Result<()> {
+        self.sink_failed |= matches!(error, Error::Raw(_));
         if self.options.drain {
             return Err(error);
         }

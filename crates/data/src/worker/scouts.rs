@@ -70,7 +70,7 @@ impl Scouts {
             Some(End::Accepted { .. } | End::Rejected { class: ErrorClass::Final | ErrorClass::Retryable }) => {
                 scouted.trust = Trust::Full;
             }
-            Some(End::Refused(_) | End::Released | End::Lost | End::SinkFailed(_)) | None => {}
+            Some(End::Refused(_) | End::Released | End::Lost) | None => {}
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct Tally {
     pub records: u64,
     /// Attempts of other workers that had fallen silent.
     pub abandoned: u64,
+    /// Attempts of its sources that others still had under way when it had drained them.
+    pub elsewhere: Option<u64>,
 }
 
 impl Tally {
@@ -32,7 +34,7 @@ impl Tally {
                 self.rate_limited += u64::from(*class == ErrorClass::RateLimited);
             }
             End::Refused(_) | End::Lost => self.lost += 1,
-            End::Released | End::SinkFailed(_) => self.released += 1,
+            End::Released => self.released += 1,
         }
     }
 }

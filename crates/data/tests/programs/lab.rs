@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
-use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Settings, Surroundings};
+use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Roster, Settings, Surroundings};
 use redrive_store::clock::ManualClock;
 use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl};
 use serde_json::Value;
@@ -46,6 +46,7 @@ impl Lab {
             run_id: "019a0000-0000-7000-8000-000000000001".parse().unwrap(),
             attempt: 3,
             query: None,
+            roster: Roster::default(),
         };
         Self { dir, sink, job }
     }

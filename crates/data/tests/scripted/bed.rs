@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
-use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Settings, Surroundings};
+use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Roster, Settings, Surroundings};
 use redrive_store::clock::SystemClock;
 use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl};
 use serde_json::Value;
@@ -78,6 +78,7 @@ pub fn job(customer: &str, n: u32) -> Job {
         run_id: format!("019a0000-0000-7000-8000-{n:012}").parse().unwrap(),
         attempt: 1,
         query: Some("SELECT campaign.id FROM campaign WHERE campaign.name = \"a\"".to_owned()),
+        roster: Roster::default(),
     }
 }
 

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::partition::{ControlEvent, Judgement, Status};
+use redrive_core::run::State;
 use redrive_data::extract::Failure;
 use redrive_data::validate::{Validator, Verdict};
 use redrive_store::raw::Outcome;
 use redrive_store::{Operation, Recorded};
 
-use crate::house::{House, TERMS, Work, key, keys};
+use crate::house::{House, TERMS, Work, key, keys, until};
 use crate::source::{Act, Source};
 
 /// RP-2.1, RP-9.3
@@ -97,7 +98,7 @@ async fn a_verdict_given_twice_counts_once(house: House) {
 async fn a_released_run_is_refused_its_verdict(house: House) {
     house.want(&[key("c", 0)]).await;
     let claimed = house.claim(TERMS.lease).await;
-    assert!(matches!(house.store.data().release(&claimed.run).await.unwrap(), Recorded::As(_)));
+    assert!(matches!(house.store.data().release(&claimed.run, None).await.unwrap(), Recorded::As(_)));
     let validator = Validator::new(house.store.data(), house.sink.view());
     let verdict = validator.record(&claimed.run, Judgement::Accepted { records: 1 }, "{}").await.unwrap();
     assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
@@ -118,6 +119,33 @@ async fn a_sink_that_fails_burns_no_attempt(house: House) {
     assert_eq!(partition.control.active, None, "it was given back");
     std::fs::remove_file(&raw).unwrap();
     assert_eq!(house.drain(Source::new(|_| Act::Bring(1))).await.accepted, 1);
+}
+
+/// A worker is at rest before it gives back what its sink did not take, and stays so until the sink is well: the partition
+/// is not claimed over and over, and its one run in between says why.
+async fn a_sink_that_fails_is_left_in_peace_until_it_is_well(house: House) {
+    let key = key("c", 0);
+    house.want(std::slice::from_ref(&key)).await;
+    let raw = house.dir.path().join("raw");
+    std::fs::remove_dir(&raw).unwrap();
+    std::fs::write(&raw, "a file where the sink was").unwrap();
+    let work = Work { drain: false, poll: Duration::from_millis(10), ..Work::with(Source::new(|_| Act::Bring(1))) };
+    let (worker, stop) = house.worker(work).await;
+    let mut tally = worker.tally();
+    let work = tokio::spawn(worker.run());
+    until("it is given back", async || house.attempts(&key).await.iter().any(|run| run.state == State::Dead)).await;
+    // Longer than its first rest.
+    let again = tokio::time::timeout(Duration::from_millis(1500), tally.wait_for(|tally| tally.claimed > 1)).await;
+    assert!(again.is_err(), "it was claimed again");
+    std::fs::remove_file(&raw).unwrap();
+    until("it is a success", async || house.partition(&key).await.state.status == Status::Success).await;
+    stop.stop();
+    let tally = work.await.unwrap().unwrap();
+    assert_eq!((tally.claimed, tally.released, tally.accepted), (2, 1, 1));
+    let given_back = house.attempts(&key).await.remove(0);
+    let message = given_back.error_message.unwrap();
+    assert!(message.starts_with("released by its worker: ") && message.contains("raw"), "{message}");
+    assert_eq!((given_back.verdict, house.partition(&key).await.state.attempt_count), (None, 1));
 }
 
 /// Key values that would escape, collide or trip a file system have directories of their own inside the sink.
@@ -269,4 +297,5 @@ crate::on_both_databases!(
     a_verdict_given_twice_counts_once,
     a_released_run_is_refused_its_verdict,
     a_sink_that_fails_burns_no_attempt,
+    a_sink_that_fails_is_left_in_peace_until_it_is_well,
 );

@@ -59,7 +59,7 @@ async fn a_lease_that_somebody_else_ended_is_lost(house: House) {
     let work = tokio::spawn(worker.run());
     until("it is at work", async || source.asked() == 1).await;
     let run = house.attempts(&key).await.remove(0);
-    house.store.data().release(&run).await.unwrap();
+    house.store.data().release(&run, None).await.unwrap();
     until("it has noticed", async || tally.borrow().lost == 1).await;
     stop.stop();
     stop.stop();

@@ -7,6 +7,7 @@ use redrive_core::partition::Status;
 use redrive_data::extract::Failure;
 use redrive_data::worker::Terms;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::house::{House, Work, key, keys, until};
 use crate::source::{Act, Source};
@@ -94,7 +95,55 @@ async fn an_idle_worker_is_woken_by_new_work(house: House) {
     assert_eq!(work.await.unwrap().unwrap().accepted, 3);
 }
 
+/// What a limit holds back is due: a draining worker stays until there is room, whoever makes it.
+async fn a_drain_stays_for_what_somebody_elses_attempt_holds_back(house: House) {
+    house.want(&keys("c", 3)).await;
+    let other = house.claim(HOUR).await;
+    let work = Work { max_in_flight: Some(1), ..Work::with(Source::new(|_| Act::Bring(1))) };
+    let mut work = Box::pin(house.worker(work).await.0.run());
+    assert!(timeout(Duration::from_millis(500), &mut work).await.is_err(), "it left while work was due");
+    house.store.data().release(&other.run, None).await.unwrap();
+    let tally = timeout(Duration::from_secs(30), work).await.expect("it ends").unwrap();
+    assert_eq!((tally.accepted, tally.elsewhere), (3, Some(0)));
+}
+
+/// Nobody ends the attempt of a dead worker but whoever finds its lease passed.
+async fn a_drain_stays_for_what_a_dead_workers_lease_holds_back(house: House) {
+    house.want(&keys("c", 3)).await;
+    house.claim(Duration::from_millis(700)).await;
+    let terms = Terms { lease: Duration::from_millis(1200), heartbeat: Duration::from_millis(300) };
+    let work = Work { max_in_flight: Some(1), terms, ..Work::with(Source::new(|_| Act::Bring(1))) };
+    let work = house.worker(work).await.0.run();
+    let tally = timeout(Duration::from_secs(30), work).await.expect("it ends").unwrap();
+    assert_eq!((tally.accepted, tally.abandoned, tally.elsewhere), (2, 1, Some(0)));
+}
+
+/// Nothing is queued any more: what others have under way is theirs, and is only told.
+async fn a_drain_does_not_stay_for_what_others_have_under_way(house: House) {
+    house.want(&keys("c", 2)).await;
+    house.claim(HOUR).await;
+    house.claim(HOUR).await;
+    let work = Work { max_in_flight: Some(2), ..Work::with(Source::new(|_| Act::Bring(1))) };
+    let work = house.worker(work).await.0.run();
+    let tally = timeout(Duration::from_secs(30), work).await.expect("it ends").unwrap();
+    assert_eq!((tally.claimed, tally.elsewhere), (0, Some(2)));
+}
+
+/// A row that is queued and that no rule gives out, as a careless hand may leave it, keeps nobody for ever.
+#[tokio::test]
+async fn a_drain_ends_where_what_is_queued_cannot_be_had() {
+    let house = House::sqlite().await;
+    house.want(&keys("c", 1)).await;
+    let database = rusqlite::Connection::open(house.dir.path().join("redrive.db")).unwrap();
+    database.execute_batch("UPDATE partitions SET status = 'failed'").unwrap();
+    let work = house.worker(Work::with(Source::new(|_| Act::Bring(1)))).await.0.run();
+    assert_eq!(timeout(Duration::from_secs(30), work).await.expect("it ends").unwrap().claimed, 0);
+}
+
 crate::on_both_databases!(
+    a_drain_stays_for_what_somebody_elses_attempt_holds_back,
+    a_drain_stays_for_what_a_dead_workers_lease_holds_back,
+    a_drain_does_not_stay_for_what_others_have_under_way,
     one_rate_limit_holds_back_every_sibling,
     a_rate_limit_of_the_source_holds_back_every_customer,
     two_workers_keep_to_a_sources_limit,

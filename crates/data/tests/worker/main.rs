@@ -6,4 +6,5 @@ mod attempts;
 mod house;
 mod leases;
 mod limits;
+mod programs;
 mod source;

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Judgement;
-use redrive_data::extract::{Extractor, Job, Leash, Records, Surroundings, command};
+use redrive_data::extract::{Extractor, Job, Leash, Records, Roster, Surroundings, command};
 use redrive_data::validate::{self, Rules, Submission};
 use redrive_store::clock::{Clock, SystemClock};
 use redrive_store::raw::{Attempt, Manifest, Outcome, RawOptions, RawSink, RawUrl};
@@ -106,7 +106,8 @@ async fn extract(sink: &RawSink, file: &Path) -> anyhow::Result<Manifest> {
     let started_at = SystemClock.now();
     let attempt = Attempt { key: key.clone(), run_id, fence, extractor: extractor.name().to_owned(), started_at };
     let mut records = Records::new(sink.begin(attempt));
-    extractor.extract(&Job { key, run_id, attempt: 1, query: None }, &mut records).await?;
+    let job = Job { key, run_id, attempt: 1, query: None, roster: Roster::default() };
+    extractor.extract(&job, &mut records).await?;
     Ok(records.finish(Outcome::Complete, SystemClock.now()).await?.0)
 }
 

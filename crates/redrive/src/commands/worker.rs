@@ -80,8 +80,20 @@ pub fn heed_signals(stop: Stop) -> std::io::Result<impl Future<Output = ()>> {
 }
 
 /// What JSON calls the counts.
-const TALLY: [&str; 8] =
-    ["claimed", "accepted", "rejected", "rate_limited", "released", "lost", "records", "abandoned"];
+const TALLY: [&str; 9] =
+    ["claimed", "accepted", "rejected", "rate_limited", "released", "lost", "records", "abandoned", "elsewhere"];
+
+/// What there is to say of other workers' attempts: often nothing.
+fn others(tally: &Tally) -> String {
+    let ended = match tally.abandoned {
+        0 => String::new(),
+        count => format!("; {count} of workers that fell silent ended as `lease expired`"),
+    };
+    match tally.elsewhere {
+        None | Some(0) => ended,
+        Some(count) => format!("{ended}; {count} still in flight elsewhere"),
+    }
+}
 
 fn show(tally: &Tally, context: &Context) -> anyhow::Result<()> {
     match context.global.output {
@@ -91,7 +103,8 @@ fn show(tally: &Tally, context: &Context) -> anyhow::Result<()> {
             let Tally { claimed, accepted, rejected, released, lost, records, .. } = tally;
             output::line(&format!(
                 "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
-                 {released} given back, {lost} lost"
+                 {released} given back, {lost} lost{}",
+                others(tally)
             ))
         }
     }

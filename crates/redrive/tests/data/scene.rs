@@ -93,7 +93,7 @@ pub fn furnish(world: &World, sink: &Sink) -> Vec<PartitionKey> {
     let now = world.ago(std::time::Duration::ZERO);
     now.want(&days[5..]);
     for run in now.claim() {
-        world.runtime.block_on(now.store.data().release(&run)).unwrap();
+        world.runtime.block_on(now.store.data().release(&run, None)).unwrap();
     }
     now.put(&days[5..], ControlEvent::Pause { by: "ada", why: None });
     now.want(&days[4..5]);

@@ -88,6 +88,21 @@ fn a_killed_worker_takes_its_programs_with_it() {
     until(Duration::from_secs(20), "nobody watches any more", || Seen::of(&watcher).is_none());
 }
 
+/// Whoever reads the log must find the program that did it.
+#[test]
+fn what_a_program_leaves_behind_is_told_with_its_key() {
+    let settings = r#"
+[sources.untidy.extract]
+kind = "command"
+command = ["/bin/sh", "-c", "sleep 600 & echo '{}'"]
+"#;
+    let rig = Rig::new(Subject::sqlite(), settings);
+    rig.want("untidy", "c", "q", "2026-01-01");
+    let told = rig.redrive("worker --drain").done();
+    let line = told.stderr.lines().find(|line| line.contains("left a process behind")).unwrap_or_default();
+    assert!(line.contains("untidy/c/q/2026-01-01") && line.contains("run_id="), "{told}");
+}
+
 #[test]
 fn the_watcher_is_not_hit_by_what_hits_the_worker() {
     let (_rig, worker, _programs) = at_work();

@@ -103,7 +103,35 @@ fn a_draining_worker_ends_when_nothing_is_due(subject: Subject) {
     assert_eq!(rig.redrive("worker --drain -o json").done().json()["claimed"], 0);
 }
 
+/// The lease of a dead worker fills the source's limit; whoever drains waits until it has run out.
+fn a_draining_worker_outstays_a_dead_ones_lease(subject: Subject) {
+    let settings = r#"
+[worker]
+lease = "1500ms"
+heartbeat = "300ms"
+poll = "100ms"
+[sources.one]
+max_in_flight = 1
+[sources.one.extract]
+kind = "command"
+command = ["/bin/sh", "-c", "test -e go || exec sleep 600; echo '{}'"]
+"#;
+    let rig = Rig::new(subject, settings);
+    rig.want("one", "c", "q", "2026-01-03");
+    let mut dead = rig.spawn("worker");
+    until(Duration::from_secs(20), "it is at work", || rig.number(RUNNING) == 1);
+    dead.kill();
+    rig.subject.home.write("go", "");
+    let told = rig.redrive("worker --drain").done();
+    let summary = "2 attempts: 2 accepted with 2 records, 0 rejected, 0 given back, 0 lost; 1 of workers that fell \
+                   silent ended as `lease expired`\n";
+    assert_eq!(told.stdout, summary);
+    let key = "one/c/q/2026-01-01";
+    assert!(told.stderr.lines().any(|line| line.contains("lease expired") && line.contains(key)), "{told}");
+}
+
 crate::on_both_databases!(
+    a_draining_worker_outstays_a_dead_ones_lease,
     no_program_outlives_its_worker,
     a_drain_that_is_stopped_says_so,
     what_cannot_be_finished_is_given_back,

@@ -87,7 +87,7 @@ impl Place {
         }
     }
 
-    /// Whether it could be opened to write again.
+    /// Whether it could be opened to write again, and has room.
     pub(super) async fn check(&self) -> Result<(), Error> {
         let Some(root) = self.root.clone() else {
             return match self.store.list(Some(&self.base)).next().await {
@@ -95,7 +95,7 @@ impl Place {
                 Some(Ok(_)) | None => Ok(()),
             };
         };
-        let probed = blocking(move || sync::create_root(&root).and_then(|()| sync::probe(&root))).await;
+        let probed = blocking(move || sync::create_root(&root).and_then(|()| sync::probe_room(&root))).await;
         probed.map_err(|error| cause::file("write to", self.name(&self.base), error))
     }
 

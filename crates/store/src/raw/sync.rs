@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 /// Syncs `from` and every directory above it up to `root`.
@@ -38,11 +38,22 @@ pub(super) fn directory_or_absent(root: &Path) -> io::Result<()> {
 
 /// Whether a file can be made in `dir`: permissions, mounts and quotas are best asked that way.
 pub(super) fn probe(dir: &Path) -> io::Result<()> {
+    probe_with(dir, &[])
+}
+
+/// Whether there is room for a file in `dir`, too: an empty one can be made where nothing can be written.
+pub(super) fn probe_room(dir: &Path) -> io::Result<()> {
+    probe_with(dir, &[0; 4 << 10])
+}
+
+fn probe_with(dir: &Path, content: &[u8]) -> io::Result<()> {
     // A hasher's random seed: two workers on one shared directory must not meet in one name.
     let random = RandomState::new().build_hasher().finish();
     let probe = dir.join(format!(".probe-{random:016x}"));
-    File::create_new(&probe)?;
-    fs::remove_file(&probe)
+    let mut file = File::create_new(&probe)?;
+    let written = file.write_all(content).and_then(|()| if content.is_empty() { Ok(()) } else { file.sync_all() });
+    fs::remove_file(&probe)?;
+    written
 }
 
 /// A file that was found written already: whoever wrote it may not have synced it.

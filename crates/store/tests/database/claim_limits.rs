@@ -147,7 +147,7 @@ async fn a_sources_limit_is_kept_exactly(subject: Subject) {
     assert!(claim_with(&subject, limited(9)).await.is_empty());
     let mut mine = both.iter().filter(|claimed| claimed.partition.state.key.source == source("ads"));
     subject.judge(&mine.next().unwrap().run, accepted(1)).await;
-    subject.store.data().release(&mine.next().unwrap().run).await.unwrap();
+    subject.store.data().release(&mine.next().unwrap().run, None).await.unwrap();
     assert_eq!(ads(&claim_with(&subject, limited(9)).await), 2);
 }
 

@@ -63,7 +63,7 @@ async fn claims_and_pauses_of_the_same_partitions(subject: Subject) {
                     let claimed = store.data().claim_partitions(claim(50)).await.unwrap().0;
                     join_all(claimed.iter().map(|claimed| {
                         let data = store.data();
-                        async move { data.release(&claimed.run).await.unwrap() }
+                        async move { data.release(&claimed.run, None).await.unwrap() }
                     }))
                     .await;
                 }

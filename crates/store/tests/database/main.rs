@@ -4,6 +4,7 @@
 
 mod agreement;
 mod audit;
+mod backlog;
 mod claim_customers;
 mod claim_lanes;
 mod claim_limits;

@@ -66,7 +66,7 @@ async fn a_verdict_that_waits_for_a_pause_keeps_it(subject: Subject) {
 /// CP-2.5
 async fn a_release_that_waits_for_a_pause_keeps_it(subject: Subject) {
     let (partition, run, store) = in_flight(&subject).await;
-    let release = async move { store.data().release(&run).await.unwrap() };
+    let release = async move { store.data().release(&run, None).await.unwrap() };
     let (released, after) = pausing_meanwhile(&subject, &partition, release).await;
     recorded(released);
     assert_eq!((after.state.attempt_count, after.control.active), (0, None));

@@ -27,7 +27,7 @@ async fn a_second_verdict_changes_nothing(subject: Subject) {
     for again in [accepted(4), accepted(5), rejected(ErrorClass::Final, "gone")] {
         assert_eq!(subject.judge(&claimed.run, again).await, STALE);
     }
-    assert_eq!(subject.store.data().release(&claimed.run).await.unwrap(), STALE);
+    assert_eq!(subject.store.data().release(&claimed.run, None).await.unwrap(), STALE);
     assert_eq!(subject.read(&key).await, done);
     assert_eq!(subject.store.view().attempts(&key).await.unwrap(), history);
     assert!(subject.store.view().failures(claimed.run.run_id).await.unwrap().is_empty());
@@ -69,7 +69,7 @@ async fn a_stale_fence_changes_nothing(subject: Subject) {
     forged.task_id = Some(TaskId::from_uuid(Uuid::from_u128(7)));
     let before = subject.read(&key).await;
     assert_eq!(subject.judge(&forged, accepted(1)).await, STALE);
-    assert_eq!(subject.store.data().release(&forged).await.unwrap(), STALE);
+    assert_eq!(subject.store.data().release(&forged, None).await.unwrap(), STALE);
     assert_eq!(subject.read(&key).await, before);
 
     // The first worker falls silent, the partition is claimed again, and the first worker comes back.
@@ -79,7 +79,7 @@ async fn a_stale_fence_changes_nothing(subject: Subject) {
     let second = subject.claim(1).await.remove(0);
     let before = subject.read(&key).await;
     assert_eq!(subject.judge(&first.run, accepted(1)).await, STALE);
-    assert_eq!(subject.store.data().release(&first.run).await.unwrap(), STALE);
+    assert_eq!(subject.store.data().release(&first.run, None).await.unwrap(), STALE);
     assert_eq!(subject.read(&key).await, before);
     recorded(subject.judge(&second.run, accepted(2)).await);
     assert_eq!(subject.read(&key).await.state.current_run_id, Some(second.run.run_id));
@@ -94,7 +94,7 @@ async fn a_verdict_after_the_lease_is_refused(subject: Subject) {
     subject.clock.advance(LEASE);
     let late = Recorded::Refused(Refused::Rule(Reason::LeaseExpired));
     assert_eq!(subject.judge(&claimed.run, accepted(1)).await, late);
-    assert_eq!(subject.store.data().release(&claimed.run).await.unwrap(), late);
+    assert_eq!(subject.store.data().release(&claimed.run, None).await.unwrap(), late);
     assert_eq!(subject.read(&key).await, before);
 }
 
@@ -119,7 +119,7 @@ async fn a_verdict_whose_fence_the_partition_does_not_know_changes_nothing(subje
     raw.run(&format!("UPDATE partition_control SET active_task_id = {}", raw.id(Uuid::from_u128(7)))).await;
     let before = subject.read(&key).await;
     assert_eq!(subject.judge(&claimed.run, accepted(1)).await, STALE);
-    assert_eq!(subject.store.data().release(&claimed.run).await.unwrap(), STALE);
+    assert_eq!(subject.store.data().release(&claimed.run, None).await.unwrap(), STALE);
     assert_eq!(subject.read(&key).await, before);
     assert_eq!(subject.run(claimed.run.run_id).await, claimed.run);
 }
@@ -142,7 +142,7 @@ async fn a_release_burns_no_attempt(subject: Subject) {
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let wanted = subject.read(&key).await;
     let claimed = subject.claim(1).await.remove(0);
-    let released = recorded(subject.store.data().release(&claimed.run).await.unwrap());
+    let released = recorded(subject.store.data().release(&claimed.run, None).await.unwrap());
     assert_eq!((released.state, released.completed_at), (State::Dead, Some(subject.now())));
     let mut back = subject.read(&key).await;
     assert_eq!(back.state.version, wanted.state.version + 2);

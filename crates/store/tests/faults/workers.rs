@@ -96,7 +96,7 @@ async fn a_sources_limit_is_reached_exactly_and_never_passed() {
     assert_eq!(first.len(), 5, "what is in flight after every worker has asked");
     assert!(claim_at_once(&stores, 3, MOST).await.is_empty());
     stores[1].data().judge(&first[0].run, Judgement::Accepted { records: 1 }, None).await.unwrap();
-    stores[2].data().release(&first[1].run).await.unwrap();
+    stores[2].data().release(&first[1].run, None).await.unwrap();
     assert_eq!(claim_at_once(&stores, 3, MOST).await.len(), 2);
     assert_eq!(count_at(&database, "SELECT count(*) FROM runs WHERE state = 'running'"), 5);
 
@@ -164,7 +164,7 @@ async fn cross(claimers: usize, operators: usize, both_ways: bool) -> u64 {
             for _ in 0..10 {
                 let (claimed, _) = store.data().claim_partitions(claim_partitions("w", 10)).await.unwrap();
                 for claimed in claimed {
-                    let released = store.data().release(&claimed.run).await.unwrap();
+                    let released = store.data().release(&claimed.run, None).await.unwrap();
                     assert!(matches!(released, Recorded::As(_)), "{released:?}");
                 }
             }

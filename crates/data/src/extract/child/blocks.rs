@@ -119,7 +119,6 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
         match read {
             Ok(read) => self.took(read),
             Err(_) => {
-                tracing::warn!("a program left a process behind that holds its output open; it is ended");
                 self.incomplete = true;
                 self.ended = true;
                 Ok(More::NotNow)

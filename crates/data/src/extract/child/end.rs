@@ -83,12 +83,9 @@ impl End {
 
     /// How it ended and what it said last.
     pub(in crate::extract) fn describe(&self) -> String {
-        let mut lines = self.stderr.lines_from_last();
-        lines.truncate(LINES);
-        lines.reverse();
-        match lines.as_slice() {
-            [] => self.told("it said nothing on stderr"),
-            lines => self.told(&lines.join(" | ")),
+        match last_lines(&self.stderr) {
+            Some(lines) => self.told(&lines),
+            None => self.told("it said nothing on stderr"),
         }
     }
 
@@ -101,6 +98,14 @@ impl End {
     pub(in crate::extract) fn class(&self) -> ErrorClass {
         self.code().map_or(ErrorClass::Retryable, classify::exit_code)
     }
+}
+
+/// What was said last, as it goes into a message; none when nothing was said.
+pub(super) fn last_lines(stderr: &Tail) -> Option<String> {
+    let mut lines = stderr.lines_from_last();
+    lines.truncate(LINES);
+    lines.reverse();
+    (!lines.is_empty()).then(|| lines.join(" | "))
 }
 
 fn ended(status: ExitStatus) -> String {

@@ -1,7 +1,8 @@
 //! Programs that bring records: started in a process group of their own, read in large blocks, and never left behind.
 //!
-//! Whoever drops a [`Child`] ends everything that it started; where this process itself is killed, [`Leash`] does. What a program says on stderr is drained beside its
-//! output, so that neither pipe can block the other.
+//! Whoever drops a [`Child`] ends everything that it started, and may wait for it with its [`Roster`]; where this process
+//! itself is killed, [`Leash`] ends it. What a program says on stderr is drained beside its output, so that neither pipe
+//! can block the other.
 
 mod blocks;
 mod end;
@@ -9,12 +10,13 @@ mod leash;
 mod plain;
 mod process;
 mod program;
+mod roster;
 mod stderr;
 
 pub(super) use blocks::Cut;
 pub(super) use end::End;
 pub use leash::Leash;
 pub(super) use plain::plain;
-pub use process::children_ended;
 pub(super) use program::{Child, Launch, Program};
+pub use roster::Roster;
 pub(super) use stderr::Watch;

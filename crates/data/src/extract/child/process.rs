@@ -4,29 +4,25 @@
 //! signal to the group can only reach what the program itself started.
 
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitStatus;
-use std::sync::LazyLock;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::oneshot;
-use tokio::sync::watch;
 
 use super::leash::{Hold, Leash};
+use super::roster::Entry;
 
 /// What a process has between being asked to end and being ended.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// How many programs were told to end and have not been reaped yet. They belong to the process as a whole.
-static ENDING: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::channel(0).0);
-
-/// Returns when no program that was told to end is left: at once, or within seconds.
-pub async fn children_ended() {
-    // The sender is never dropped, so waiting cannot fail.
-    let _ = ENDING.subscribe().wait_for(|ending| *ending == 0).await;
-}
+/// How often a leader is looked at that has closed its stderr and not exited: at first, and at the least.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LAST_LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -35,6 +31,8 @@ pub(super) struct Process {
     group: Pid,
     /// Listened to since before the start, so that no news can be missed.
     news: Signals,
+    /// The reading end once more. It hangs up when the last process of the group is gone.
+    stderr: Option<OwnedFd>,
     /// Whoever drains stderr goes on until this is dropped: a program that is asked to end may say so, and must not be
     /// ended by a broken pipe before it has put its things in order.
     stderr_wanted: Option<oneshot::Sender<()>>,
@@ -44,6 +42,7 @@ impl Process {
     pub(super) fn start(
         command: &mut std::process::Command,
         leash: &Leash,
+        entry: Entry,
         stderr_wanted: oneshot::Sender<()>,
     ) -> io::Result<(Self, Pipes)> {
         use std::os::unix::process::CommandExt as _;
@@ -55,9 +54,10 @@ impl Process {
         let pipes = Pipes { stdout: child.stdout.take(), stderr: child.stderr.take() };
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let group = group.ok_or_else(|| io::Error::other("the operating system gave an impossible process id"))?;
-        let leader = Leader { child, group, hold: leash.hold(group) };
+        let leader = Leader { child, group, hold: Some(leash.hold(group)), _entry: entry };
         tracing::debug!(group = group.as_raw_nonzero(), "started a program");
-        Ok((Self { leader: Some(leader), group, news, stderr_wanted: Some(stderr_wanted) }, pipes))
+        let stderr = pipes.stderr.as_ref().and_then(|stderr| stderr.as_fd().try_clone_to_owned().ok());
+        Ok((Self { leader: Some(leader), group, news, stderr, stderr_wanted: Some(stderr_wanted) }, pipes))
     }
 
     /// Waits until the leader has exited, and leaves it to be reaped.
@@ -72,7 +72,7 @@ impl Process {
     pub(super) async fn finish(&mut self) -> io::Result<ExitStatus> {
         self.exited().await?;
         match self.leader.take() {
-            Some(leader) => leader.reap(),
+            Some(mut leader) => leader.reap(),
             None => Err(io::Error::other("the process was reaped before")),
         }
     }
@@ -80,40 +80,72 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some(leader) = self.leader.take() else { return };
-        let (group, stderr_wanted) = (self.group, self.stderr_wanted.take());
+        let Some(mut leader) = self.leader.take() else { return };
+        let (group, stderr, stderr_wanted) = (self.group, self.stderr.take(), self.stderr_wanted.take());
         end(group, Signal::TERM);
-        ENDING.send_modify(|ending| *ending += 1);
         // No task: a runtime that is being shut down would drop it, and with it the last word.
         let last_word = move || {
-            thread::sleep(GRACE);
+            await_end(group, stderr, Instant::now() + GRACE);
             let _ = leader.reap();
             drop(stderr_wanted);
-            ENDING.send_modify(|ending| *ending -= 1);
         };
-        if thread::Builder::new().name("redrive-reaper".to_owned()).spawn(last_word).is_err() {
-            end(group, Signal::KILL);
-            ENDING.send_modify(|ending| *ending -= 1);
+        if let Err(error) = thread::Builder::new().name("redrive-reaper".to_owned()).spawn(last_word) {
+            tracing::debug!(?group, %error, "no thread to wait for a program; it was ended at once");
         }
     }
 }
 
-/// The first process of a group, from its start until it is reaped.
+/// The first process of a group, from its start until it is reaped. Dropping it ends the group.
 #[derive(Debug)]
 struct Leader {
     child: std::process::Child,
     group: Pid,
-    hold: Hold,
+    /// None once the group was ended.
+    hold: Option<Hold>,
+    _entry: Entry,
 }
 
 impl Leader {
     /// Ends what is left of the group, and waits for the leader.
-    fn reap(self) -> io::Result<ExitStatus> {
-        let Self { mut child, group, hold } = self;
-        end(group, Signal::KILL);
-        // Before the id is free: the next who gets it is none of ours, and must not be killed for this one.
-        drop(hold);
-        child.wait()
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        if let Some(hold) = self.hold.take() {
+            end(self.group, Signal::KILL);
+            // Before the id is free: the next who gets it is none of ours, and must not be killed for this one.
+            drop(hold);
+        }
+        self.child.wait()
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        let _ = self.reap();
+    }
+}
+
+/// Returns when the group has ended, or at the latest then. While a process of it holds stderr it has things to put in
+/// order, although its leader may be gone.
+fn await_end(group: Pid, stderr: Option<OwnedFd>, latest: Instant) {
+    if let Some(stderr) = stderr {
+        await_hangup(&stderr, latest);
+    }
+    let mut pause = FIRST_LOOK;
+    while matches!(has_exited(group), Ok(false)) && Instant::now() < latest {
+        thread::sleep(pause.min(latest.saturating_duration_since(Instant::now())));
+        pause = (pause * 2).min(LAST_LOOK);
+    }
+}
+
+/// Returns when nobody has the writing end any more, or at the latest then.
+fn await_hangup(pipe: &OwnedFd, latest: Instant) {
+    loop {
+        let left = Timespec::try_from(latest.saturating_duration_since(Instant::now()));
+        let Ok(left) = left else { return };
+        // No event is asked for: that they have hung up is told in any case.
+        match poll(&mut [PollFd::new(pipe, PollFlags::empty())], Some(&left)) {
+            Err(Errno::INTR) => {}
+            Ok(_) | Err(_) => return,
+        }
     }
 }
 

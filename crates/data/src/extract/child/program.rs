@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use redrive_core::id::RunId;
+use redrive_core::key::PartitionKey;
 use redrive_core::mistake::Mistake;
 use rustix::io::Errno;
 use tokio::process::{ChildStderr, ChildStdout};
@@ -14,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::blocks::{Blocks, Cut, READ};
-use super::end::End;
+use super::end::{End, last_lines};
 use super::leash::Leash;
 use super::process::Process;
 use super::stderr::{self, Tail, Watch};
@@ -92,7 +94,8 @@ impl Program {
             }
             command.current_dir(directory);
         }
-        Child::start(&mut command, name.clone(), &self.leash, watch).map_err(|error| self.cannot_start(&name, &error))
+        Child::start(&mut command, name.clone(), &self.leash, job, watch)
+            .map_err(|error| self.cannot_start(&name, &error))
     }
 
     fn cannot_start(&self, name: &str, error: &io::Error) -> Failure {
@@ -136,23 +139,37 @@ fn told(job: &Job) -> [(&'static str, String); 7] {
 #[derive(Debug)]
 pub(in crate::extract) struct Child {
     name: String,
+    key: PartitionKey,
+    run_id: RunId,
     process: Process,
     stdout: Blocks<ChildStdout>,
     stderr: JoinHandle<Tail>,
 }
 
 impl Child {
-    fn start(command: &mut Command, name: String, leash: &Leash, watch: Watch) -> io::Result<Self> {
+    fn start(command: &mut Command, name: String, leash: &Leash, job: &Job, watch: Watch) -> io::Result<Self> {
         let (stderr_wanted, unwanted) = oneshot::channel();
-        let (process, pipes) = Process::start(command, leash, stderr_wanted)?;
+        let (process, pipes) = Process::start(command, leash, job.roster.enter(), stderr_wanted)?;
         let no_pipe = || io::Error::other("it has no pipes");
         let stdout = ChildStdout::from_std(pipes.stdout.ok_or_else(no_pipe)?)?;
         let stderr = ChildStderr::from_std(pipes.stderr.ok_or_else(no_pipe)?)?;
         // Fewer wake-ups for the same bytes; without the right to, a smaller pipe does.
         #[cfg(target_os = "linux")]
         let _ = rustix::pipe::fcntl_setpipe_size(&stdout, READ);
-        let stderr = tokio::spawn(stderr::drain(stderr, unwanted, name.clone(), watch));
-        Ok(Self { name, process, stdout: Blocks::new(stdout, MAX_RECORD_BYTES), stderr })
+        let (listener, program) = (job.roster.enter(), name.clone());
+        let stderr = tokio::spawn(async move {
+            let tail = stderr::drain(stderr, unwanted, program, watch).await;
+            listener.heard(last_lines(&tail));
+            tail
+        });
+        Ok(Self {
+            name,
+            key: job.key.clone(),
+            run_id: job.run_id,
+            process,
+            stdout: Blocks::new(stdout, MAX_RECORD_BYTES),
+            stderr,
+        })
     }
 
     /// The next whole lines of its output; none when it has ended.
@@ -162,9 +179,13 @@ impl Child {
 
     /// Waits for its exit, ends what it left behind, and says how it ended.
     pub(in crate::extract) async fn finish(self) -> Result<End, Failure> {
-        let Self { name, mut process, stdout, mut stderr } = self;
+        let Self { name, key, run_id, mut process, stdout, mut stderr } = self;
         let status = process.finish().await;
         let incomplete = stdout.is_incomplete();
+        if incomplete {
+            let program = name.as_str();
+            tracing::warn!(%key, %run_id, program, "a program left a process behind that held its output open; it was ended");
+        }
         drop(stdout);
         let status = status.map_err(|error| Failure::retryable(format!("cannot wait for {name}: {error}")))?;
         let tail = match timeout(STDERR, &mut stderr).await {

@@ -88,6 +88,46 @@ async fn a_program_is_asked_to_end_and_heard_until_it_has() {
     assert!(asked.exists());
 }
 
+/// A shell is gone at once; what it has started, and which was asked to end as well, has its time all the same.
+#[tokio::test]
+async fn what_is_left_of_the_group_has_time_to_end_although_its_leader_is_gone() {
+    let lab = Lab::new().await;
+    let witness = Witness::new(lab.path());
+    let asked = lab.path().join("asked");
+    let member = format!(
+        "trap \"sleep 0.3; echo asked >{}; exit 0\" TERM; echo up >&9; while :; do sleep 0.01; done",
+        asked.display()
+    );
+    let extractor = build(&witness.held(&format!("({member}) & wait"))).unwrap();
+    let mut records = lab.records();
+    tokio::select! {
+        ended = extractor.extract(&lab.job, &mut records) => panic!("it ended: {ended:?}"),
+        up = soon("up", witness.up) => up.unwrap(),
+    }
+    soon("the program is gone", lab.job.roster.ended()).await;
+    assert!(asked.exists());
+}
+
+/// Told by nobody when it closes its stderr, it is waited for all the same.
+#[tokio::test]
+async fn a_program_without_stderr_has_time_to_end_too() {
+    let lab = Lab::new().await;
+    let witness = Witness::new(lab.path());
+    let asked = lab.path().join("asked");
+    let script = format!(
+        "exec 2>&-; trap \"sleep 0.3; echo asked >{}; exit 0\" TERM; echo up >&9; while :; do sleep 0.01; done",
+        asked.display()
+    );
+    let extractor = build(&witness.held(&script)).unwrap();
+    let mut records = lab.records();
+    tokio::select! {
+        ended = extractor.extract(&lab.job, &mut records) => panic!("it ended: {ended:?}"),
+        up = soon("up", witness.up) => up.unwrap(),
+    }
+    soon("the program is gone", lab.job.roster.ended()).await;
+    assert!(asked.exists());
+}
+
 #[tokio::test]
 async fn dropping_also_ends_a_program_that_floods() {
     dropped_while_running("echo up >&9; exec yes \"{}\"").await;

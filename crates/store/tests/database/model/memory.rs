@@ -271,7 +271,7 @@ pub fn event(task_id: TaskId, report: Report) -> Event {
     match report {
         Report::Completed { verdict, metrics } => Event::Completed { task_id, verdict, metrics },
         Report::Failed { fault, metrics } => Event::Failed { task_id, fault, metrics },
-        Report::Released => Event::Released { task_id },
+        Report::Released => Event::Released { task_id, why: None },
     }
 }
 

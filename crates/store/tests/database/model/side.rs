@@ -152,7 +152,7 @@ impl Side {
             }
             Op::Release { pick, forged } => {
                 let Some(run) = self.attempt(pick, *forged, memory).await else { return Answer::Nothing };
-                Answer::Recorded(self.recorded(data.release(&run).await.unwrap()))
+                Answer::Recorded(self.recorded(data.release(&run, None).await.unwrap()))
             }
             Op::Beat { pick, forged: wrong, seconds } => {
                 let either = memory.pick(pick, false).or_else(|| memory.pick(pick, true));
