@@ -140,7 +140,11 @@ impl Attempt {
             Ok(Ok(Err(extract::Error::Source(failure)))) => Some(failure),
             Ok(Ok(Err(extract::Error::Sink(error)))) => return Err(Gone::Sink(error)),
             Ok(Err(_)) => Some(Failure::retryable("the extractor panicked; its log has more")),
-            Err(_) => Some(timed_out(self.source.timeout, self.roster.said())),
+            Err(_) => {
+                // What a program said is known when it has ended.
+                self.roster.ended().await;
+                Some(timed_out(self.source.timeout, self.roster.said()))
+            }
         };
         let failure = failure.map(|failure| self.presentable(failure));
         if let Some(failure) = &failure {
