@@ -193,24 +193,14 @@ fn due(
     cooldowns: &[Cooldown],
     now: Timestamp,
 ) -> Vec<(Partition, Duration)> {
-    let delay = |partition: &Partition| {
+    let mut due = Vec::new();
+    for partition in found {
         let cooling = cooling(cooldowns, &partition.state.key);
-        match outlook::of(partition, policy, cooling, now) {
-            Outlook::Due { delay, .. } => Some(delay),
-            Outlook::Done
-            | Outlook::InFlight { .. }
-            | Outlook::Queued { .. }
-            | Outlook::CoolingDown { .. }
-            | Outlook::Paused(_)
-            | Outlook::Marked(_)
-            | Outlook::Exhausted(_)
-            | Outlook::FinalError
-            | Outlook::TooOldByThen { .. }
-            | Outlook::Waiting { .. }
-            | Outlook::NotQueued => None,
+        if let Outlook::Due { delay, .. } = outlook::of(&partition, policy, cooling, now) {
+            due.push((partition, delay));
         }
-    };
-    found.into_iter().filter_map(|partition| delay(&partition).map(|delay| (partition, delay))).collect()
+    }
+    due
 }
 
 fn action(partition: &Partition, action: &'static str, delay: Duration) -> Action {
