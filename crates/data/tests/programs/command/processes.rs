@@ -68,64 +68,49 @@ async fn processes_that_ignore_the_request_to_end_are_ended() {
     dropped_while_running("trap \"\" TERM; sleep 1000 & sh -c \"sleep 1000 & wait\" & echo up >&9; wait").await;
 }
 
-#[tokio::test]
-async fn a_program_is_asked_to_end_and_heard_until_it_has() {
+/// Drops an extraction once its program is up; the script is given a file to make when it is asked to end, and must.
+async fn asked_to_end(script: impl FnOnce(&str) -> String) {
     let lab = Lab::new().await;
     let witness = Witness::new(lab.path());
     let asked = lab.path().join("asked");
-    // What it says first would end it if nobody listened any more.
-    let script = format!(
-        "trap \"echo ending >&2; echo asked >{}; exit 0\" TERM\necho up >&9; while :; do sleep 0.01; done",
-        asked.display()
-    );
-    let extractor = build(&witness.held(&script)).unwrap();
+    let extractor = build(&witness.held(&script(&asked.display().to_string()))).unwrap();
     let mut records = lab.records();
     tokio::select! {
         ended = extractor.extract(&lab.job, &mut records) => panic!("it ended: {ended:?}"),
         up = soon("up", witness.up) => up.unwrap(),
     }
+    soon("the program is gone", lab.job.roster.ended()).await;
     soon("all processes gone", witness.gone).await.unwrap();
     assert!(asked.exists());
+}
+
+/// What it says first would end it if nobody listened any more.
+#[tokio::test]
+async fn a_program_is_asked_to_end_and_heard_until_it_has() {
+    asked_to_end(|asked| {
+        format!("trap \"echo ending >&2; echo asked >{asked}; exit 0\" TERM\necho up >&9; while :; do sleep 0.01; done")
+    })
+    .await;
 }
 
 /// A shell is gone at once; what it has started, and which was asked to end as well, has its time all the same.
 #[tokio::test]
 async fn what_is_left_of_the_group_has_time_to_end_although_its_leader_is_gone() {
-    let lab = Lab::new().await;
-    let witness = Witness::new(lab.path());
-    let asked = lab.path().join("asked");
-    let member = format!(
-        "trap \"sleep 0.3; echo asked >{}; exit 0\" TERM; echo up >&9; while :; do sleep 0.01; done",
-        asked.display()
-    );
-    let extractor = build(&witness.held(&format!("({member}) & wait"))).unwrap();
-    let mut records = lab.records();
-    tokio::select! {
-        ended = extractor.extract(&lab.job, &mut records) => panic!("it ended: {ended:?}"),
-        up = soon("up", witness.up) => up.unwrap(),
-    }
-    soon("the program is gone", lab.job.roster.ended()).await;
-    assert!(asked.exists());
+    asked_to_end(|asked| {
+        let trap = format!("trap \"sleep 0.3; echo asked >{asked}; exit 0\" TERM");
+        format!("({trap}; echo up >&9; while :; do sleep 0.01; done) & wait")
+    })
+    .await;
 }
 
 /// Told by nobody when it closes its stderr, it is waited for all the same.
 #[tokio::test]
 async fn a_program_without_stderr_has_time_to_end_too() {
-    let lab = Lab::new().await;
-    let witness = Witness::new(lab.path());
-    let asked = lab.path().join("asked");
-    let script = format!(
-        "exec 2>&-; trap \"sleep 0.3; echo asked >{}; exit 0\" TERM; echo up >&9; while :; do sleep 0.01; done",
-        asked.display()
-    );
-    let extractor = build(&witness.held(&script)).unwrap();
-    let mut records = lab.records();
-    tokio::select! {
-        ended = extractor.extract(&lab.job, &mut records) => panic!("it ended: {ended:?}"),
-        up = soon("up", witness.up) => up.unwrap(),
-    }
-    soon("the program is gone", lab.job.roster.ended()).await;
-    assert!(asked.exists());
+    asked_to_end(|asked| {
+        let trap = format!("trap \"sleep 0.3; echo asked >{asked}; exit 0\" TERM");
+        format!("exec 2>&-; {trap}; echo up >&9; while :; do sleep 0.01; done")
+    })
+    .await;
 }
 
 #[tokio::test]
