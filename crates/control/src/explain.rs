@@ -23,6 +23,9 @@ pub struct Explanation {
     pub next_retry_at: Option<Timestamp>,
     pub attempt_count: u32,
     pub max_attempts: Option<u32>,
+    /// How many of the attempts at a reprocess were rejected since it was asked for: these are what counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reprocess_rejected: Option<u32>,
     /// What the last attempt said, where it was rejected.
     pub error_class: Option<ErrorClass>,
     pub error_message: Option<String>,
@@ -57,6 +60,7 @@ impl ControlPlane {
             next_retry_at: outlook.next_retry_at(),
             attempt_count: partition.state.attempt_count,
             max_attempts: policy.attempt_limit(),
+            reprocess_rejected: partition.control.reprocess.map(|request| request.rejected),
             error_class,
             error_message,
             now: scene.now,
@@ -96,7 +100,10 @@ impl Scene<'_> {
     fn in_words(&self, outlook: &Outlook) -> String {
         let state = &self.partition.state;
         let (happened, attempts) = match self.partition.control.reprocess {
-            Some(request) => (format!("its reprocess was rejected at {}", state.updated_at), request.rejected),
+            Some(request) => (
+                format!("its reprocess was rejected at {} (`state pause` holds it)", state.updated_at),
+                request.rejected,
+            ),
             None => (format!("failed at {}", state.updated_at), state.attempt_count),
         };
         match outlook {

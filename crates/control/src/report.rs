@@ -89,6 +89,7 @@ fn standing(partition: &Partition) -> &'static str {
     match partition.state.status {
         _ if control.paused.is_some() => "paused",
         Status::Failed if control.terminal.is_some() => "terminal",
+        Status::Success if control.reprocess_rejected() => "reprocess_rejected",
         Status::Success if control.reprocess.is_some() => "reprocess",
         Status::Pending | Status::Success | Status::Failed => partition.state.status.as_str(),
     }

@@ -146,7 +146,7 @@ pub fn csv_header(names: &[&str]) -> anyhow::Result<()> {
 
 /// Says that there is nothing: to people as the answer, beside a CSV of no rows as talk.
 pub fn nothing(text: &str, names: &[&str], global: &Global) -> anyhow::Result<()> {
-    match global.output {
+    unless_closed(match global.output {
         Format::Table => line(text),
         Format::Csv => {
             if !global.quiet {
@@ -155,7 +155,7 @@ pub fn nothing(text: &str, names: &[&str], global: &Global) -> anyhow::Result<()
             csv_header(names)
         }
         Format::Json | Format::Jsonl => Ok(()),
-    }
+    })
 }
 
 /// Writes a row of CSV.

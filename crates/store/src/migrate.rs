@@ -18,7 +18,7 @@ macro_rules! step {
     };
 }
 
-const STEPS: &[Step] = &[step!(1, "0001_foundation.sql"), step!(2, "0002_rejected_reprocess.sql")];
+const STEPS: &[Step] = &[step!(1, "0001_foundation.sql"), step!(2, "0002_rejected_and_abandoned.sql")];
 
 /// The newest schema this program knows.
 pub const SUPPORTED: i64 = STEPS[STEPS.len() - 1].version;

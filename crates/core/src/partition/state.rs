@@ -145,7 +145,7 @@ pub struct Standing {
     pub wanted: Option<Wanted>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reprocess: bool,
-    #[serde(default, skip_serializing_if = "is_none_yet")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub rejected: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
@@ -156,7 +156,7 @@ pub struct Standing {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
-fn is_none_yet(count: &u32) -> bool {
+fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 

@@ -260,7 +260,7 @@ impl Worker {
                 return heard;
             }
         };
-        self.scouts.ended(&source, Some(&end));
+        self.scouts.ended(&source, &end);
         self.tally.send_modify(|tally| tally.add(&end));
         match end {
             End::Accepted { .. } | End::Rejected { .. } => self.rest = Duration::ZERO,

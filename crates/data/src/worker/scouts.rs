@@ -61,16 +61,15 @@ impl Scouts {
         }
     }
 
-    /// What became of an attempt; none when nobody knows.
-    pub(super) fn ended(&mut self, source: &Source, end: Option<&End>) {
+    pub(super) fn ended(&mut self, source: &Source, end: &End) {
         let Some(scouted) = self.sources.get_mut(source) else { return };
         scouted.in_flight = scouted.in_flight.saturating_sub(1);
         match end {
-            Some(End::Rejected { class: ErrorClass::RateLimited }) => scouted.trust = Trust::None,
-            Some(End::Accepted { .. } | End::Rejected { class: ErrorClass::Final | ErrorClass::Retryable }) => {
+            End::Rejected { class: ErrorClass::RateLimited } => scouted.trust = Trust::None,
+            End::Accepted { .. } | End::Rejected { class: ErrorClass::Final | ErrorClass::Retryable } => {
                 scouted.trust = Trust::Full;
             }
-            Some(End::Refused(_) | End::Released | End::Lost) | None => {}
+            End::Refused(_) | End::Released | End::Lost => {}
         }
     }
 }
@@ -90,12 +89,12 @@ mod tests {
         (0..4).for_each(|_| scouts.started(&source, now));
         assert_eq!(limit(&scouts, now), Some(0));
         assert_eq!(limit(&scouts, now + PATIENCE), None, "it is slow, and at work");
-        scouts.ended(&source, Some(&End::Accepted { records: 1 }));
+        scouts.ended(&source, &End::Accepted { records: 1 });
         assert_eq!(limit(&scouts, now), None, "it is well");
-        scouts.ended(&source, Some(&End::Rejected { class: ErrorClass::RateLimited }));
+        scouts.ended(&source, &End::Rejected { class: ErrorClass::RateLimited });
         assert_eq!(limit(&scouts, now + PATIENCE), Some(2), "two are still on their way");
-        scouts.ended(&source, Some(&End::Lost));
-        scouts.ended(&source, None);
+        scouts.ended(&source, &End::Lost);
+        scouts.ended(&source, &End::Released);
         assert_eq!(limit(&scouts, now), Some(4));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use redrive_store::{Open, Options, Store, StoreUrl};
 use tempfile::TempDir;
 
@@ -36,7 +37,7 @@ pub async fn to_look(config: &Config, context: &Context) -> anyhow::Result<(Stor
     if !context.global.quiet {
         output::say(&format!("{} does not exist; `redrive migrate` makes it", absolute(path)));
     }
-    let directory = tempfile::tempdir()?;
+    let directory = tempfile::tempdir().context("cannot make a temporary directory; check TMPDIR")?;
     let url = StoreUrl::Sqlite(directory.path().join("empty.db"));
     let store = Store::open(&url, Open::Migrate, Options::default()).await?;
     Ok((store, Some(directory)))

@@ -31,10 +31,10 @@ pub async fn run(args: &cli::Worker, context: &Context) -> anyhow::Result<Exit> 
     heeding.abort();
     let tally = *told.borrow();
     tracing::info!(?tally, "stopped");
-    if args.drain {
-        show(&tally, context)?;
-    }
+    let told = if args.drain { output::unless_closed(show(&tally, context)) } else { Ok(()) };
+    // What became of the work matters more than whether it could be told.
     ended?;
+    told?;
     // A drain that was stopped has not done what it was asked for.
     Ok(if args.drain && stop.is_asked() { Exit::Interrupted } else { Exit::Done })
 }

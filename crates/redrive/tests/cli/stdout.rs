@@ -51,7 +51,9 @@ fn a_reader_who_has_enough_is_no_error() {
     }
     // What came of the work is still said by the code.
     home.sqlite("redrive.db", "UPDATE operations SET actor = 'nobody'");
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    assert_eq!(told(&home, &["doctor"], writer).code, 1);
+    for (command, code) in [(["doctor"].as_slice(), 1), (&["state", "inspect", "--source", "none"], 3)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(told(&home, command, writer).code, code, "{command:?}");
+    }
 }

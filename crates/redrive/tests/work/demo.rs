@@ -32,6 +32,9 @@ fn the_demo_stays_in_its_folder_and_can_be_stopped() {
     let home = Home::new().env("REDRIVE_STORE__URL", "sqlite:earnest.db").env("REDRIVE_RAW__URL", "file:earnest");
     let mut demo = home.command(&["demo", "there"]).stderr(std::process::Stdio::null()).spawn().unwrap();
     until(Duration::from_secs(30), "it is at work", || home.file("there/raw/source=shop").is_dir());
+    // One at a time: another would clear what this one is at work on.
+    let refused = home.run(&["demo", "there"]).complaint(4);
+    assert!(refused.contains("another demo is at work in there; wait for it"), "{refused}");
     let told = std::process::Command::new("kill").args(["-INT", &demo.id().to_string()]).status().unwrap();
     assert!(told.success());
     assert_eq!(demo.wait().unwrap().code(), Some(130));

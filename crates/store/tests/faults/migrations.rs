@@ -77,15 +77,21 @@ async fn a_database_of_an_earlier_version_is_refused_until_it_is_migrated_and_ke
         let wanted = Partition::new(key.clone(), Lane::Fresh, store.now());
         store.control().enqueue(None, vec![wanted.clone()]).await.unwrap();
         drop(store);
-        match &url {
-            StoreUrl::Sqlite(file) => {
-                let sql = format!("{BACK_TO_ONE}; PRAGMA user_version = 1");
-                rusqlite::Connection::open(file).unwrap().execute_batch(&sql).unwrap();
-            }
-            StoreUrl::Postgres(_) => {
-                database.query(BACK_TO_ONE);
-                database.query("DELETE FROM redrive_schema WHERE version > 1");
-            }
+        let run = |text: &str| match &url {
+            StoreUrl::Sqlite(file) => rusqlite::Connection::open(file).unwrap().execute_batch(text).unwrap(),
+            StoreUrl::Postgres(_) => drop(database.query(text)),
+        };
+        let (forget, id) = match &url {
+            StoreUrl::Sqlite(_) => ("PRAGMA user_version = 1", "randomblob(16)"),
+            StoreUrl::Postgres(_) => ("DELETE FROM redrive_schema WHERE version > 1", "gen_random_uuid()"),
+        };
+        run(BACK_TO_ONE);
+        run(forget);
+        for message in ["lease expired", "boom"] {
+            run(&format!(
+                "INSERT INTO runs (run_id, workload, category, subject, state, submitted_at, verdict, completed_at, \
+                 error_message) VALUES ({id}, 'extract', 'ads', '{message}', 'dead', 1, 'failed', 7, '{message}')"
+            ));
         }
         let error = Store::open(&url, Open::Current, standing_still()).await.unwrap_err();
         assert!(matches!(error, Error::OlderSchema { found: 1, needed: SCHEMA_VERSION, .. }), "{error:?}");
@@ -93,6 +99,14 @@ async fn a_database_of_an_earlier_version_is_refused_until_it_is_migrated_and_ke
         assert_eq!(store.migrate().await.unwrap(), (1, SCHEMA_VERSION));
         assert_eq!(store.view().partition(&key).await.unwrap(), Some(wanted));
         assert_eq!(store.view().rejected_bands().await.unwrap(), vec![]);
+        let abandoned = "SELECT count(*) FROM runs WHERE lease_until = 7 AND subject = 'lease expired'";
+        let failed = "SELECT count(*) FROM runs WHERE lease_until IS NULL AND subject = 'boom'";
+        for count in [abandoned, failed] {
+            match &url {
+                StoreUrl::Sqlite(file) => assert_eq!(count_in(file, count), 1),
+                StoreUrl::Postgres(_) => assert_eq!(database.query(count), "1"),
+            }
+        }
     }
 }
 

@@ -20,6 +20,8 @@ use super::roster::Entry;
 
 /// What a process has between being asked to end and being ended.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a process that was ended may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How often a leader is looked at that has closed its stderr and not exited: at first, and at the least.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LAST_LOOK: Duration = Duration::from_millis(100);
@@ -54,7 +56,7 @@ impl Process {
         let pipes = Pipes { stdout: child.stdout.take(), stderr: child.stderr.take() };
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let group = group.ok_or_else(|| io::Error::other("the operating system gave an impossible process id"))?;
-        let leader = Leader { child, group, hold: Some(leash.hold(group)), _entry: entry };
+        let leader = Leader { child, group, hold: Some(leash.hold(group)), entry: Some(entry) };
         tracing::debug!(group = group.as_raw_nonzero(), "started a program");
         let stderr = pipes.stderr.as_ref().and_then(|stderr| stderr.as_fd().try_clone_to_owned().ok());
         Ok((Self { leader: Some(leader), group, news, stderr, stderr_wanted: Some(stderr_wanted) }, pipes))
@@ -86,8 +88,12 @@ impl Drop for Process {
         // No task: a runtime that is being shut down would drop it, and with it the last word.
         let last_word = move || {
             await_end(group, stderr, Instant::now() + GRACE);
-            let _ = leader.reap();
+            leader.end_group();
+            if !exits_by(group, Instant::now() + PATIENCE) {
+                leader.give_up();
+            }
             drop(stderr_wanted);
+            let _ = leader.reap();
         };
         if let Err(error) = thread::Builder::new().name("redrive-reaper".to_owned()).spawn(last_word) {
             tracing::debug!(?group, %error, "no thread to wait for a program; it was ended at once");
@@ -102,17 +108,28 @@ struct Leader {
     group: Pid,
     /// None once the group was ended.
     hold: Option<Hold>,
-    _entry: Entry,
+    /// None once nobody waits for it any more.
+    entry: Option<Entry>,
 }
 
 impl Leader {
-    /// Ends what is left of the group, and waits for the leader.
-    fn reap(&mut self) -> io::Result<ExitStatus> {
+    fn end_group(&mut self) {
         if let Some(hold) = self.hold.take() {
             end(self.group, Signal::KILL);
             // Before the id is free: the next who gets it is none of ours, and must not be killed for this one.
             drop(hold);
         }
+    }
+
+    /// Nothing ends it: it runs as somebody else, or hangs in the kernel. Its attempt must not hang with it.
+    fn give_up(&mut self) {
+        tracing::warn!(group = self.group.as_raw_nonzero(), "a program could not be ended, and is left alone");
+        self.entry = None;
+    }
+
+    /// Ends what is left of the group, and waits for the leader.
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        self.end_group();
         self.child.wait()
     }
 }
@@ -129,11 +146,20 @@ fn await_end(group: Pid, stderr: Option<OwnedFd>, latest: Instant) {
     if let Some(stderr) = stderr {
         await_hangup(&stderr, latest);
     }
+    exits_by(group, latest);
+}
+
+/// Whether the leader has exited, now or at the latest then.
+fn exits_by(leader: Pid, latest: Instant) -> bool {
     let mut pause = FIRST_LOOK;
-    while matches!(has_exited(group), Ok(false)) && Instant::now() < latest {
+    while matches!(has_exited(leader), Ok(false)) {
+        if Instant::now() >= latest {
+            return false;
+        }
         thread::sleep(pause.min(latest.saturating_duration_since(Instant::now())));
         pause = (pause * 2).min(LAST_LOOK);
     }
+    true
 }
 
 /// Returns when nobody has the writing end any more, or at the latest then.

@@ -1,7 +1,7 @@
 //! The folder a demo plays in. It is cleared only when all that is in it can be seen to come from an earlier demo;
 //! anything else may be somebody's data, and is left alone.
 
-use std::fs::DirEntry;
+use std::fs::{DirEntry, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -24,9 +24,17 @@ const BESIDE: [&str; 2] = ["redrive.db-wal", "redrive.db-shm"];
 const RAW: &str = "raw";
 const RAW_SOURCE: &str = "source=shop";
 
-/// Makes the folder with nothing in it but the configuration.
-pub async fn prepare(directory: &Path, start: LogicalDate) -> anyhow::Result<()> {
-    if directory.exists() {
+/// Makes the folder with nothing in it but the configuration. It is the caller's for as long as the handle is held.
+pub async fn prepare(directory: &Path, start: LogicalDate) -> anyhow::Result<File> {
+    let is_new = !directory.exists();
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let hold = File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
+    // Where a folder cannot be locked at all, nobody else has locked it either.
+    if let Err(TryLockError::WouldBlock) = hold.try_lock() {
+        let todo = "wait for it, or name another folder: redrive demo FOLDER";
+        return Err(Refusal(format!("another demo is at work in {}; {todo}", directory.display())).into());
+    }
+    if !is_new {
         let stranger = stranger(directory).await.with_context(|| format!("cannot read {}", directory.display()))?;
         if let Some(what) = stranger {
             let todo = "move it away, or name another folder: redrive demo FOLDER";
@@ -34,10 +42,10 @@ pub async fn prepare(directory: &Path, start: LogicalDate) -> anyhow::Result<()>
         }
         clear(directory).with_context(|| format!("cannot clear {}", directory.display()))?;
     }
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let file = directory.join(FILE);
     std::fs::write(&file, TEMPLATE.replace(START, &start.to_string()))
-        .with_context(|| format!("cannot write {}", file.display()))
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(hold)
 }
 
 /// What in the folder no demo has left there, if there is such a thing.

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub async fn run(args: &Demo, context: &Context) -> anyhow::Result<Exit> {
     let directory = args.directory.clone().unwrap_or_else(|| PathBuf::from("redrive-demo"));
     let now = redrive_store::clock::Clock::now(&redrive_store::clock::SystemClock);
-    folder::prepare(&directory, start_date(now)).await?;
+    let _hold = folder::prepare(&directory, start_date(now)).await?;
     // Everything in the file is relative to its own folder, as it will be for who looks around there afterwards.
     std::env::set_current_dir(&directory).with_context(|| format!("cannot enter {}", directory.display()))?;
     // Nor does the environment reach in: it may name a store in earnest.
