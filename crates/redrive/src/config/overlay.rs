@@ -179,6 +179,12 @@ fn tag(extract: &mut Spanned<DeValue<'_>>) -> Result<(), Mistake> {
     let position = extract.span();
     let wrong = |why| Err(Mistake::at("kind", format!("kind {why}; it names the extractor, like \"command\"")));
     let DeValue::Table(section) = extract.get_mut() else { return wrong("is missing") };
+    // Serde would repeat what stands there instead, and that may be a secret.
+    for (key, name) in [("env", "NAME"), ("headers", "Name")] {
+        if section.get(key).is_some_and(|value| !matches!(value.get_ref(), DeValue::Table(_))) {
+            return Err(Mistake::at(key, format!("is no section; write it like {{ {name} = \"value\" }}")));
+        }
+    }
     let Some(kind) = section.remove("kind") else { return wrong("is missing") };
     let kind_position = kind.span();
     let DeValue::String(kind) = kind.into_inner() else { return wrong("is no text") };
