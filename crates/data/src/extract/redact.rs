@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use percent_encoding::utf8_percent_encode;
 use redrive_core::failure::ELLIPSIS;
 
@@ -48,33 +50,50 @@ fn parts(secret: &str) -> impl Iterator<Item = &str> {
     whole.into_iter().chain(lines)
 }
 
-/// A secret as it may be written: plain, inside quotes with its backslashes and quotes escaped, and in a URL.
-fn forms(secret: &str) -> [String; 8] {
+/// A secret as it may be written: plain, inside quotes with its backslashes and quotes escaped, in a URL, and in base64.
+fn forms(secret: &str) -> Vec<String> {
     let json = serde_json::Value::from(secret).to_string();
     let json = &json[1..json.len() - 1];
     let slashes = secret.replace('\\', r"\\");
-    [
+    let url = utf8_percent_encode(secret, URL).to_string();
+    let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    let mut forms = vec![
         secret.to_owned(),
         json.to_owned(),
         json.replace('/', r"\/"),
-        in_ascii(json),
+        in_ascii(json, |unit| format!("\\u{unit:04x}")),
+        in_ascii(json, |unit| format!("\\u{unit:04X}")),
         slashes.replace('\'', r"\'"),
         slashes,
-        utf8_percent_encode(secret, URL).to_string(),
-        url::form_urlencoded::byte_serialize(secret.as_bytes()).collect(),
-    ]
+        small_escapes(&url),
+        small_escapes(&form),
+        url,
+        form,
+    ];
+    forms.extend([STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD].map(|base64| base64.encode(secret)));
+    forms
 }
 
 /// JSON as many programs write it, with nothing in it but ASCII.
-fn in_ascii(json: &str) -> String {
+fn in_ascii(json: &str, escape: impl Fn(u16) -> String) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
             c if c.is_ascii() => text.push(c),
-            c => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}"))),
+            c => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&escape(*unit))),
         }
     }
     text
+}
+
+/// `%2F` as `%2f`. A percent sign of the secret's own is escaped itself, so each one begins an escape.
+fn small_escapes(escaped: &str) -> String {
+    let mut since_percent = usize::MAX;
+    let small = |c: char| {
+        since_percent = if c == '%' { 0 } else { since_percent.saturating_add(1) };
+        if since_percent <= 2 { c.to_ascii_lowercase() } else { c }
+    };
+    escaped.chars().map(small).collect()
 }
 
 /// Marks every place where it stands whole.

@@ -34,9 +34,32 @@ impl<'de> Visitor<'de> for SecretVisitor {
         f.write_str("{ env = \"NAME\" } or { file = \"PATH\" }")
     }
 
-    /// Most likely the secret itself, which serde's own words would repeat.
     fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<SecretRef, E> {
-        Err(E::custom("a secret is not written but named; write { env = \"NAME\" } or { file = \"PATH\" }"))
+        written()
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<SecretRef, E> {
+        written()
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<SecretRef, E> {
+        written()
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<SecretRef, E> {
+        written()
+    }
+
+    fn visit_i128<E: serde::de::Error>(self, _: i128) -> Result<SecretRef, E> {
+        written()
+    }
+
+    fn visit_u128<E: serde::de::Error>(self, _: u128) -> Result<SecretRef, E> {
+        written()
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<SecretRef, E> {
+        written()
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SecretRef, A::Error> {
@@ -49,6 +72,11 @@ impl<'de> Visitor<'de> for SecretVisitor {
         let Named { env, file } = Named::deserialize(MapAccessDeserializer::new(map))?;
         SecretRef::named(env, file).map_err(A::Error::custom)
     }
+}
+
+/// What stands there is most likely the secret itself, which serde's own words would repeat.
+fn written<E: serde::de::Error>() -> Result<SecretRef, E> {
+    Err(E::custom("a secret is not written but named; write { env = \"NAME\" } or { file = \"PATH\" }"))
 }
 
 impl SecretRef {

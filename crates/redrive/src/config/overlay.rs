@@ -17,57 +17,131 @@ use super::sections::Settings;
 
 const PREFIX: &str = "REDRIVE_";
 
+/// How serde begins when a value is of another kind than the settings expect.
+const OTHER_KIND: &str = "invalid type: ";
+
 pub(super) fn read(
     file: &Path,
     text: &str,
     environment: &[(String, String)],
 ) -> Result<(Settings, Places), ConfigError> {
-    let mut document = DeTable::parse(text).map_err(|error| syntax(file, text, &error))?;
     let overrides: Vec<_> =
         environment.iter().filter(|(name, _)| name.starts_with(PREFIX) && name.contains("__")).collect();
-    for (number, (name, value)) in overrides.iter().enumerate() {
-        let path: Vec<String> = name[PREFIX.len()..].split("__").map(str::to_lowercase).collect();
-        let position = text.len() + 1 + number;
-        set(document.get_mut(), &path, value, &(position..position))
-            .map_err(|why| ConfigError::new(format!("{name}: {why}")))?;
-    }
     let variables: Vec<&str> = overrides.iter().map(|(name, _)| name.as_str()).collect();
-    let places = Places::new(file, text, &variables, document.get_ref());
-    tag_extracts(document.get_mut()).map_err(|mistake| places.blame(&mistake))?;
-    let settings = Settings::deserialize(Deserializer::from(document)).map_err(|error| places.explain(&error))?;
-    Ok((settings, places))
+    let mut kinds = vec![Kind::AsItLooks; overrides.len()];
+    let mut doubt: Option<(usize, toml::de::Error)> = None;
+    loop {
+        let mut document = DeTable::parse(text).map_err(|error| syntax(file, text, &error))?;
+        for (number, ((name, value), kind)) in overrides.iter().zip(&kinds).enumerate() {
+            let position = text.len() + 1 + number;
+            let value = moved(kind.of(value), &(position..position));
+            set(document.get_mut(), &steps(&name[PREFIX.len()..]), value)
+                .map_err(|why| ConfigError::new(format!("{name}: {why}")))?;
+        }
+        let places = Places::new(file, text, &variables, document.get_ref());
+        tag_extracts(document.get_mut()).map_err(|mistake| places.blame(&mistake))?;
+        let error = match Settings::deserialize(Deserializer::from(document)) {
+            Ok(settings) => return Ok((settings, places)),
+            Err(error) => error,
+        };
+        let other_kind = error.message().starts_with(OTHER_KIND);
+        let number = error.span().and_then(|span| span.start.checked_sub(text.len() + 1));
+        match (number.filter(|_| other_kind), doubt.take()) {
+            // As a text it is of no use either, so it is told as it looks.
+            (Some(number), Some((doubtful, first))) if doubtful == number => return Err(places.explain(&first)),
+            (Some(number), _) if is_bare(overrides[number].1.as_str()) => {
+                kinds[number] = Kind::Text;
+                doubt = Some((number, error));
+            }
+            _ => return Err(places.explain(&error)),
+        }
+    }
 }
 
-fn set<'i>(table: &mut DeTable<'i>, path: &[String], value: &'i str, position: &Range<usize>) -> Result<(), String> {
-    let Some((key, rest)) = path.split_first() else { return Ok(()) };
-    let key = as_written(table, key);
+/// What a variable's text is taken for.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    AsItLooks,
+    /// It looks like a number or a truth value, but its key holds a text.
+    Text,
+}
+
+impl Kind {
+    fn of(self, text: &str) -> DeValue<'_> {
+        match self {
+            Self::AsItLooks => typed(text),
+            Self::Text => DeValue::String(text.into()),
+        }
+    }
+}
+
+/// One name on the way to a key.
+struct Step<'a> {
+    /// As the variable spells it.
+    own: &'a str,
+    /// As it is called where the file does not have it.
+    new: String,
+}
+
+/// Keys are in small letters; variables and headers, whose names users choose, are called what they are called here.
+fn steps(name: &str) -> Vec<Step<'_>> {
+    let small: Vec<String> = name.split("__").map(str::to_lowercase).collect();
+    let chosen = matches!(
+        small.iter().map(String::as_str).collect::<Vec<_>>()[..],
+        ["sources", _, "extract", "env" | "headers", _, ..]
+    );
+    let step = |(index, (own, small)): (usize, (_, String))| {
+        let new = if chosen && index == 4 { str::to_owned(own) } else { small };
+        Step { own, new }
+    };
+    name.split("__").zip(small).enumerate().map(step).collect()
+}
+
+fn set<'i>(table: &mut DeTable<'i>, path: &[Step<'_>], value: Spanned<DeValue<'i>>) -> Result<(), String> {
+    let Some((step, rest)) = path.split_first() else { return Ok(()) };
+    let key = as_written(table, step)?;
+    let position = value.span();
     if rest.is_empty() {
         table.remove(key.as_str());
-        table.insert(Spanned::new(position.clone(), key.into()), moved(typed(value), position));
+        table.insert(Spanned::new(position, key.into()), value);
         return Ok(());
     }
     if !table.contains_key(key.as_str()) {
         let section = Spanned::new(position.clone(), DeValue::Table(DeTable::new()));
-        table.insert(Spanned::new(position.clone(), key.clone().into()), section);
+        table.insert(Spanned::new(position, key.clone().into()), section);
     }
     match table.get_mut(key.as_str()).map(Spanned::get_mut) {
-        Some(DeValue::Table(section)) => set(section, rest, value, position),
+        Some(DeValue::Table(section)) => set(section, rest, value),
         _ => Err(format!("{key} is a value, not a section")),
     }
 }
 
-/// The key as the file has it: variables do not tell capitals apart.
-fn as_written(table: &DeTable<'_>, key: &str) -> String {
-    let written = table.keys().find(|written| written.get_ref().eq_ignore_ascii_case(key));
-    written.map_or_else(|| key.to_owned(), |written| written.get_ref().to_string())
+/// The key as the file has it: variables need not tell capitals apart, unless the file does.
+fn as_written(table: &DeTable<'_>, step: &Step<'_>) -> Result<String, String> {
+    if table.contains_key(step.own) {
+        return Ok(step.own.to_owned());
+    }
+    let alike = table.keys().map(|key| key.get_ref().as_ref()).filter(|key| key.eq_ignore_ascii_case(step.own));
+    match alike.collect::<Vec<&str>>()[..] {
+        [] => Ok(step.new.clone()),
+        [written] => Ok(written.to_owned()),
+        [one, another, ..] => {
+            Err(format!("{} may be {one} or {another}; spell it as the file does, capitals included", step.own))
+        }
+    }
 }
 
-/// A number, a truth value or a list where the text is one; else the text itself.
+/// A number, a truth value or a list where the text is one, or the text that it has in quotes; else the text itself.
 fn typed(text: &str) -> DeValue<'_> {
     match DeValue::parse(text).map(Spanned::into_inner) {
-        Ok(value @ (DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Array(_))) => value,
-        Ok(DeValue::String(_) | DeValue::Datetime(_) | DeValue::Table(_)) | Err(_) => DeValue::String(text.into()),
+        Ok(DeValue::Datetime(_) | DeValue::Table(_)) | Err(_) => DeValue::String(text.into()),
+        Ok(value) => value,
     }
+}
+
+/// Whether it is a number or a truth value, without quotes.
+fn is_bare(text: &str) -> bool {
+    matches!(typed(text), DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_))
 }
 
 /// The value, and all that is in it, at this position.
@@ -105,6 +179,12 @@ fn tag(extract: &mut Spanned<DeValue<'_>>) -> Result<(), Mistake> {
     let position = extract.span();
     let wrong = |why| Err(Mistake::at("kind", format!("kind {why}; it names the extractor, like \"command\"")));
     let DeValue::Table(section) = extract.get_mut() else { return wrong("is missing") };
+    // Serde would repeat what stands there instead, and that may be a secret.
+    for (key, name) in [("env", "NAME"), ("headers", "Name")] {
+        if section.get(key).is_some_and(|value| !matches!(value.get_ref(), DeValue::Table(_))) {
+            return Err(Mistake::at(key, format!("is no section; write it like {{ {name} = \"value\" }}")));
+        }
+    }
     let Some(kind) = section.remove("kind") else { return wrong("is missing") };
     let kind_position = kind.span();
     let DeValue::String(kind) = kind.into_inner() else { return wrong("is no text") };
@@ -112,4 +192,29 @@ fn tag(extract: &mut Spanned<DeValue<'_>>) -> Result<(), Mistake> {
     let tagged = [(Spanned::new(kind_position, kind), Spanned::new(position, section))];
     *extract.get_mut() = DeValue::Table(tagged.into_iter().collect());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names_of(field: &str, text: &str, variables: &[&str]) -> String {
+        let environment: Vec<_> = variables.iter().map(|name| ((*name).to_owned(), "abc".to_owned())).collect();
+        let (settings, _) = read(Path::new("redrive.toml"), text, &environment).unwrap();
+        let shown = format!("{:?}", settings.sources.values().next().unwrap().extract);
+        let from = shown.find(&format!("{field}: {{")).unwrap();
+        shown[from..].split_inclusive('}').next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn names_that_users_choose_keep_their_capitals() {
+        let text = "[sources.env.extract]\nkind = 'command'\ncommand = ['x']\nenv = { Known = 'x' }\n";
+        let variables = ["REDRIVE_SOURCES__ENV__EXTRACT__ENV__API_KEY", "REDRIVE_SOURCES__ENV__EXTRACT__ENV__KNOWN"];
+        assert_eq!(names_of("env", text, &variables), r#"env: {"API_KEY": Text("abc"), "Known": Text("abc")}"#);
+        let secret = ["REDRIVE_SOURCES__ENV__EXTRACT__ENV__API_KEY__ENV"];
+        assert_eq!(names_of("env", text, &secret), r#"env: {"API_KEY": Secret(Env("abc")), "Known": Text("x")}"#);
+        let text = "[sources.a.extract]\nkind = 'http'\nurl = 'https://a.example/'\n";
+        let variables = ["REDRIVE_SOURCES__A__EXTRACT__HEADERS__X-Api-Key"];
+        assert_eq!(names_of("headers", text, &variables), r#"headers: {"X-Api-Key": Text("abc")}"#);
+    }
 }

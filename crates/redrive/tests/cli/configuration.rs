@@ -155,6 +155,33 @@ fn a_variable_finds_a_name_with_capitals() {
     assert_snapshot!(told, @"error: REDRIVE_SOURCES__SLOW-ONE__MAX_IN_FLIGHT: 0 is too little; nothing would ever run");
 }
 
+const ADS: &str = "[sources.ads.extract]\nkind = 'google-ads'\nclient_id = { env = 'A' }\nclient_secret = { env = 'A' }\nrefresh_token = { env = 'A' }\n";
+
+#[test]
+fn a_variable_can_give_a_text_that_looks_like_something_else() {
+    for value in ["1234567890", "\"1234567890\"", "'1234567890'"] {
+        let home = Home::with_config(ADS).env("REDRIVE_SOURCES__ADS__EXTRACT__LOGIN_CUSTOMER_ID", value);
+        let told = home.run(&["doctor", "-o", "json"]).json();
+        assert_eq!((&told["checks"][0]["ok"], &told["checks"][1]["ok"]), (&true.into(), &true.into()), "{told}");
+    }
+    // Both keys hold texts; this one is no duration.
+    let home = Home::new().env("REDRIVE_RAW__URL", "7").env("REDRIVE_DAEMON__INTERVAL", "60");
+    assert_snapshot!(home.run(&["doctor"]).complaint(2), @r#"error: REDRIVE_DAEMON__INTERVAL: "60" is not a duration; write it like "90s", "5m", "1h30m" or "30d""#);
+    let told = |value: &str| Home::new().env("REDRIVE_WORKER__CONCURRENCY", value).run(&["doctor"]).complaint(2);
+    assert_snapshot!(told("true"), @"error: REDRIVE_WORKER__CONCURRENCY: invalid type: boolean `true`, expected u32");
+    assert_snapshot!(told("\"4\""), @r#"error: REDRIVE_WORKER__CONCURRENCY: invalid type: string "4", expected u32"#);
+    assert_snapshot!(told("-1"), @"error: REDRIVE_WORKER__CONCURRENCY: invalid value: integer `-1`, expected u32");
+}
+
+#[test]
+fn a_variable_that_may_mean_either_of_two_keys_is_refused() {
+    let text = "[sources.Ads.extract]\nkind = 'sample'\n[sources.ads.extract]\nkind = 'sample'\n";
+    let told = |name: &str| Home::with_config(text).env(name, "0").run(&["worker", "--drain"]).complaint(2);
+    assert_snapshot!(told("REDRIVE_SOURCES__ADS__MAX_IN_FLIGHT"), @"error: REDRIVE_SOURCES__ADS__MAX_IN_FLIGHT: ADS may be Ads or ads; spell it as the file does, capitals included");
+    assert_snapshot!(told("REDRIVE_SOURCES__ads__MAX_IN_FLIGHT"), @"error: REDRIVE_SOURCES__ads__MAX_IN_FLIGHT: 0 is too little; nothing would ever run");
+    assert_snapshot!(told("REDRIVE_SOURCES__Ads__MAX_IN_FLIGHT"), @"error: REDRIVE_SOURCES__Ads__MAX_IN_FLIGHT: 0 is too little; nothing would ever run");
+}
+
 /// What would keep every worker from starting is wrong; a secret that is not here is only told.
 #[test]
 fn doctor_tells_what_keeps_workers_from_starting() {

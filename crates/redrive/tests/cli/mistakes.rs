@@ -43,6 +43,17 @@ fn what_is_wrong_in_an_extract_section_is_named_with_its_own_line() {
 }
 
 #[test]
+fn what_stands_in_the_place_of_a_secret_is_not_repeated() {
+    for value in ["12345678", "18446744073709551615", "123456789012345678901234", "-5", "0.25", "true"] {
+        let line = extract(&format!("kind = 'google-ads'\nclient_secret = {value}"));
+        let rest = "a secret is not written but named; write { env = \"NAME\" } or { file = \"PATH\" }";
+        assert_eq!(line, format!("error: redrive.toml:6: sources.ads.extract.client_secret: {rest}"), "{value}");
+    }
+    assert_snapshot!(extract("kind = 'http'\nurl = 'https://a.example/'\nheaders = 'Bearer hunter2'"), @r#"error: redrive.toml:7: sources.ads.extract.headers: is no section; write it like { Name = "value" }"#);
+    assert_snapshot!(extract("kind = 'command'\ncommand = ['x']\nenv = 'KEY=hunter2'"), @r#"error: redrive.toml:7: sources.ads.extract.env: is no section; write it like { NAME = "value" }"#);
+}
+
+#[test]
 fn what_an_extractor_cannot_use_is_named_with_its_line() {
     assert_snapshot!(extract("kind = 'command'\ncommand = []"), @r#"error: redrive.toml:6: sources.ads.extract.command: names no program; write it and its arguments, like ["python3", "x.py"]"#);
     assert_snapshot!(extract("kind = 'command'\ncommand = [\n  'x',\n  '{day}',\n]"), @"error: redrive.toml:8: sources.ads.extract.command[1]: {day} is no placeholder; there are source, customer_id, query_name, logical_date, next_date, run_id, query");

@@ -62,6 +62,26 @@ fn secrets_are_blacked_out_however_they_are_quoted() {
 }
 
 #[test]
+fn secrets_are_blacked_out_in_either_case_of_an_escape() {
+    for (said, secret) in [
+        ("a%2fB%3fCDE", "a/B?CDE"),
+        ("a%2FB%3FCDE", "a/B?CDE"),
+        ("one+two%2fTHREE", "one two/THREE"),
+        ("caf\\u00E9-LATTE", "café-LATTE"),
+        ("caf\\u00e9-LATTE", "café-LATTE"),
+    ] {
+        assert_eq!(hidden(&format!("bad {said} refused"), secret), "bad *** refused", "{said}");
+    }
+}
+
+#[test]
+fn secrets_are_blacked_out_in_base64() {
+    for said in ["Pz8/Pj4+LXNlY3JldA==", "Pz8/Pj4+LXNlY3JldA", "Pz8_Pj4-LXNlY3JldA==", "Pz8_Pj4-LXNlY3JldA"] {
+        assert_eq!(hidden(&format!("bad {said} refused"), "???>>>-secret"), "bad *** refused", "{said}");
+    }
+}
+
+#[test]
 fn a_secret_of_several_lines_is_known_by_each_of_them() {
     let secret = "-----BEGIN KEY-----\r\n  MIIEvQIBADAN\n/w0BAQEFAASC\nend\n";
     assert_eq!(hidden("bad key /w0BAQEFAASC", secret), "bad key ***");
