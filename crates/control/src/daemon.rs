@@ -70,7 +70,7 @@ impl ControlPlane {
 
     async fn requeue_band(&self, band: &Band, cooldowns: &[Cooldown], dry_run: bool, tick: &mut Tick) -> Result<()> {
         let policy = &self.sources.of(&band.source).retry;
-        if policy.attempt_limit().is_some_and(|limit| band.attempt_count >= limit) {
+        if policy.is_spent(band.attempt_count) {
             return Ok(());
         }
         let now = self.now();
@@ -103,7 +103,7 @@ impl ControlPlane {
         tick: &mut Tick,
     ) -> Result<()> {
         let policy = &self.sources.of(&band.source).retry;
-        if policy.attempt_limit().is_some_and(|limit| band.attempt_count >= limit) {
+        if policy.is_spent(band.attempt_count) {
             return Ok(());
         }
         let now = self.now();

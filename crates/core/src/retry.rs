@@ -87,6 +87,11 @@ impl RetryPolicy {
         }
     }
 
+    /// Whether so many attempts are all that there may be.
+    pub fn is_spent(&self, attempts: u32) -> bool {
+        self.attempt_limit().is_some_and(|limit| attempts >= limit)
+    }
+
     /// The delay after `attempt` failed attempts (1 for the first), before jitter. Never overflows.
     pub fn delay(&self, attempt: u32) -> Duration {
         match &self.backoff {
@@ -161,7 +166,7 @@ pub fn next(failure: &Failure, policy: &RetryPolicy) -> Decision {
     if let (Some(hint), HintRule::ExactAndFree) = (hint, policy.hint) {
         return Decision::At { when: failure.at.saturating_add(hint), counts: false };
     }
-    if policy.attempt_limit().is_some_and(|limit| failure.attempt >= limit) {
+    if policy.is_spent(failure.attempt) {
         return Decision::Stop(Stop::AttemptsExhausted);
     }
     let delay = policy.jittered_delay(failure.attempt, failure.seed).max(hint.unwrap_or(Duration::ZERO));

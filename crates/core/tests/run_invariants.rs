@@ -3,25 +3,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod lives;
 mod specimen;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use proptest::collection::vec;
-use proptest::option;
+use lives::{Checked, live, policies, starts, steps};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
+use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
-use redrive_core::retry::{Backoff, HintRule, RetryPolicy, Stop};
-use redrive_core::run::{Change, Event, Fault, Outcome, Run, State, Verdict, Workload, apply, outcome};
-use redrive_core::time::Timestamp;
-use specimen::{HOUR, at, dead, done, queued, running, task_id, waiting};
+use redrive_core::retry::{HintRule, Stop};
+use redrive_core::run::{Change, Event, Outcome, Run, State, Verdict, Workload, apply, outcome};
 
 const CASES: u32 = 1_000;
-const LONGEST_LIFE: usize = 40;
 
 fn config() -> ProptestConfig {
     ProptestConfig {
@@ -29,200 +25,6 @@ fn config() -> ProptestConfig {
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
         ..ProptestConfig::default()
     }
-}
-
-#[derive(Debug, Clone)]
-enum Ask {
-    Stored,
-    /// At once, or when its time has come.
-    Due {
-        awaited: bool,
-    },
-    Claim {
-        lease: i64,
-    },
-    Beat {
-        right: bool,
-        lease: i64,
-    },
-    Release {
-        right: bool,
-    },
-    Complete {
-        right: bool,
-        verdict: Verdict,
-    },
-    Fail {
-        right: bool,
-        class: ErrorClass,
-        retry_after: Option<u64>,
-    },
-    LeaseExpired,
-    Retry,
-    Cancel,
-}
-
-#[derive(Debug, Clone)]
-struct Step {
-    ask: Ask,
-    /// Seconds by which the clock moves first, also backwards.
-    moved: i64,
-}
-
-fn leases() -> impl Strategy<Value = i64> {
-    prop_oneof![6 => 120i64..600, 1 => -10i64..10]
-}
-
-fn asks() -> impl Strategy<Value = Ask> {
-    let right = || prop::bool::weighted(0.85);
-    let class = prop_oneof![
-        1 => Just(ErrorClass::Final),
-        6 => Just(ErrorClass::Retryable),
-        4 => Just(ErrorClass::RateLimited),
-    ];
-    let verdict = prop::sample::select(Verdict::ALL);
-    prop_oneof![
-        1 => Just(Ask::Stored),
-        8 => prop::bool::weighted(0.8).prop_map(|awaited| Ask::Due { awaited }),
-        12 => leases().prop_map(|lease| Ask::Claim { lease }),
-        2 => (right(), leases()).prop_map(|(right, lease)| Ask::Beat { right, lease }),
-        2 => right().prop_map(|right| Ask::Release { right }),
-        1 => (right(), verdict).prop_map(|(right, verdict)| Ask::Complete { right, verdict }),
-        9 => (right(), class, option::of(0u64..1_000))
-            .prop_map(|(right, class, retry_after)| Ask::Fail { right, class, retry_after }),
-        4 => Just(Ask::LeaseExpired),
-        3 => Just(Ask::Retry),
-        1 => Just(Ask::Cancel),
-    ]
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let moved = prop_oneof![16 => 0i64..40, 3 => 0i64..7_200, 1 => -3_600i64..0, 1 => -9_000_000i64..9_000_000];
-    vec((asks(), moved).prop_map(|(ask, moved)| Step { ask, moved }), 0..=LONGEST_LIFE)
-}
-
-fn policies() -> impl Strategy<Value = RetryPolicy> {
-    let backoff = prop_oneof![
-        (0u64..100).prop_map(|base| Backoff::Exponential {
-            base: Duration::from_secs(base),
-            multiplier: 2.0,
-            cap: HOUR
-        }),
-        vec((0u64..700).prop_map(Duration::from_secs), 0..4).prop_map(Backoff::Fixed),
-    ];
-    let hint = prop::sample::select(vec![HintRule::ExactAndFree, HintRule::ExactAndFree, HintRule::AtLeast]);
-    let any = (backoff, 0u64..30, option::of(0u32..10), option::weighted(0.3, 0u32..9), hint).prop_map(
-        |(backoff, jitter, max_attempts, max_age, hint)| RetryPolicy {
-            backoff,
-            jitter: Duration::from_secs(jitter),
-            max_attempts,
-            max_age: max_age.map(|hours| hours * HOUR),
-            hint,
-        },
-    );
-    prop_oneof![1 => Just(RetryPolicy::ingest()), 1 => Just(RetryPolicy::process()), 2 => any]
-}
-
-fn starts() -> impl Strategy<Value = Run> {
-    let workload = prop_oneof![
-        2 => Just(Workload::Ingest),
-        2 => Just(Workload::Process),
-        1 => Just(Workload::Extract),
-    ];
-    (workload, 0u32..6, 0u32..12).prop_map(|(workload, form, retry_count)| match (workload, form) {
-        (Workload::Ingest, 0) => Run { state: State::Waiting, ..queued(workload) },
-        (Workload::Extract, 0 | 1) | (_, 2) => running(workload),
-        (Workload::Ingest | Workload::Process, 3) => Run { retry_count, ..waiting(workload) },
-        (_, 4) => done(workload),
-        (_, 5) => Run { retry_count, ..dead(workload) },
-        (_, _) => queued(workload),
-    })
-}
-
-struct Seen<'a> {
-    before: &'a Run,
-    event: Event,
-    policy: &'a RetryPolicy,
-    now: Timestamp,
-    outcome: Result<Change, Refused>,
-}
-
-impl Seen<'_> {
-    fn change(&self) -> Option<&Change> {
-        self.outcome.as_ref().ok()
-    }
-
-    /// The fence that the event shows, where it must show one.
-    fn fence(&self) -> Option<redrive_core::id::TaskId> {
-        match &self.event {
-            Event::Beat { task_id, .. }
-            | Event::Released { task_id, .. }
-            | Event::Completed { task_id, .. }
-            | Event::Failed { task_id, .. } => Some(*task_id),
-            Event::Stored
-            | Event::Due
-            | Event::Claimed { .. }
-            | Event::LeaseExpired
-            | Event::RetryRequested
-            | Event::Cancelled { .. } => None,
-        }
-    }
-
-    /// The error of a try that failed.
-    fn fault(&self) -> Option<Fault> {
-        match &self.event {
-            Event::Failed { fault, .. } => Some(fault.clone()),
-            Event::LeaseExpired => Some(Fault::lease_expired()),
-            Event::Stored
-            | Event::Due
-            | Event::Claimed { .. }
-            | Event::Beat { .. }
-            | Event::Released { .. }
-            | Event::Completed { .. }
-            | Event::RetryRequested
-            | Event::Cancelled { .. } => None,
-        }
-    }
-}
-
-type Checked = Result<(), TestCaseError>;
-
-fn live(start: Run, policy: &RetryPolicy, steps: &[Step], mut check: impl FnMut(&Seen<'_>) -> Checked) -> Checked {
-    let (mut run, mut now) = (start, at(100));
-    for (nth, Step { ask, moved }) in steps.iter().enumerate() {
-        now = Timestamp::from_micros(now.micros().saturating_add(moved * 1_000_000));
-        if let (Ask::Due { awaited: true }, Some(when)) = (ask, run.next_retry_at) {
-            now = now.max(when);
-        }
-        let fresh = task_id(1_000 + u64::try_from(nth).unwrap());
-        let shown = |right: bool| if right { run.task_id.unwrap_or(fresh) } else { task_id(3) };
-        let until = |seconds: i64| Timestamp::from_micros(now.micros().saturating_add(seconds * 1_000_000));
-        let event = match *ask {
-            Ask::Stored => Event::Stored,
-            Ask::Due { .. } => Event::Due,
-            Ask::Claim { lease } => {
-                Event::Claimed { task_id: fresh, worker: "w".to_owned(), lease_until: until(lease) }
-            }
-            Ask::Beat { right, lease } => Event::Beat { task_id: shown(right), lease_until: until(lease) },
-            Ask::Release { right } => Event::Released { task_id: shown(right), why: None },
-            Ask::Complete { right, verdict } => Event::Completed { task_id: shown(right), verdict, metrics: None },
-            Ask::Fail { right, class, retry_after } => {
-                let retry_after = retry_after.map(Duration::from_secs);
-                let fault = Fault { class, message: "boom".to_owned(), trace: None, retry_after };
-                Event::Failed { task_id: shown(right), fault, metrics: None }
-            }
-            Ask::LeaseExpired => Event::LeaseExpired,
-            Ask::Retry => Event::RetryRequested,
-            Ask::Cancel => Event::Cancelled { by: "ada".to_owned() },
-        };
-        let outcome = apply(&run, event.clone(), now, policy);
-        let seen = Seen { before: &run, event, policy, now, outcome };
-        check(&seen)?;
-        if let Ok(change) = seen.outcome {
-            run = change.after;
-        }
-    }
-    Ok(())
 }
 
 fn assert_sound(run: &Run) -> Checked {

@@ -1,14 +1,12 @@
 //! Attempts as the invariants see them: of many partitions at once, and without the texts that runs carry.
 
-use std::collections::HashMap;
-
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::invariants::Attempt;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Partition;
 use redrive_core::time::Timestamp;
 
-use crate::db::{Param, Row, Sql, Tx};
+use crate::db::{Row, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::partitions::{self, Page};
 use crate::runs;
@@ -34,31 +32,18 @@ fn read(row: &Row<'_>) -> Result<(String, Attempt)> {
     Ok((row.text(0)?, attempt))
 }
 
+const OF_PAGE: &str = concat!(
+    "/* attempts::page */ SELECT ",
+    attempt_columns!(),
+    " FROM runs r WHERE r.workload = 'extract' AND r.subject IN ({subjects})"
+);
+
 /// A page of partitions in key order, each with its attempts of the same moment.
 pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<(Partition, Vec<Attempt>)>> {
     let partitions = partitions::page(tx, page).await?;
     let subjects: Vec<String> = partitions.iter().map(|partition| runs::subject(&partition.state.key)).collect();
-    let mut found: HashMap<String, Vec<Attempt>> = HashMap::new();
-    for some in subjects.chunks(runs::SUBJECTS) {
-        for (subject, attempt) in of_subjects(tx, some).await? {
-            found.entry(subject).or_default().push(attempt);
-        }
-    }
-    let attempts = subjects.iter().map(|subject| found.remove(subject).unwrap_or_default());
+    let attempts = runs::by_subject(tx, OF_PAGE, &subjects, read).await?;
     Ok(partitions.into_iter().zip(attempts).collect())
-}
-
-async fn of_subjects(tx: &mut Tx<'_>, subjects: &[String]) -> Result<Vec<(String, Attempt)>> {
-    let sql = format!(
-        concat!(
-            "/* attempts::of_subjects */ SELECT ",
-            attempt_columns!(),
-            " FROM runs r WHERE r.workload = 'extract' AND r.subject IN ({})"
-        ),
-        runs::marks(subjects.len())
-    );
-    let params: Vec<Param<'_>> = subjects.iter().map(Param::from).collect();
-    tx.built_rows(&sql, &params, read).await
 }
 
 /// A running extraction, and the partition that it is about if there is one.

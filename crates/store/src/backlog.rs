@@ -10,7 +10,7 @@ use redrive_core::lane::Lane;
 use redrive_core::time::Timestamp;
 
 use crate::claim::{self, Room, Turn};
-use crate::cooldowns;
+use crate::cooldowns::{self, Cooldown};
 use crate::db::{Sql, Tx};
 use crate::error::Result;
 
@@ -55,9 +55,10 @@ pub(crate) async fn backlog(
             Some(_) => {}
         }
     }
-    let queued = if has_any(tx, &free, now).await? {
+    let cooling = cooldowns::in_force(tx, now).await?;
+    let queued = if has_any(tx, &free, &cooling).await? {
         Queued::Claimable
-    } else if has_any(tx, &full, now).await? {
+    } else if has_any(tx, &full, &cooling).await? {
         Queued::HeldBack
     } else {
         Queued::Nothing
@@ -66,8 +67,8 @@ pub(crate) async fn backlog(
 }
 
 /// Whether something of these sources is queued, not paused and not cooling down.
-async fn has_any(tx: &mut Tx<'_>, sources: &[Source], now: Timestamp) -> Result<bool> {
-    let room = Room { sources: Some(sources), cooling: cooldowns::in_force(tx, now).await?, left: BTreeMap::new() };
+async fn has_any(tx: &mut Tx<'_>, sources: &[Source], cooling: &[Cooldown]) -> Result<bool> {
+    let room = Room { sources: Some(sources), cooling: cooling.to_vec(), left: BTreeMap::new() };
     for &lane in Lane::ALL {
         if !Turn::first(lane).next(tx, 1, &room).await?.is_empty() {
             return Ok(true);

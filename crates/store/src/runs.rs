@@ -201,34 +201,39 @@ pub(crate) async fn of_partition(tx: &mut Tx<'_>, key: &PartitionKey) -> Result<
 }
 
 /// How many partitions' attempts are asked for by one statement; each is a parameter of it.
-pub(crate) const SUBJECTS: usize = 1000;
+const SUBJECTS: usize = 1000;
 
-/// The place-holders of that many parameters.
-pub(crate) fn marks(count: usize) -> String {
-    (1..=count).map(|nth| format!("?{nth}")).collect::<Vec<_>>().join(", ")
+/// What there is of each of these subjects. The statement says `{subjects}` where they are to stand, and `make` gives
+/// each row's own.
+pub(crate) async fn by_subject<T>(
+    tx: &mut Tx<'_>,
+    sql: &str,
+    subjects: &[String],
+    make: impl Fn(&Row<'_>) -> Result<(String, T)>,
+) -> Result<Vec<Vec<T>>> {
+    let mut found: HashMap<String, Vec<T>> = HashMap::new();
+    for some in subjects.chunks(SUBJECTS) {
+        let marks: Vec<String> = (1..=some.len()).map(|nth| format!("?{nth}")).collect();
+        let params: Vec<Param<'_>> = some.iter().map(Param::from).collect();
+        let sql = sql.replace("{subjects}", &marks.join(", "));
+        for (subject, row) in tx.built_rows(&sql, &params, &make).await? {
+            found.entry(subject).or_default().push(row);
+        }
+    }
+    Ok(subjects.iter().map(|subject| found.remove(subject).unwrap_or_default()).collect())
 }
+
+const OF_PARTITIONS: &str = concat!(
+    "/* runs::of_partitions */ SELECT ",
+    run_columns!(),
+    " FROM runs WHERE workload = 'extract' AND subject IN ({subjects}) ORDER BY run_id"
+);
 
 /// Every attempt of each of these partitions, oldest first.
 pub(crate) async fn of_partitions(tx: &mut Tx<'_>, keys: &[PartitionKey]) -> Result<Vec<Vec<Run>>> {
     let subjects: Vec<String> = keys.iter().map(subject).collect();
-    let mut found: HashMap<String, Vec<Run>> = HashMap::new();
-    for some in subjects.chunks(SUBJECTS) {
-        let sql = format!(
-            concat!(
-                "/* runs::of_partitions */ SELECT ",
-                run_columns!(),
-                " FROM runs WHERE workload = 'extract' AND subject IN ({}) ORDER BY run_id"
-            ),
-            marks(some.len())
-        );
-        let params: Vec<Param<'_>> = some.iter().map(Param::from).collect();
-        for run in tx.built_rows(&sql, &params, read).await? {
-            if let Some(subject) = run.subject.clone() {
-                found.entry(subject).or_default().push(run);
-            }
-        }
-    }
-    Ok(subjects.iter().map(|subject| found.remove(subject).unwrap_or_default()).collect())
+    by_subject(tx, OF_PARTITIONS, &subjects, |row| read(row).map(|run| (run.subject.clone().unwrap_or_default(), run)))
+        .await
 }
 
 static INSERT_ATTEMPTS: Batch = Batch::new(

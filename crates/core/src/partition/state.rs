@@ -183,7 +183,7 @@ pub fn terminal<'a>(partition: &'a Partition, policy: &RetryPolicy, now: Timesta
     if let Some(mark) = &partition.control.terminal {
         return Some(Terminal::Marked(mark));
     }
-    if policy.attempt_limit().is_some_and(|limit| partition.state.attempt_count >= limit) {
+    if policy.is_spent(partition.state.attempt_count) {
         return Some(Terminal::ByPolicy(Stop::AttemptsExhausted));
     }
     if policy.max_age.is_some_and(|limit| now.since(partition.state.created_at) >= limit) {

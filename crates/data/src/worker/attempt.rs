@@ -146,7 +146,7 @@ impl Attempt {
                 Some(timed_out(self.source.timeout, self.roster.said()))
             }
         };
-        let failure = failure.map(|failure| self.presentable(failure));
+        let failure = failure.map(|failure| Failure { message: self.presentable(&failure.message), ..failure });
         if let Some(failure) = &failure {
             // Before anything else: the siblings must not ask in the meantime.
             self.cool_down(failure).await;
@@ -237,10 +237,9 @@ impl Attempt {
         job
     }
 
-    /// A failure as it may be shown: without secrets.
-    fn presentable(&self, failure: Failure) -> Failure {
-        let message = clean_message(&redact(&failure.message, &self.source.extractor.secrets()));
-        Failure { message, ..failure }
+    /// A text as it may be shown: without secrets.
+    fn presentable(&self, text: &str) -> String {
+        clean_message(&redact(text, &self.source.extractor.secrets()))
     }
 
     /// A rejection may quote records, and a source may send back what it was sent.
@@ -248,8 +247,7 @@ impl Attempt {
         match judgement {
             Judgement::Accepted { .. } => judgement,
             Judgement::Rejected { class, message, not_before } => {
-                let message = clean_message(&redact(&message, &self.source.extractor.secrets()));
-                Judgement::Rejected { class, message, not_before }
+                Judgement::Rejected { class, message: self.presentable(&message), not_before }
             }
         }
     }

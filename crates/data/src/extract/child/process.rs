@@ -192,3 +192,24 @@ fn end(group: Pid, by: Signal) {
         tracing::debug!(?group, ?by, %error, "could not signal a process group");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+
+    use super::super::roster::Roster;
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_program_that_was_given_up() {
+        let (roster, leash) = (Roster::default(), Leash::default());
+        let child = std::process::Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+        let group = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        let mut leader = Leader { child, group, hold: Some(leash.hold(group)), entry: Some(roster.enter()) };
+        assert!(!exits_by(group, Instant::now()), "it is at work");
+        leader.give_up();
+        tokio::time::timeout(GRACE, roster.ended()).await.expect("it was waited for");
+        assert!(!exits_by(group, Instant::now()), "it is at work still");
+        leader.reap().unwrap();
+    }
+}
