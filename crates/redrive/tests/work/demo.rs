@@ -90,7 +90,7 @@ fn a_demo_that_was_killed_starts_over_where_all_is_its_own() {
     inside.sqlite("redrive.db", ADS);
     refused("a redrive.db with other sources than the demo's");
     assert_eq!(count(&inside), 1);
-    inside.sqlite("redrive.db", "DELETE FROM partitions WHERE source = 'ads'");
+    inside.sqlite("redrive.db", "DELETE FROM partitions WHERE series_id = 1000");
     std::fs::create_dir(inside.file("raw/source=ads")).unwrap();
     refused("raw/source=ads");
     std::fs::remove_dir(inside.file("raw/source=ads")).unwrap();
@@ -116,12 +116,13 @@ fn a_demo_that_was_killed_starts_over_where_all_is_its_own() {
     play_for_a_while(&home);
 }
 
-const ADS: &str = "INSERT INTO partitions (source, customer_id, query_name, logical_date, status, attempt_count, \
-                   created_at, updated_at) VALUES ('ads', '1', 'daily', '2026-01-01', 'pending', 0, 1, 1)";
+const ADS: &str = "INSERT INTO series VALUES (1000, 'ads', '1', 'daily', 1000, 1000 * 4294967296 + 1000);
+                   INSERT INTO partitions (series_id, period, source_no, status, attempt_count, created_at, updated_at) \
+                   VALUES (1000, 20454, 1000, 'pending', 0, 1, 1)";
 
 fn count(home: &Home) -> i64 {
     let file = rusqlite::Connection::open(home.file("redrive.db")).unwrap();
-    file.query_row("SELECT count(*) FROM partitions WHERE source = 'ads'", (), |row| row.get(0)).unwrap()
+    file.query_row("SELECT count(*) FROM partition_state WHERE source = 'ads'", (), |row| row.get(0)).unwrap()
 }
 
 /// Begins a demo in the folder `there`, and kills it when it is at work.
