@@ -12,7 +12,7 @@ use redrive_core::partition::Judgement;
 use redrive_data::extract::{Extractor, Job, Leash, Records, Roster, Surroundings, command};
 use redrive_data::validate::{self, Rules, Submission};
 use redrive_store::clock::{Clock, SystemClock};
-use redrive_store::raw::{Attempt, Manifest, Outcome, RawOptions, RawSink, RawUrl};
+use redrive_store::raw::{Manifest, RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -113,11 +113,11 @@ async fn extract(sink: &RawSink, file: &Path) -> Result<Manifest> {
     let key = PartitionKey::new("bench", "bench", "bench", "2026-01-01").map_err(Error::failed)?;
     let (run_id, fence) = (RunId::from_uuid(Uuid::now_v7()), TaskId::from_uuid(Uuid::now_v7()));
     let started_at = SystemClock.now();
-    let attempt = Attempt { key: key.clone(), run_id, fence, extractor: extractor.name().to_owned(), started_at };
+    let attempt = RunHeader { key: key.clone(), run_id, fence, extractor: extractor.name().to_owned(), started_at };
     let mut records = Records::new(sink.begin(attempt));
     let job = Job { key, run_id, attempt: 1, query: None, roster: Roster::default() };
     extractor.extract(&job, &mut records).await?;
-    Ok(records.finish(Outcome::Complete, SystemClock.now()).await?.0)
+    Ok(records.finish(RunOutcome::Complete, SystemClock.now()).await?.0)
 }
 
 async fn judge(sink: &RawSink, manifest: &Manifest) -> Result<Judgement> {
