@@ -6,6 +6,7 @@
 pub mod calendar;
 pub mod classify;
 pub mod cooldown;
+pub mod count;
 pub mod duration;
 pub mod failure;
 pub mod filter;
@@ -20,6 +21,7 @@ pub mod refusal;
 pub mod retry;
 pub mod run;
 pub mod share;
+pub mod text;
 pub mod time;
 pub mod validation;
 mod word;
