@@ -10,6 +10,23 @@ use crate::db::{Batch, Column, Effect, Kind, Lookup, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::partitions::Period;
 
+/// The number that stands for a source. The order keeps the search in the index.
+macro_rules! source_no {
+    ($source:literal) => {
+        concat!(
+            "(
+             SELECT source_no
+             FROM series
+             WHERE source = ",
+            $source,
+            "
+             ORDER BY customer_id, query_name
+             LIMIT 1)"
+        )
+    };
+}
+pub(crate) use source_no;
+
 /// "series", as the advisory lock under which new ones get their ids.
 const NEW_SERIES: i64 = 0x7365_7269_6573;
 
@@ -129,10 +146,18 @@ static LAST: Sql = Sql::new(
      FROM series",
 );
 static NUMBERS: Lookup = Lookup::new(
-    "/* series::numbers */
-     SELECT (SELECT source_no FROM series WHERE source = @source LIMIT 1),
-         (SELECT scope FROM series WHERE source = @source AND customer_id = @customer_id LIMIT 1)",
-    &NAMES,
+    concat!(
+        "/* series::numbers */
+         SELECT ",
+        source_no!("@source"),
+        ", (
+             SELECT scope
+             FROM series
+             WHERE source = @source AND customer_id = @customer_id
+             ORDER BY query_name
+             LIMIT 1)"
+    ),
+    &[NAMES[0], NAMES[1]],
 );
 static INSERT: Batch = Batch::new(
     "/* series::insert */
@@ -146,7 +171,9 @@ static INSERT: Batch = Batch::new(
 async fn insert(tx: &mut Tx<'_>, missing: &[Names<'_>]) -> Result<()> {
     let mut last = tx.row(&LAST, &[], |row| row.int(0)).await?.unwrap_or(0);
     let (mut sources, mut scopes) = (BTreeMap::new(), BTreeMap::new());
-    let numbers = tx.lookup(&NUMBERS, &name_columns(missing), |mut row| Ok((row.opt_int()?, row.opt_int()?))).await?;
+    let [source, customer, query] = name_columns(missing);
+    let customers = [source, customer];
+    let numbers = tx.lookup(&NUMBERS, &customers, |mut row| Ok((row.opt_int()?, row.opt_int()?))).await?;
     for (nth, (source_no, scope)) in numbers {
         let (source, customer, _) = missing[nth];
         source_no.map(|number| sources.insert(source, number));
@@ -161,7 +188,7 @@ async fn insert(tx: &mut Tx<'_>, missing: &[Names<'_>]) -> Result<()> {
     }
     // Ids are 32 bits wide.
     i32::try_from(last).map_err(|error| Error::row("series", error))?;
-    let [source, customer, query] = name_columns(missing);
+    let [source, customer] = customers;
     let columns = [
         Column::ints(&new, |series| Some(series.id)),
         source,

@@ -16,6 +16,7 @@ use super::claim::{CustomerCursor, in_flight, source_columns};
 use crate::cooldowns;
 use crate::db::{Kind, Lookup, Tx};
 use crate::error::Result;
+use crate::series::source_no;
 use crate::view::{View, read};
 
 impl View {
@@ -46,13 +47,17 @@ pub enum Queued {
 
 /// An attempt that is marked on its partition and runs no more would fill a limit for ever; it is not counted here.
 static RUNNING: Lookup = Lookup::new(
-    "/* backlog::running */
+    concat!(
+        "/* backlog::running */
      SELECT count(*)
      FROM partition_control c
-     JOIN runs r ON r.run_id = c.active_run_id
+     JOIN runs attempt ON attempt.run_id = c.active_run_id
      WHERE c.active_run_id IS NOT NULL
-         AND c.source_no = (SELECT source_no FROM series WHERE source = @source LIMIT 1)
-         AND r.state = 'running'",
+         AND c.source_no = ",
+        source_no!("@source"),
+        "
+         AND attempt.state = 'running'"
+    ),
     &[("source", Kind::Text)],
 );
 

@@ -23,7 +23,7 @@ use crate::db::{Column, Kind, Lookup, Row, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::ids::Ids;
 use crate::runs;
-use crate::series::Scope;
+use crate::series::{Scope, source_no};
 
 /// "claims", as the advisory lock that makes claims take turns.
 const CLAIMS: i64 = 0x636c_6169_6d73;
@@ -111,11 +111,15 @@ async fn capacity<'a>(tx: &mut Tx<'_>, claim: &'a PartitionClaim, now: Timestamp
 }
 
 static IN_FLIGHT: Lookup = Lookup::new(
-    "/* claim::in_flight */
+    concat!(
+        "/* claim::in_flight */
      SELECT count(*)
      FROM partition_control
      WHERE active_run_id IS NOT NULL
-         AND source_no = (SELECT source_no FROM series WHERE source = @source LIMIT 1)",
+         AND source_no = ",
+        source_no!("@source"),
+        ""
+    ),
     &[("source", Kind::Text)],
 );
 

@@ -10,7 +10,7 @@ use redrive_core::time::Timestamp;
 use super::row::read;
 use crate::db::{Row, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::series;
+use crate::series::{self, source_no};
 use crate::view::{View, read};
 
 impl View {
@@ -109,19 +109,21 @@ pub struct DueQuery {
     pub limit: u32,
 }
 
-pub(crate) static DUE: Sql = Sql::new(
+pub(crate) static DUE: Sql = Sql::new(concat!(
     "/* due::due */
      SELECT {partition}
      {from_partitions}
          AND p.status = 'failed' AND p.held = 0 AND p.error_class <> 'final'
-         AND p.source_no = (SELECT source_no FROM series WHERE source = ?1 LIMIT 1)
+         AND p.source_no = ",
+    source_no!("?1"),
+    "
          AND p.attempt_count = CAST(?2 AS BIGINT)
          AND p.updated_at <= CAST(?3 AS BIGINT)
          AND p.created_at > CAST(?4 AS BIGINT)
          AND (p.updated_at, p.series_id, p.period) > (CAST(?5 AS BIGINT), CAST(?6 AS BIGINT), CAST(?7 AS BIGINT))
      ORDER BY p.updated_at, p.series_id, p.period
-     LIMIT CAST(?8 AS BIGINT)",
-);
+     LIMIT CAST(?8 AS BIGINT)"
+));
 
 /// Where a cursor stands: its series' id and its period. No series has the id 0.
 async fn stand(tx: &mut Tx<'_>, after: Option<&PartitionKey>) -> Result<(i64, i64)> {
@@ -160,17 +162,19 @@ async fn rejected_bands(tx: &mut Tx<'_>) -> Result<Vec<DueBand>> {
     named(tx, found).await
 }
 
-static REJECTED: Sql = Sql::new(
+static REJECTED: Sql = Sql::new(concat!(
     "/* due::rejected */
      SELECT {partition}
      {from_control}
          AND c.rejected > 0 AND c.lane IS NULL AND c.paused_at IS NULL
-         AND c.source_no = (SELECT source_no FROM series WHERE source = ?1 LIMIT 1)
+         AND c.source_no = ",
+    source_no!("?1"),
+    "
          AND c.rejected = CAST(?2 AS BIGINT)
          AND (c.series_id, c.period) > (CAST(?3 AS BIGINT), CAST(?4 AS BIGINT))
      ORDER BY c.series_id, c.period
-     LIMIT CAST(?5 AS BIGINT)",
-);
+     LIMIT CAST(?5 AS BIGINT)"
+));
 
 async fn rejected(tx: &mut Tx<'_>, band: &DueBand, after: Option<&PartitionKey>, limit: u32) -> Result<Vec<Partition>> {
     let (series, period) = stand(tx, after).await?;

@@ -155,8 +155,13 @@ async fn select(tx: &mut Tx<'_>, page: &Page, begin: Begin<'_>, limit: u32) -> R
     if page.paused {
         conditions.plain("c.paused_at IS NOT NULL");
     }
-    // Marks live in the small table: starting there keeps the large one out of it.
-    let from = if page.marked_terminal || page.paused { "{from_control_of_series}" } else { "{from_series}" };
+    let open = page.open || matches!(page.filter.status, Some(Status::Pending | Status::Failed));
+    let from = match (page.marked_terminal || page.paused, open) {
+        // Marks live in the small table: starting there keeps the large one out of it.
+        (true, _) => "{from_control_of_series}",
+        (false, true) => "{from_open_series}",
+        (false, false) => "{from_series}",
+    };
     let sql = format!(
         "/* partitions::page */
          SELECT {{partition}}

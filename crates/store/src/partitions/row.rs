@@ -121,7 +121,9 @@ pub(crate) fn fragment(name: &str, dialect: Dialect) -> Option<&'static str> {
     Some(match (name, dialect) {
         ("partition", _) => SELECTED.as_str(),
         ("from_series", Dialect::Sqlite) => from!("series s", "partitions p", sqlite),
-        ("from_series", Dialect::Postgres) => from!("series s", "partitions p", postgres),
+        // SQLite takes the primary key to be as good, and would read every success.
+        ("from_open_series", Dialect::Sqlite) => from!("series s", "partitions p INDEXED BY partitions_open", sqlite),
+        ("from_series" | "from_open_series", Dialect::Postgres) => from!("series s", "partitions p", postgres),
         ("from_partitions", Dialect::Sqlite) => from!("partitions p", "series s", sqlite),
         ("from_partitions", Dialect::Postgres) => from!("partitions p", "series s", postgres),
         // What is wanted or withheld has a control row, and such rows are few.

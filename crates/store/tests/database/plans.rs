@@ -47,7 +47,8 @@ async fn what_may_be_due_is_read_from_its_index(subject: Subject) {
     let due = "SELECT p.period, p.error_message, c.not_before \
          FROM partitions p LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period \
          WHERE p.status = 'failed' AND p.held = 0 AND p.error_class <> 'final' \
-         AND p.source_no = (SELECT source_no FROM series WHERE source = 's0' LIMIT 1) \
+         AND p.source_no = (SELECT source_no FROM series WHERE source = 's0' \
+         ORDER BY customer_id, query_name LIMIT 1) \
          AND p.attempt_count = 3 AND p.updated_at <= 9000 AND p.created_at > -5 \
          AND (p.updated_at, p.series_id, p.period) > (100, 7, 20454) \
          ORDER BY p.updated_at, p.series_id, p.period LIMIT 50";
@@ -67,7 +68,8 @@ async fn rejected_reprocesses_are_read_from_their_index(subject: Subject) {
     let page = "SELECT p.updated_at, c.rejected FROM partition_control c CROSS JOIN partitions p \
          WHERE p.series_id = c.series_id AND p.period = c.period \
          AND c.rejected > 0 AND c.lane IS NULL AND c.paused_at IS NULL \
-         AND c.source_no = (SELECT source_no FROM series WHERE source = 's0' LIMIT 1) AND c.rejected = 1 \
+         AND c.source_no = (SELECT source_no FROM series WHERE source = 's0' \
+         ORDER BY customer_id, query_name LIMIT 1) AND c.rejected = 1 \
          AND (c.series_id, c.period) > (7, 20454) ORDER BY c.series_id, c.period LIMIT 50";
     assert_uses(&plan(&raw, page).await, "partition_control_rejected");
 }

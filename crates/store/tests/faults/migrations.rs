@@ -53,7 +53,7 @@ async fn a_second_migration_changes_nothing() {
     let database = Postgres::shared().fresh_database();
     let place = Place::new();
     for url in [place.url(), StoreUrl::parse(&database.url).unwrap()] {
-        let store = Store::open(&url, Open::Untouched, standing_still()).await.unwrap();
+        let store = Store::open(&url, Open::AsIs, standing_still()).await.unwrap();
         assert_eq!(store.schema().await.unwrap(), Schema::Empty);
         assert_eq!(store.migrate().await.unwrap(), (0, SCHEMA_VERSION));
         assert_eq!(store.migrate().await.unwrap(), (SCHEMA_VERSION, SCHEMA_VERSION));

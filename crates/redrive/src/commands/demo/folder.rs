@@ -109,7 +109,7 @@ fn stranger_in_raw(raw: &Path) -> std::io::Result<Option<String>> {
 
 async fn stranger_in_database(file: PathBuf) -> Option<String> {
     let unreadable = |error: Error| Some(format!("a database that cannot be looked at: {error}"));
-    let view = match Store::look(&StoreUrl::Sqlite(file), Options::default()).await {
+    let view = match Store::open_read_only(&StoreUrl::Sqlite(file), Options::default()).await {
         Ok(view) => view,
         // It was killed before it had made its tables.
         Err(Error::OlderSchema { found: 0, .. }) => return None,
