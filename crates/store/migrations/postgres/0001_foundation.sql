@@ -19,8 +19,8 @@ CREATE TABLE partitions (
     period INTEGER NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
-    version BIGINT NOT NULL DEFAULT 1,
-    attempt_count BIGINT NOT NULL DEFAULT 0,
+    version INTEGER NOT NULL DEFAULT 1,
+    attempt_count INTEGER NOT NULL DEFAULT 0,
     record_count BIGINT,
     -- Of the series; here so that partitions_due can lead with it.
     source_no INTEGER NOT NULL,
@@ -35,7 +35,7 @@ CREATE TABLE partitions (
 );
 
 -- What automation might retry, in the order in which backoff lets it go.
-CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period, created_at)
+CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period)
     WHERE status = 'failed' AND held = 0 AND error_class <> 'final';
 CREATE INDEX partitions_open ON partitions (series_id, period) WHERE status <> 'success';
 

@@ -36,7 +36,7 @@ CREATE TABLE partitions (
 ) STRICT, WITHOUT ROWID;
 
 -- What automation might retry, in the order in which backoff lets it go.
-CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period, created_at)
+CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period)
     WHERE status = 'failed' AND held = 0 AND error_class <> 'final';
 CREATE INDEX partitions_open ON partitions (series_id, period) WHERE status <> 'success';
 
