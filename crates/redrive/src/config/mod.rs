@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use redrive_control::Sources;
-use redrive_core::mistake::KeyPath;
+use redrive_data::settings::KeyPath;
 use redrive_data::worker::Plan;
 use redrive_store::StoreUrl;
 use redrive_store::raw::{RawOptions, RawUrl, S3Options};

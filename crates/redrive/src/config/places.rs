@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use redrive_core::mistake::{KeyPath, Mistake};
+use redrive_data::settings::{KeyPath, SettingError};
 use redrive_store::redacted;
 use toml::de::{DeTable, DeValue};
 
@@ -45,7 +45,7 @@ impl Places {
     }
 
     /// What was found in settings that could be read.
-    pub(super) fn blame(&self, mistake: &Mistake) -> ConfigError {
+    pub(super) fn blame(&self, mistake: &SettingError) -> ConfigError {
         let paths: Vec<KeyPath> = mistake.paths().collect();
         let has_part = |place: &&Place| paths.iter().any(|path| place.path.starts_with(path));
         // A variable comes last, so where there is one, it is to blame.

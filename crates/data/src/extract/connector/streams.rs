@@ -5,8 +5,8 @@ use std::path::Path;
 use redrive_core::failure::cut;
 use serde_json::Value;
 
-use crate::extract::child::plain;
 use crate::extract::{Failure, Job};
+use crate::program::plain;
 
 /// The most that is listed of what exists.
 const LISTED: usize = 20;

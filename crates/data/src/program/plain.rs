@@ -1,7 +1,7 @@
 //! What programs say, made fit for a message: no colours, no control characters.
 
 /// A line without terminal escapes and control characters.
-pub(in crate::extract) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
