@@ -1,12 +1,12 @@
 //! What an accepted run's manifest must say.
 
-use redrive_store::raw::{Manifest, Outcome};
+use redrive_store::raw::{Manifest, RunOutcome};
 
 /// How a manifest breaks what its partition promises: one word, and the rest of a sentence that begins with it.
 pub fn broken(manifest: &Manifest, records: Option<u64>) -> Option<(&'static str, String)> {
     match &manifest.outcome {
-        Outcome::Complete => {}
-        Outcome::Failed { error_class, .. } => {
+        RunOutcome::Complete => {}
+        RunOutcome::Failed { error_class, .. } => {
             return Some(("failed_manifest", format!("is of a failed attempt ({error_class})")));
         }
     }
