@@ -2,10 +2,10 @@
 
 use redrive_core::filter::Filter;
 use redrive_core::partition::{self, Partition, Status};
+use redrive_core::text::one_line;
 
 use super::shelf::Shelf;
 use crate::exit::NothingFound;
-use crate::output;
 
 pub async fn explain(filter: &Filter, shelf: &Shelf) -> anyhow::Error {
     let Some(key) = filter.as_key() else {
@@ -23,7 +23,7 @@ pub async fn explain(filter: &Filter, shelf: &Shelf) -> anyhow::Error {
 
 fn why(partition: &Partition, shelf: &Shelf) -> String {
     let Partition { state, control } = partition;
-    let message = output::printable(state.error_message.as_deref().unwrap_or("no message"));
+    let message = one_line(state.error_message.as_deref().unwrap_or("no message"));
     match state.status {
         Status::Pending if control.active.is_some() => "it is being extracted now; try again later".to_owned(),
         Status::Pending if state.current_run_id.is_some() => {
