@@ -5,17 +5,17 @@ use redrive_core::partition::{self, Partition, Status};
 use redrive_core::text::one_line;
 
 use super::shelf::Shelf;
-use crate::exit::NothingFound;
+use crate::error::Error;
 
-pub async fn explain(filter: &Filter, shelf: &Shelf) -> anyhow::Error {
+pub async fn explain(filter: &Filter, shelf: &Shelf) -> Error {
     let Some(key) = filter.as_key() else {
-        return NothingFound("nothing found: no partition of this filter is a success".to_owned()).into();
+        return Error::NothingFound("nothing found: no partition of this filter is a success".to_owned());
     };
     match shelf.view.partition(&key).await {
-        Ok(Some(partition)) => NothingFound(format!("{key} has no data: {}", why(&partition, shelf))).into(),
+        Ok(Some(partition)) => Error::NothingFound(format!("{key} has no data: {}", why(&partition, shelf))),
         Ok(None) => {
             let todo = "`redrive state backfill enqueue` wants it";
-            NothingFound(format!("{key} has no data: no entry found; {todo}")).into()
+            Error::NothingFound(format!("{key} has no data: no entry found; {todo}"))
         }
         Err(error) => error.into(),
     }
