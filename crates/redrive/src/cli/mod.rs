@@ -147,7 +147,7 @@ pub struct Daemon {
     #[arg(long)]
     pub dry_run: bool,
     /// How long to sleep between ticks [default: daemon.interval]
-    #[arg(long, value_name = "DURATION", value_parser = redrive_core::duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = redrive_data::settings::duration::parse)]
     pub interval: Option<std::time::Duration>,
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::key::{QueryName, Source};
-use redrive_core::mistake::Mistake;
-use redrive_data::extract::{Leash, Settings, Surroundings, Template};
+use redrive_data::extract::{ExtractorContext, Settings, Template};
+use redrive_data::program::ChildReaper;
+use redrive_data::settings::SettingError;
 use redrive_data::worker::{Plan, SourcePlan};
 use redrive_store::clock::SystemClock;
 
@@ -18,12 +19,12 @@ const COOLDOWN: Duration = Duration::from_secs(30);
 pub(super) fn resolve(
     sections: &BTreeMap<Source, SourceSection>,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Plan, Mistake> {
-    let surroundings = Surroundings { variable, clock: Arc::new(SystemClock), leash: Leash::default() };
+) -> Result<Plan, SettingError> {
+    let context = ExtractorContext { variable, clock: Arc::new(SystemClock), reaper: ChildReaper::default() };
     let mut sources = BTreeMap::new();
     for (source, section) in sections {
         if let Some(extract) = &section.extract {
-            let plan = source_plan(section, extract, &surroundings);
+            let plan = source_plan(section, extract, &context);
             let plan = plan.map_err(|mistake| mistake.within(source.as_str()).within("sources"))?;
             sources.insert(source.clone(), plan);
         }
@@ -34,13 +35,13 @@ pub(super) fn resolve(
 fn source_plan(
     section: &SourceSection,
     extract: &Settings,
-    surroundings: &Surroundings<'_>,
-) -> Result<SourcePlan, Mistake> {
+    context: &ExtractorContext<'_>,
+) -> Result<SourcePlan, SettingError> {
     if section.max_in_flight == Some(0) {
-        return Err(Mistake::at("max_in_flight", "0 is too little; nothing would ever run"));
+        return Err(SettingError::at("max_in_flight", "0 is too little; nothing would ever run"));
     }
     Ok(SourcePlan {
-        extractor: extract.build(surroundings).map_err(|mistake| mistake.within("extract"))?,
+        extractor: extract.build(context).map_err(|mistake| mistake.within("extract"))?,
         timeout: extract.timeout(),
         queries: queries(&section.queries)?,
         rules: section.validate.build().map_err(|mistake| mistake.within("validate"))?,
@@ -49,12 +50,12 @@ fn source_plan(
     })
 }
 
-fn queries(sections: &BTreeMap<QueryName, QuerySection>) -> Result<BTreeMap<QueryName, Template>, Mistake> {
+fn queries(sections: &BTreeMap<QueryName, QuerySection>) -> Result<BTreeMap<QueryName, Template>, SettingError> {
     let mut queries = BTreeMap::new();
     for (name, section) in sections {
         if let Some(text) = &section.query {
             let template = Template::parse(text)
-                .map_err(|why| Mistake::at("query", why).within(name.as_str()).within("queries"))?;
+                .map_err(|why| SettingError::at("query", why).within(name.as_str()).within("queries"))?;
             queries.insert(name.clone(), template);
         }
     }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use redrive_core::mistake::{KeyPath, Mistake};
 use redrive_core::text::one_line;
+use redrive_data::settings::{KeyPath, SettingError};
 use redrive_store::redacted;
 use toml::de::{DeTable, DeValue};
 
@@ -46,12 +46,12 @@ impl KeyLocations {
     }
 
     /// Names the key, and where it stands, of a mistake in settings that could be read.
-    pub(super) fn locate(&self, mistake: &Mistake) -> ConfigError {
+    pub(super) fn locate(&self, mistake: &SettingError) -> ConfigError {
         self.locate_redacted(mistake, &shown(&mistake.why))
     }
 
     /// Does the same with a text that holds no secret any more.
-    pub(super) fn locate_redacted(&self, mistake: &Mistake, why: &str) -> ConfigError {
+    pub(super) fn locate_redacted(&self, mistake: &SettingError, why: &str) -> ConfigError {
         let paths: Vec<KeyPath> = mistake.paths().collect();
         let has_part = |location: &&Location| paths.iter().any(|path| location.path.starts_with(path));
         // A variable overrides the file, so where there is one, it is the mistaken one.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
 use redrive_control::Sources;
-use redrive_core::mistake::Mistake;
+use redrive_data::settings::SettingError;
 use redrive_data::worker::Plan;
 use redrive_store::StoreUrl;
 use redrive_store::raw::{RawOptions, RawUrl, S3Options};
@@ -80,8 +80,9 @@ impl Config {
         let shown = file.as_deref().unwrap_or(Path::new(FILE));
         let (settings, locations) = overlay::read(shown, &text, &environment.0)?;
         settings.check().map_err(|mistake| locations.locate(&mistake))?;
-        let bad_url =
-            |section, why: String| locations.locate_redacted(&Mistake::at("url", why.as_str()).within(section), &why);
+        let bad_url = |section, why: String| {
+            locations.locate_redacted(&SettingError::at("url", why.as_str()).within(section), &why)
+        };
         let store = StoreUrl::parse(&settings.store.url).map_err(|error| bad_url("store", error.to_string()))?;
         let raw = RawUrl::from_str(&settings.raw.url).map_err(|error| bad_url("raw", error.to_string()))?;
         let s3 = S3Options::from_vars(environment.0.iter().map(|(name, value)| (name.as_str(), value.as_str())));

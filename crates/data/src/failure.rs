@@ -1,12 +1,11 @@
-//! What can stop an extraction.
+//! What went wrong with a piece of work, of which class, and when to come again.
 
 use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::retry::MAX_HINT;
-use redrive_store::raw;
 
-/// The source, or the way to it, failed.
+/// A source, a handler or the way to it failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -19,7 +18,7 @@ pub struct Failure {
 }
 
 /// A span in seconds as sources write it, however long; none when it is no span.
-pub(super) fn span(seconds: f64) -> Option<Duration> {
+pub(crate) fn span(seconds: f64) -> Option<Duration> {
     (seconds.is_finite() && seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
@@ -48,23 +47,13 @@ impl Failure {
     }
 
     /// With the source's word on when to come again, no longer than such a word may hold.
-    pub fn after(self, told: Option<Duration>) -> Self {
-        Self { retry_after: told.map(|told| told.min(MAX_HINT)), ..self }
+    pub fn after(self, retry_after: Option<Duration>) -> Self {
+        Self { retry_after: retry_after.map(|span| span.min(MAX_HINT)), ..self }
     }
 
     pub fn of_source(self) -> Self {
         Self { scope: Scope::Source, ..self }
     }
-}
-
-/// Why an extraction did not end well.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error(transparent)]
-    Source(#[from] Failure),
-    /// The raw sink failed: no fault of the source, and no attempt of the partition.
-    #[error(transparent)]
-    Sink(#[from] raw::Error),
 }
 
 #[cfg(test)]

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
-use reqwest::{Request, Response, StatusCode, Version};
+use reqwest::{Request, StatusCode, Version};
 use url::Url;
 
+use super::client::Client;
 use super::excerpt::excerpt;
-use super::resolver::PrivateAddress;
+use super::guard::PrivateAddress;
 use super::unzip::Unzip;
-use crate::extract::Failure;
+use crate::failure::Failure;
 
 #[derive(Debug)]
-pub(in crate::extract) struct Answer {
-    response: Response,
+pub(crate) struct Response {
+    head: reqwest::Response,
     /// The request, as messages call it.
     name: String,
     idle_timeout: Duration,
@@ -29,7 +30,7 @@ fn name_of(method: &str, url: &Url) -> String {
     format!("{method} {}", without_query(url))
 }
 
-pub(super) fn without_query(url: &Url) -> String {
+pub(crate) fn without_query(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
@@ -39,53 +40,51 @@ pub(super) fn without_query(url: &Url) -> String {
     url.to_string()
 }
 
-/// Sends a request and waits for the head of the answer.
-pub(in crate::extract) async fn send(
-    client: &reqwest::Client,
-    request: Request,
-    idle_timeout: Duration,
-) -> Result<Answer, Failure> {
-    let name = name_of(request.method().as_str(), request.url());
-    match tokio::time::timeout(idle_timeout, client.execute(request)).await {
-        Ok(Ok(response)) => {
-            let encoding = response.headers().get(CONTENT_ENCODING);
-            let unzip = Unzip::new(encoding.map_or("", |value| value.to_str().unwrap_or("?")));
-            Ok(Answer { response, name, idle_timeout, unzip, ended: false })
+impl Client {
+    /// Sends a request and waits for the head of the answer.
+    pub(crate) async fn send(&self, request: Request) -> Result<Response, Failure> {
+        let name = name_of(request.method().as_str(), request.url());
+        match tokio::time::timeout(self.idle_timeout, self.http.execute(request)).await {
+            Ok(Ok(head)) => {
+                let encoding = head.headers().get(CONTENT_ENCODING);
+                let unzip = Unzip::new(encoding.map_or("", |value| value.to_str().unwrap_or("?")));
+                Ok(Response { head, name, idle_timeout: self.idle_timeout, unzip, ended: false })
+            }
+            Ok(Err(error)) => Err(fault(&name, &error)),
+            Err(_) => Err(silence(&name, self.idle_timeout)),
         }
-        Ok(Err(error)) => Err(fault(&name, &error)),
-        Err(_) => Err(silence(&name, idle_timeout)),
     }
 }
 
-impl Answer {
-    pub(in crate::extract) fn name(&self) -> &str {
+impl Response {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(in crate::extract) fn status(&self) -> StatusCode {
-        self.response.status()
+    pub(crate) fn status(&self) -> StatusCode {
+        self.head.status()
     }
 
-    pub(in crate::extract) fn headers(&self) -> &HeaderMap {
-        self.response.headers()
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.head.headers()
     }
 
-    pub(in crate::extract) fn url(&self) -> &Url {
-        self.response.url()
+    pub(crate) fn url(&self) -> &Url {
+        self.head.url()
     }
 
     /// A header that is text.
-    pub(in crate::extract) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers().get(name)?.to_str().ok()
     }
 
     /// Whether the end of the body can be told from a connection that broke: by a length, by chunks, or by HTTP/2. Not
     /// by gzip, which may end after any of its members.
-    pub(super) fn is_framed(&self) -> bool {
+    pub(crate) fn is_framed(&self) -> bool {
         let headers = self.headers();
         // Another coding than chunks ends with the connection, whatever length is told beside it.
         let coding = headers.get_all(TRANSFER_ENCODING).iter().next_back();
-        self.response.version() >= Version::HTTP_2
+        self.head.version() >= Version::HTTP_2
             || match coding {
                 Some(coding) => coding.to_str().is_ok_and(ends_in_chunks),
                 None => headers.contains_key(CONTENT_LENGTH),
@@ -93,9 +92,9 @@ impl Answer {
     }
 
     /// The next bytes of the body, decompressed; `None` at its end.
-    pub(in crate::extract) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         while !self.ended {
-            let unzipped = match tokio::time::timeout(self.idle_timeout, self.response.chunk()).await {
+            let unzipped = match tokio::time::timeout(self.idle_timeout, self.head.chunk()).await {
                 Ok(Ok(Some(piece))) => self.unzip.take(piece),
                 Ok(Ok(None)) => {
                     self.ended = true;
@@ -115,7 +114,7 @@ impl Answer {
     }
 
     /// The beginning of the body. One that breaks off has no more to say.
-    pub(in crate::extract) async fn beginning(&mut self, limit: usize) -> Beginning {
+    pub(crate) async fn beginning(&mut self, limit: usize) -> Beginning {
         let mut bytes = Vec::new();
         let rest = loop {
             match self.chunk().await {
@@ -136,8 +135,8 @@ impl Answer {
 
 /// What was read of a body, and what follows it.
 #[derive(Debug)]
-pub(in crate::extract) struct Beginning {
-    pub(in crate::extract) bytes: Vec<u8>,
+pub(crate) struct Beginning {
+    pub(crate) bytes: Vec<u8>,
     rest: Rest,
 }
 
@@ -150,7 +149,7 @@ enum Rest {
 
 impl Beginning {
     /// A few words of it, fit for a message.
-    pub(in crate::extract) fn words(&self, secrets: &[String]) -> String {
+    pub(crate) fn words(&self, secrets: &[String]) -> String {
         match &self.rest {
             Rest::Nothing => excerpt(&self.bytes, true, secrets),
             Rest::Unreadable(why) if self.bytes.is_empty() => format!("its body cannot be read: {why}"),

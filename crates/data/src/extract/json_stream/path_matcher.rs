@@ -5,13 +5,13 @@ use super::scanner::Bracket;
 
 /// Which paths may still lead to something from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Leads {
+pub(super) struct PathMatch {
     pub(super) records: bool,
     /// One bit for each kept path.
     pub(super) kept: u8,
 }
 
-impl Leads {
+impl PathMatch {
     pub(super) fn anywhere(self) -> bool {
         self.records || self.kept != 0
     }
@@ -23,9 +23,9 @@ impl Leads {
 
 /// An open bracket that a path leads into.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Frame {
     bracket: Bracket,
-    leads: Leads,
+    leads: PathMatch,
     of_records: bool,
     /// Whether a name in it has led towards the records.
     has_led: bool,
@@ -35,38 +35,38 @@ struct Place {
 const MAX_NAME_BYTES: usize = 4 << 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Way {
+pub(super) struct PathMatcher {
     /// Outermost first.
-    places: Vec<Place>,
+    frames: Vec<Frame>,
     /// The name whose value comes next, with its quotes.
     name: Vec<u8>,
     name_ended: bool,
 }
 
-impl Way {
+impl PathMatcher {
     pub(super) fn depth(&self) -> usize {
-        self.places.len()
+        self.frames.len()
     }
 
     /// Whether the innermost bracket is an array of records.
     pub(super) fn among_records(&self) -> bool {
-        self.places.last().is_some_and(|place| place.of_records)
+        self.frames.last().is_some_and(|frame| frame.of_records)
     }
 
-    pub(super) fn enter(&mut self, bracket: Bracket, leads: Leads, of_records: bool) {
-        self.places.push(Place { bracket, leads, of_records, has_led: false });
+    pub(super) fn enter(&mut self, bracket: Bracket, leads: PathMatch, of_records: bool) {
+        self.frames.push(Frame { bracket, leads, of_records, has_led: false });
     }
 
     /// The value that begins now leads towards the records; says whether another one of its name has come before.
     pub(super) fn leads_again(&mut self) -> bool {
-        match self.places.last_mut() {
-            Some(place) if place.bracket == Bracket::Object => std::mem::replace(&mut place.has_led, true),
+        match self.frames.last_mut() {
+            Some(frame) if frame.bracket == Bracket::Object => std::mem::replace(&mut frame.has_led, true),
             Some(_) | None => false,
         }
     }
 
     pub(super) fn leave(&mut self) {
-        self.places.pop();
+        self.frames.pop();
     }
 
     pub(super) fn name(&mut self, bytes: &[u8], ends: bool) {
@@ -79,9 +79,9 @@ impl Way {
     }
 
     /// Where the value that begins now can lead to.
-    pub(super) fn leads<'a>(&self, records: &Path, kept: impl Iterator<Item = &'a Path>) -> Leads {
-        let Some(parent) = self.places.last() else { return Leads { records: true, kept: u8::MAX } };
-        let depth = self.places.len() - 1;
+    pub(super) fn leads<'a>(&self, records: &Path, kept: impl Iterator<Item = &'a Path>) -> PathMatch {
+        let Some(parent) = self.frames.last() else { return PathMatch { records: true, kept: u8::MAX } };
+        let depth = self.frames.len() - 1;
         let name = match parent.bracket {
             Bracket::Array => None,
             // What cannot be read, having been cut short, is the name of nothing.
@@ -98,7 +98,7 @@ impl Way {
                 bits |= 1 << which;
             }
         }
-        Leads { records: parent.leads.records && fits(records), kept: bits }
+        PathMatch { records: parent.leads.records && fits(records), kept: bits }
     }
 
     #[cfg(test)]

@@ -7,7 +7,7 @@ use redrive_core::text::{ELLIPSIS, one_line};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::oneshot;
 
-use crate::extract::redact;
+use crate::settings::redact;
 
 /// What is kept.
 const KEPT: usize = 64 << 10;
@@ -15,16 +15,16 @@ const READ: usize = 16 << 10;
 
 /// What to do with the lines of stderr while they pass.
 #[derive(Debug, Default)]
-pub(in crate::extract) struct Watch {
+pub(crate) struct Watch {
     /// Blacked out in the log, and in what is kept.
-    pub(in crate::extract) secrets: Vec<String>,
+    pub(crate) secrets: Vec<String>,
     /// Texts to listen for: a line that holds one is kept, however much is said after it.
-    pub(in crate::extract) patterns: Vec<String>,
+    pub(crate) patterns: Vec<String>,
 }
 
 /// The end of what a program said on stderr.
 #[derive(Debug, Default)]
-pub(in crate::extract) struct Tail {
+pub(crate) struct Tail {
     bytes: Vec<u8>,
     /// Whether something was said before these bytes.
     cut: bool,
@@ -66,7 +66,7 @@ pub(super) async fn drain(
 
 impl Tail {
     /// The lines that are not blank, without secrets, the last one first.
-    pub(in crate::extract) fn lines_from_last(&self) -> Vec<String> {
+    pub(crate) fn lines_from_last(&self) -> Vec<String> {
         let text = self.redact(&self.text(0, self.bytes.len()));
         text.rsplit('\n').map(one_line).filter(|line| !line.is_empty()).collect()
     }

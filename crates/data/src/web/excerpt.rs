@@ -2,12 +2,12 @@
 
 use redrive_core::text::{ELLIPSIS, cut, one_line};
 
-use crate::extract::redact;
+use crate::settings::redact;
 
 const MAX_BYTES: usize = 400;
 
 /// The beginning of a text, on one line and without secrets. `whole` says that nothing follows the bytes.
-pub(in crate::extract) fn excerpt(bytes: &[u8], whole: bool, secrets: &[String]) -> String {
+pub(crate) fn excerpt(bytes: &[u8], whole: bool, secrets: &[String]) -> String {
     let mut text = String::from_utf8_lossy(bytes).into_owned();
     if !whole {
         // Half a character would hide what is in front of it from whoever looks for a secret's beginning.

@@ -4,23 +4,42 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::mistake::Mistake;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::resolver::PublicOnly;
+use super::guard::PublicOnly;
+use crate::settings::SettingError;
 
 #[derive(Debug, Clone, Copy)]
-pub(in crate::extract) struct ClientOptions<'a> {
-    pub(in crate::extract) connect_timeout: Duration,
+pub(crate) struct ClientOptions<'a> {
+    pub(crate) connect_timeout: Duration,
+    /// How long nothing may come: before an answer begins, and between two pieces of it.
+    pub(crate) idle_timeout: Duration,
     /// Certificates to trust besides those that everybody does.
-    pub(in crate::extract) ca_file: Option<&'a Path>,
-    pub(in crate::extract) allow_private: bool,
+    pub(crate) ca_file: Option<&'a Path>,
+    pub(crate) allow_private: bool,
+    /// Whether [`Client::fetch`] follows redirects.
+    pub(crate) redirects: bool,
 }
 
-pub(in crate::extract) fn client(options: ClientOptions<'_>) -> Result<reqwest::Client, Mistake> {
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(super) http: reqwest::Client,
+    pub(super) idle_timeout: Duration,
+    pub(super) allow_private: bool,
+    pub(super) redirects: bool,
+}
+
+impl Client {
+    pub(crate) fn new(options: ClientOptions<'_>) -> Result<Self, SettingError> {
+        let ClientOptions { idle_timeout, allow_private, redirects, .. } = options;
+        Ok(Self { http: http(options)?, idle_timeout, allow_private, redirects })
+    }
+}
+
+fn http(options: ClientOptions<'_>) -> Result<reqwest::Client, SettingError> {
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls(options.ca_file)?)
         .user_agent(concat!("redrive/", env!("CARGO_PKG_VERSION")))
@@ -34,11 +53,11 @@ pub(in crate::extract) fn client(options: ClientOptions<'_>) -> Result<reqwest::
     builder.build().map_err(|error| unusable(format!("the HTTP client cannot be made: {error}")))
 }
 
-fn tls(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, Mistake> {
+fn tls(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, SettingError> {
     let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(path) = ca_file {
         add_certificates(&mut roots, path)
-            .map_err(|why| Mistake::at("ca_file", format!("{}: {why}", path.display())))?;
+            .map_err(|why| SettingError::at("ca_file", format!("{}: {why}", path.display())))?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
@@ -50,9 +69,9 @@ fn tls(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, Mistake> {
     Ok(config)
 }
 
-/// No setting is wrong, but the extractor cannot be had here.
-fn unusable(why: String) -> Mistake {
-    Mistake::at("kind", why)
+/// No setting is wrong, but what was asked for cannot be had here.
+fn unusable(why: String) -> SettingError {
+    SettingError::at("kind", why)
 }
 
 fn add_certificates(roots: &mut rustls::RootCertStore, path: &Path) -> Result<(), String> {

@@ -2,8 +2,8 @@
 
 use super::fault::Fault;
 use super::path::Path;
+use super::path_matcher::PathMatcher;
 use super::scanner::{Bracket, Piece, Scanner};
-use super::way::Way;
 use crate::extract::MAX_RECORD_BYTES;
 
 /// The longest value that is kept besides the records.
@@ -13,9 +13,9 @@ const MAX_VALUE_BYTES: usize = 256 << 10;
 const MAX_KEPT: usize = 8;
 
 #[derive(Debug)]
-pub struct Picker {
+pub struct RecordStream {
     scanner: Scanner,
-    way: Way,
+    matcher: PathMatcher,
     doing: Doing,
     records: Path,
     record: Vec<u8>,
@@ -41,13 +41,13 @@ enum Doing {
     Keeping { which: usize, open: usize },
 }
 
-impl Picker {
+impl RecordStream {
     /// `records` leads to the array of records, or to several.
     pub fn new(records: Path, kept: impl IntoIterator<Item = Path>) -> Self {
         let kept = kept.into_iter().take(MAX_KEPT);
         Self {
             scanner: Scanner::new(),
-            way: Way::default(),
+            matcher: PathMatcher::default(),
             doing: Doing::Looking,
             records,
             record: Vec::new(),
@@ -78,7 +78,7 @@ impl Picker {
         self.scanner.finish()
     }
 
-    /// Whether there was an array, or null in its place, where records were looked for.
+    /// Whether there was an array, or null in its frame, where records were looked for.
     pub fn found(&self) -> bool {
         self.found
     }
@@ -88,7 +88,7 @@ impl Picker {
         self.is_array
     }
 
-    /// A kept value as JSON, by its place in the list of paths; of several, the last.
+    /// A kept value as JSON, by its frame in the list of paths; of several, the last.
     pub fn kept(&self, which: usize) -> Option<&[u8]> {
         self.kept.get(which).filter(|kept| kept.complete).map(|kept| kept.json.as_slice())
     }
@@ -97,7 +97,7 @@ impl Picker {
     #[cfg(test)]
     pub fn buffered(&self) -> usize {
         let kept: usize = self.kept.iter().map(|kept| kept.json.capacity()).sum();
-        self.record.capacity() + self.way.capacity() + kept
+        self.record.capacity() + self.matcher.capacity() + kept
     }
 
     /// Whether this piece completes a record.
@@ -143,8 +143,8 @@ impl Picker {
 
     fn look(&mut self, piece: Piece, bytes: &[u8]) -> Result<(), Fault> {
         match piece {
-            Piece::Key { ends } => self.way.name(bytes, ends),
-            Piece::Close => self.way.leave(),
+            Piece::Key { ends } => self.matcher.name(bytes, ends),
+            Piece::Close => self.matcher.leave(),
             Piece::Open(bracket) => self.value(Some(bracket), bytes)?,
             Piece::Scalar { starts: true, .. } => self.value(None, bytes)?,
             Piece::Nothing | Piece::Space | Piece::Mark | Piece::Scalar { starts: false, .. } => {}
@@ -154,15 +154,15 @@ impl Picker {
 
     /// A value begins: decides what becomes of it.
     fn value(&mut self, bracket: Option<Bracket>, bytes: &[u8]) -> Result<(), Fault> {
-        let open = self.way.depth();
+        let open = self.matcher.depth();
         self.is_array |= open == 0 && bracket == Some(Bracket::Array);
-        if self.way.among_records() {
+        if self.matcher.among_records() {
             self.record.clear();
             self.doing = Doing::Recording { open };
             return Ok(());
         }
-        let leads = self.way.leads(&self.records, self.kept.iter().map(|kept| &kept.path));
-        if leads.records && self.way.leads_again() {
+        let leads = self.matcher.leads(&self.records, self.kept.iter().map(|kept| &kept.path));
+        if leads.records && self.matcher.leads_again() {
             return Err(Fault::Twice { path: self.records.to_string() });
         }
         let is_kept = |(which, kept): &(usize, &mut Kept)| leads.to_kept(*which) && kept.path.len() == open;
@@ -181,7 +181,7 @@ impl Picker {
             }
         }
         match bracket {
-            Some(bracket) if leads.anywhere() => self.way.enter(bracket, leads, of_records),
+            Some(bracket) if leads.anywhere() => self.matcher.enter(bracket, leads, of_records),
             Some(_) | None => self.doing = Doing::Skipping { open },
         }
         Ok(())

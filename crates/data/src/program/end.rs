@@ -10,7 +10,7 @@ use redrive_core::text::{cut, one_line};
 use serde_json::Value;
 
 use super::stderr::Tail;
-use crate::extract::{Failure, Scope, span};
+use crate::failure::{Failure, Scope, span};
 
 /// The lines of stderr that go into a message, and its bytes.
 const LINES: usize = 3;
@@ -18,7 +18,7 @@ const MESSAGE_BYTES: usize = 2 << 10;
 const ODD_BYTES: usize = 40;
 
 #[derive(Debug)]
-pub(in crate::extract) struct End {
+pub(crate) struct End {
     pub(super) program: String,
     pub(super) status: ExitStatus,
     pub(super) stderr: Tail,
@@ -39,26 +39,26 @@ struct Report {
 }
 
 impl End {
-    pub(in crate::extract) fn is_success(&self) -> bool {
+    pub(crate) fn is_success(&self) -> bool {
         self.status.success() && !self.incomplete
     }
 
     /// The exit code, or none when a signal ended it.
-    pub(in crate::extract) fn code(&self) -> Option<i32> {
+    pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
     /// The last line of stderr that holds a pattern which was watched for.
-    pub(in crate::extract) fn heard(&self, pattern: &str) -> Option<&str> {
+    pub(crate) fn heard(&self, pattern: &str) -> Option<&str> {
         self.stderr.heard(pattern)
     }
 
-    pub(in crate::extract) fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         self.stderr.last_line().is_none()
     }
 
     /// What the end means when it is a failure.
-    pub(in crate::extract) fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Failure {
         if self.status.success() {
             let why = "something that it started still held its output; let it wait for all its processes";
             return Failure::retryable(self.told(why));
@@ -82,7 +82,7 @@ impl End {
     }
 
     /// How it ended and what it said last.
-    pub(in crate::extract) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match last_lines(&self.stderr) {
             Some(lines) => self.told(&lines),
             None => self.told("it said nothing on stderr"),
@@ -90,12 +90,12 @@ impl End {
     }
 
     /// How it ended, with that after it.
-    pub(in crate::extract) fn told(&self, why: &str) -> String {
+    pub(crate) fn told(&self, why: &str) -> String {
         let text = format!("{} {}: {why}", self.program, ended(self.status));
         cut(&self.stderr.redact(&text), MESSAGE_BYTES)
     }
 
-    pub(in crate::extract) fn class(&self) -> ErrorClass {
+    pub(crate) fn class(&self) -> ErrorClass {
         self.code().map_or(ErrorClass::Retryable, classify::exit_code)
     }
 }

@@ -8,7 +8,7 @@ use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 /// How long the source wants to be left alone. A moment is counted from the answer's own date, so that clocks which
 /// differ do not matter; an answer without one is taken to be from `now`.
-pub(in crate::extract) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
     let told = text(RETRY_AFTER)?;
     if !told.is_empty() && told.bytes().all(|byte| byte.is_ascii_digit()) {

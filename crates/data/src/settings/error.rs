@@ -1,14 +1,14 @@
-//! A setting that cannot be used: which one, and why. Where it stands is for whoever has read the settings to say.
+//! A setting that cannot be used: which one, and why. The reader of the configuration adds where it stands.
 
 use std::fmt;
 
-/// The key is told by the path, so `why` need not repeat it.
+/// The path names the key, so `why` need not repeat it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {why}")]
-pub struct Mistake {
+pub struct SettingError {
     pub path: KeyPath,
-    /// Keys beside it that have as much part in it. Any of them may be the one that was set wrongly.
-    pub beside: Vec<String>,
+    /// Other keys of the same section that may be the wrong one instead.
+    pub also: Vec<String>,
     pub why: String,
 }
 
@@ -23,9 +23,9 @@ pub enum Step {
     Index(usize),
 }
 
-impl Mistake {
+impl SettingError {
     pub fn at(step: impl Into<Step>, why: impl Into<String>) -> Self {
-        Self { path: KeyPath(vec![step.into()]), beside: Vec::new(), why: why.into() }
+        Self { path: KeyPath(vec![step.into()]), also: Vec::new(), why: why.into() }
     }
 
     /// The same, as it is seen from the section around it.
@@ -36,15 +36,15 @@ impl Mistake {
     }
 
     #[must_use]
-    pub fn beside(mut self, keys: &[&str]) -> Self {
-        self.beside.extend(keys.iter().map(|&key| key.to_owned()));
+    pub fn also(mut self, keys: &[&str]) -> Self {
+        self.also.extend(keys.iter().map(|&key| key.to_owned()));
         self
     }
 
-    /// Every key that has part in it, the first one first.
+    /// Every key that may be the wrong one, the likeliest first.
     pub fn paths(&self) -> impl Iterator<Item = KeyPath> {
         let section = self.path.parent().unwrap_or_default();
-        let others = self.beside.iter().map(move |key| section.join(key.as_str()));
+        let others = self.also.iter().map(move |key| section.join(key.as_str()));
         std::iter::once(self.path.clone()).chain(others)
     }
 }
@@ -106,14 +106,14 @@ mod tests {
 
     #[test]
     fn a_path_is_shown_as_toml_writes_it() {
-        let mistake = Mistake::at("pattern", "is empty").within(1).within("stderr").within("a.b").within("sources");
-        assert_eq!(mistake.to_string(), "sources.\"a.b\".stderr[1].pattern: is empty");
+        let error = SettingError::at("pattern", "is empty").within(1).within("stderr").within("a.b").within("sources");
+        assert_eq!(error.to_string(), "sources.\"a.b\".stderr[1].pattern: is empty");
     }
 
     #[test]
-    fn keys_beside_it_are_in_the_same_section() {
-        let mistake = Mistake::at("heartbeat", "").beside(&["lease"]).within("worker");
-        let paths: Vec<_> = mistake.paths().map(|path| path.to_string()).collect();
+    fn other_keys_are_in_the_same_section() {
+        let error = SettingError::at("heartbeat", "").also(&["lease"]).within("worker");
+        let paths: Vec<_> = error.paths().map(|path| path.to_string()).collect();
         assert_eq!(paths, ["worker.heartbeat", "worker.lease"]);
     }
 }

@@ -19,7 +19,7 @@ const ENOUGH: usize = 256 << 10;
 const LINGER: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
-pub(in crate::extract) struct Blocks<R> {
+pub(crate) struct Blocks<R> {
     from: R,
     longest: usize,
     buffer: Vec<u8>,
@@ -35,7 +35,7 @@ pub(in crate::extract) struct Blocks<R> {
 
 /// Why a program's output cannot be read on.
 #[derive(Debug)]
-pub(in crate::extract) enum Cut {
+pub(crate) enum Cut {
     /// A line is longer than a record may be.
     Overlong,
     Io(io::Error),

@@ -1,9 +1,9 @@
-//! The leash on programs: they do not outlive this process, not even when it is killed.
+//! Kills this process's programs when this process itself is killed.
 //!
-//! Whoever is killed cannot end what he started, and a program that is quiet would go on asking its source for data that
-//! nobody takes any more, while another worker asks for the same. So a small shell watches: it is told of every process
-//! group that begins and of every one that has ended, and when the pipe from here closes, it kills those that are left.
-//! One watcher serves a whole process. What leaves its process group leaves the leash too.
+//! A worker that is killed cannot end what it started. A quiet program would go on asking its source for data that
+//! nobody takes any more, while another worker asks for the same. So a small shell watches: the reaper writes to it each
+//! process group that begins and each that has ended, and when the pipe closes, the shell kills the groups that are left.
+//! One shell serves a whole process. A program that leaves its process group is not covered.
 
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -30,60 +30,60 @@ while [ "$top" -ge 0 ]; do
 done
 "#;
 
-/// Shared by all who start programs; the watcher is started with the first of them.
+/// Shared by everything that starts programs; the watcher is started with the first program.
 #[derive(Debug, Clone, Default)]
-pub struct Leash(Arc<Mutex<Held>>);
+pub struct ChildReaper(Arc<Mutex<Groups>>);
 
-impl Leash {
+impl ChildReaper {
     /// Has the watcher started before it is needed.
     pub(super) fn ready(&self) {
-        let mut held = self.lock();
-        if held.watcher.is_none() {
-            held.start();
+        let mut groups = self.lock();
+        if groups.watcher.is_none() {
+            groups.start();
         }
     }
 
-    /// From now on the group ends with this process, until the hold is dropped.
-    pub(super) fn hold(&self, group: Pid) -> Hold {
+    /// Has the group end with this process, until the guard is dropped.
+    pub(super) fn hold(&self, group: Pid) -> ReaperGuard {
         let place = self.lock().take(group);
-        Hold { leash: self.clone(), place }
+        ReaperGuard { reaper: self.clone(), place }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, Groups> {
         // A place is written whole, whoever panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A process group on the leash. Dropped before the group's id can belong to somebody else.
+/// A process group that the reaper covers. Dropped before the group's id can belong to another program.
 #[derive(Debug)]
-pub(super) struct Hold {
-    leash: Leash,
+pub(super) struct ReaperGuard {
+    reaper: ChildReaper,
     place: usize,
 }
 
-impl Drop for Hold {
+impl Drop for ReaperGuard {
     fn drop(&mut self) {
-        self.leash.lock().put(self.place, None);
+        self.reaper.lock().put(self.place, None);
     }
 }
 
 #[derive(Debug)]
-struct Held {
+struct Groups {
     shell: &'static str,
     watcher: Option<Watcher>,
-    /// What the watcher knows, so that another can be told.
+    /// What the watcher knows, so that its successor can be given the same.
     places: Vec<Option<Pid>>,
     has_warned: bool,
 }
 
-impl Default for Held {
+impl Default for Groups {
     fn default() -> Self {
         Self { shell: SHELL, watcher: None, places: Vec::new(), has_warned: false }
     }
 }
 
-impl Held {
+impl Groups {
     fn take(&mut self, group: Pid) -> usize {
         let place = self.places.iter().position(Option::is_none).unwrap_or_else(|| {
             self.places.push(None);
@@ -132,7 +132,7 @@ struct Watcher(Child);
 impl Watcher {
     fn start(shell: &str, places: &[Option<Pid>]) -> io::Result<Self> {
         let mut command = Command::new(shell);
-        command.args(["-c", SCRIPT, "redrive-leash"]);
+        command.args(["-c", SCRIPT, "redrive-reaper"]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // In a group of its own, so that a Ctrl-C or whoever kills the worker's whole group does not end it first.
         command.process_group(0).env_clear().current_dir("/");

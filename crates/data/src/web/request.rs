@@ -1,43 +1,39 @@
-//! One page's request, with the redirects that it meets.
+//! A request with the redirects that it meets. Where an answer may lead is decided here and not by the library: it gets
+//! no secret that was not meant for it, and it cannot point into a private network.
 
 use std::net::IpAddr;
 
 use reqwest::header::{CONTENT_TYPE, HeaderValue, LOCATION};
-use reqwest::{Method, Request, StatusCode};
+use reqwest::{Method, StatusCode};
 use url::{Host, Url};
 
-use super::address::is_public;
-use super::answer::{Answer, send, without_query};
-use super::headers::Filled;
-use super::resolver::PrivateAddress;
-use super::settings::Settings;
-use crate::extract::Failure;
+use super::client::Client;
+use super::guard::{PrivateAddress, is_public};
+use super::headers::ResolvedHeader;
+use super::response::{Response, without_query};
+use crate::failure::Failure;
 
 const MAX_REDIRECTS: u32 = 10;
 
-/// What is asked for a job, page after page.
+/// What is sent to `url`, or to a page that an answer from there names.
 #[derive(Debug)]
-pub(super) struct Question {
-    /// The first page.
-    pub(super) url: Url,
-    pub(super) method: Method,
-    pub(super) headers: Vec<Filled>,
-    pub(super) body: Option<String>,
+pub(crate) struct Request {
+    pub(crate) url: Url,
+    pub(crate) method: Method,
+    pub(crate) headers: Vec<ResolvedHeader>,
+    pub(crate) body: Option<String>,
 }
 
-impl Question {
-    pub(super) async fn ask(
-        &self,
-        client: &reqwest::Client,
-        settings: &Settings,
-        page: Url,
-    ) -> Result<Answer, Failure> {
-        let (mut url, mut method, mut body) = (page, self.method.clone(), self.body.clone());
+impl Client {
+    /// Sends the request to `page` and follows redirects, where the client may. Confidential headers go to the origin
+    /// of the request's own URL and nowhere else.
+    pub(crate) async fn fetch(&self, request: &Request, page: Url) -> Result<Response, Failure> {
+        let (mut url, mut method, mut body) = (page, request.method.clone(), request.body.clone());
         for _ in 0..=MAX_REDIRECTS {
-            check(&url, settings.allow_private)?;
-            let answer = send(client, self.request(&url, &method, body.as_ref()), settings.idle_timeout).await?;
+            check(&url, self.allow_private)?;
+            let answer = self.send(request.to(&url, &method, body.as_ref())).await?;
             let Some(target) = redirected(&answer)? else { return Ok(answer) };
-            if !settings.redirects {
+            if !self.redirects {
                 return Err(Failure::retryable(format!(
                     "{} answers {} and leads to {}; set redirects = true, or url to where it leads",
                     answer.name(),
@@ -54,11 +50,13 @@ impl Question {
             }
             url = target;
         }
-        Err(Failure::retryable(format!("{}: more than {MAX_REDIRECTS} redirects", without_query(&self.url))))
+        Err(Failure::retryable(format!("{}: more than {MAX_REDIRECTS} redirects", without_query(&request.url))))
     }
+}
 
-    fn request(&self, url: &Url, method: &Method, body: Option<&String>) -> Request {
-        let mut request = Request::new(method.clone(), url.clone());
+impl Request {
+    fn to(&self, url: &Url, method: &Method, body: Option<&String>) -> reqwest::Request {
+        let mut request = reqwest::Request::new(method.clone(), url.clone());
         let at_home = url.origin() == self.url.origin();
         for header in self.headers.iter().filter(|header| at_home || !header.confidential) {
             request.headers_mut().insert(header.name.clone(), header.value.clone());
@@ -95,7 +93,7 @@ fn check(url: &Url, allow_private: bool) -> Result<(), Failure> {
     }
 }
 
-fn redirected(answer: &Answer) -> Result<Option<Url>, Failure> {
+fn redirected(answer: &Response) -> Result<Option<Url>, Failure> {
     if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }

@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use super::leash::{Hold, Leash};
-use super::roster::Entry;
+use super::reaper::{ChildReaper, ReaperGuard};
+use super::tracker::ChildGuard;
 
 /// What a process has between being asked to end and being ended.
 const GRACE: Duration = Duration::from_secs(2);
@@ -43,20 +43,20 @@ pub(super) struct Process {
 impl Process {
     pub(super) fn start(
         command: &mut std::process::Command,
-        leash: &Leash,
-        entry: Entry,
+        reaper: &ChildReaper,
+        tracked: ChildGuard,
         stderr_wanted: oneshot::Sender<()>,
     ) -> io::Result<(Self, Pipes)> {
         use std::os::unix::process::CommandExt as _;
 
         let news = signal(SignalKind::child())?;
         // Before the start, so that nothing but one write lies between the start and the hold.
-        leash.ready();
+        reaper.ready();
         let mut child = command.process_group(0).spawn()?;
-        let pipes = Pipes { stdout: child.stdout.take(), stderr: child.stderr.take() };
+        let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() };
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let group = group.ok_or_else(|| io::Error::other("the operating system gave an impossible process id"))?;
-        let leader = Leader { child, group, hold: Some(leash.hold(group)), entry: Some(entry) };
+        let leader = Leader { child, group, hold: Some(reaper.hold(group)), tracked: Some(tracked) };
         tracing::debug!(group = group.as_raw_nonzero(), "started a program");
         let stderr = pipes.stderr.as_ref().and_then(|stderr| stderr.as_fd().try_clone_to_owned().ok());
         Ok((Self { leader: Some(leader), group, news, stderr, stderr_wanted: Some(stderr_wanted) }, pipes))
@@ -107,9 +107,9 @@ struct Leader {
     child: std::process::Child,
     group: Pid,
     /// None once the group was ended.
-    hold: Option<Hold>,
+    hold: Option<ReaperGuard>,
     /// None once nobody waits for it any more.
-    entry: Option<Entry>,
+    tracked: Option<ChildGuard>,
 }
 
 impl Leader {
@@ -124,7 +124,7 @@ impl Leader {
     /// Nothing ends it: it runs as somebody else, or hangs in the kernel. Its attempt must not hang with it.
     fn give_up(&mut self) {
         tracing::warn!(group = self.group.as_raw_nonzero(), "a program could not be ended, and is left alone");
-        self.entry = None;
+        self.tracked = None;
     }
 
     /// Ends what is left of the group, and waits for the leader.
@@ -177,6 +177,7 @@ fn await_hangup(pipe: &OwnedFd, latest: Instant) {
 
 #[derive(Debug)]
 pub(super) struct Pipes {
+    pub(super) stdin: Option<std::process::ChildStdin>,
     pub(super) stdout: Option<std::process::ChildStdout>,
     pub(super) stderr: Option<std::process::ChildStderr>,
 }
@@ -197,18 +198,18 @@ fn end(group: Pid, by: Signal) {
 mod tests {
     use std::os::unix::process::CommandExt as _;
 
-    use super::super::roster::Roster;
+    use super::super::tracker::ChildTracker;
     use super::*;
 
     #[tokio::test]
     async fn nobody_waits_for_a_program_that_was_given_up() {
-        let (roster, leash) = (Roster::default(), Leash::default());
+        let (tracker, reaper) = (ChildTracker::default(), ChildReaper::default());
         let child = std::process::Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let group = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-        let mut leader = Leader { child, group, hold: Some(leash.hold(group)), entry: Some(roster.enter()) };
+        let mut leader = Leader { child, group, hold: Some(reaper.hold(group)), tracked: Some(tracker.track()) };
         assert!(!exits_by(group, Instant::now()), "it is at work");
         leader.give_up();
-        tokio::time::timeout(GRACE, roster.ended()).await.expect("it was waited for");
+        tokio::time::timeout(GRACE, tracker.ended()).await.expect("it was waited for");
         assert!(!exits_by(group, Instant::now()), "it is at work still");
         leader.reap().unwrap();
     }
