@@ -3,18 +3,14 @@
 use std::sync::Arc;
 
 use redrive_core::id::{OpId, RunId};
-use redrive_core::key::{CustomerId, Source};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{self, Run};
 use redrive_core::time::Timestamp;
 
-use crate::audit::{self, Operation};
-use crate::cooldowns;
 use crate::error::{Error, Result};
 use crate::runs::{self, NewRun, Submitted};
 use crate::store::Inner;
 use crate::view::View;
-use redrive_core::cooldown::Cooldown;
 
 /// The control plane's handle.
 ///
@@ -66,35 +62,6 @@ impl ControlStore {
 
     pub fn new_operation_id(&self) -> OpId {
         self.inner.ids.operation(self.inner.now())
-    }
-
-    /// Ends cooldowns before their time, with a row in the audit trail; gives those that were in force.
-    pub async fn lift_cooldowns(
-        &self,
-        operation: &Operation,
-        source: &Source,
-        customer: Option<&CustomerId>,
-    ) -> Result<Vec<Cooldown>> {
-        let now = self.inner.now();
-        let work = Arc::new((operation.clone(), source.clone(), customer.cloned()));
-        let lifted = self
-            .inner
-            .db
-            .write("lift cooldowns", move |tx| {
-                let work = Arc::clone(&work);
-                Box::pin(async move {
-                    let (operation, source, customer) = &*work;
-                    let lifted = cooldowns::lift(tx, source, customer.as_ref(), now).await?;
-                    if !lifted.is_empty() {
-                        audit::record_alone(tx, operation).await?;
-                        tx.notify().await?;
-                    }
-                    Ok(lifted)
-                })
-            })
-            .await?;
-        self.inner.db.announce();
-        Ok(lifted)
     }
 
     /// Submits runs in one transaction.

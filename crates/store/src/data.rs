@@ -12,13 +12,11 @@ use redrive_core::run::{self, Fault, Run, Verdict, Workload};
 use redrive_core::time::Timestamp;
 use tokio::sync::watch;
 
-use crate::cooldowns;
 use crate::error::{Error, Result};
 use crate::queue::{self, ClaimedRun, RunClaim};
 use crate::store::Inner;
 use crate::view::View;
 use crate::{beats, expiry, partitions, runs};
-use redrive_core::cooldown::Cooldown;
 
 /// The data plane's handle.
 ///
@@ -246,18 +244,6 @@ impl DataStore {
             self.inner.db.announce();
         }
         Ok(ended)
-    }
-
-    /// Holds back a source, or one customer of it, until then.
-    pub async fn cool_down(&self, cooldown: Cooldown) -> Result<()> {
-        let cooldown = Arc::new(cooldown);
-        self.inner
-            .db
-            .write("cool down", move |tx| {
-                let cooldown = Arc::clone(&cooldown);
-                Box::pin(async move { cooldowns::set(tx, &cooldown).await })
-            })
-            .await
     }
 
     /// The key of the partition that an extraction is about.

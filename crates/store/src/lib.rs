@@ -3,7 +3,6 @@
 //! [`Store`] gives each plane its own handle: [`ControlStore`] can requeue and withhold, [`DataStore`] can claim and
 //! record, [`View`] can look. Rules are not here: every change is decided by `redrive_core` and written under a guard.
 
-mod aggregates;
 mod attempts;
 mod audit;
 mod beats;
@@ -16,6 +15,7 @@ mod error;
 mod expiry;
 mod failures;
 mod ids;
+mod metrics;
 mod migrate;
 mod partitions;
 mod queue;
@@ -27,7 +27,6 @@ mod store;
 mod url;
 mod view;
 
-pub use aggregates::{PartitionMetrics, RunMetrics};
 pub use attempts::Running;
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
 pub use control::ControlStore;
@@ -35,6 +34,7 @@ pub use data::{DataStore, Recorded, Report};
 pub use db::{Options, Schema};
 pub use error::{Error, Result};
 pub use failures::PastFailure;
+pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{
     Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,

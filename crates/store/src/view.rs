@@ -2,24 +2,20 @@
 
 use std::sync::Arc;
 
-use redrive_core::id::{OpId, RunId};
+use redrive_core::id::RunId;
 use redrive_core::invariants::Attempt;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Partition;
-use redrive_core::run::{Run, Workload};
+use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
 
-use crate::aggregates::{self, PartitionMetrics, RunMetrics};
 use crate::attempts::{self, Running};
-use crate::audit::{self, AuditedChange, Head, Operation, PastOperation, Verified};
-use crate::cooldowns;
 use crate::error::Result;
 use crate::expiry;
 use crate::failures::{self, PastFailure};
 use crate::partitions::Page;
 use crate::runs::{self, RunPage};
 use crate::store::Inner;
-use redrive_core::cooldown::Cooldown;
 
 #[derive(Debug, Clone)]
 pub struct View {
@@ -69,11 +65,6 @@ impl View {
         read!(self, "running attempts", |tx, after, limit| attempts::running(tx, &after, *limit))
     }
 
-    pub async fn cooldowns(&self) -> Result<Vec<Cooldown>> {
-        let now = self.inner.now();
-        read!(self, "cooldowns", |tx, now| cooldowns::in_force(tx, *now))
-    }
-
     pub async fn run(&self, id: RunId) -> Result<Option<Run>> {
         read!(self, "run", |tx, id| runs::get(tx, *id))
     }
@@ -92,36 +83,5 @@ impl View {
     /// The failed tries of a run, oldest first.
     pub async fn failures(&self, id: RunId) -> Result<Vec<PastFailure>> {
         read!(self, "failures", |tx, id| failures::of_run(tx, *id))
-    }
-
-    pub async fn run_metrics(&self, workload: Workload, failures: u32) -> Result<RunMetrics> {
-        read!(self, "run metrics", |tx, workload, failures| aggregates::runs(tx, *workload, *failures))
-    }
-
-    pub async fn partition_metrics(&self) -> Result<PartitionMetrics> {
-        read!(self, "partition metrics", |tx| aggregates::partitions(tx))
-    }
-
-    /// Operations, newest first, before sequence number `before`.
-    pub async fn operations(&self, before: Option<i64>, limit: u32) -> Result<Vec<PastOperation>> {
-        let before = before.unwrap_or(i64::MAX);
-        read!(self, "operations", |tx, before, limit| audit::operations(tx, *before, *limit))
-    }
-
-    pub async fn operation(&self, id: OpId) -> Result<Option<Operation>> {
-        read!(self, "operation", |tx, id| audit::operation(tx, *id))
-    }
-
-    /// An operation's changes in their order, after sequence number `after`.
-    pub async fn changes(&self, id: OpId, after: i64, limit: u32) -> Result<Vec<(i64, AuditedChange)>> {
-        read!(self, "changes", |tx, id, after, limit| audit::changes(tx, *id, *after, *limit))
-    }
-
-    pub async fn audit_head(&self) -> Result<Head> {
-        read!(self, "audit head", |tx| audit::head(tx))
-    }
-
-    pub async fn verify_audit(&self) -> Result<Verified> {
-        read!(self, "verify audit", |tx| audit::verify(tx))
     }
 }
