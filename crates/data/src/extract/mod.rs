@@ -13,7 +13,6 @@ mod job;
 mod json_stream;
 mod records;
 pub mod sample;
-mod seen;
 mod settings;
 pub mod singer;
 

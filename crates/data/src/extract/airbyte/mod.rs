@@ -15,7 +15,9 @@ use crate::settings::SettingError;
 use futures_util::future::BoxFuture;
 use redrive_store::clock::Clock;
 
-use super::connector::{Config, MessageReader, PrivateFiles, absolute, gather, listen, read_catalog, wanted};
+use super::connector::{
+    Config, MessageReader, PrivateFiles, ReadResult, absolute, gather, read_catalog, read_messages, wanted,
+};
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
 use crate::program::{Child, Launch, Watch};
 use catalog::StreamName;
@@ -85,8 +87,8 @@ impl Extractor for Airbyte {
             let arguments =
                 ["read".as_ref(), "--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()];
             let child = self.start(job, &arguments)?;
-            let heard = listen(child, Source::new(Some(stream), self.secrets()), records).await?;
-            let (source, end) = (heard.handler, heard.end);
+            let source = Source::new(Some(stream), self.secrets());
+            let ReadResult { handler: source, end } = read_messages(child, source, records).await?;
             records.note("records_seen", source.records);
             let failed = verdict::of_exit(&end, &source);
             Ok(verdict::of_read(&source, failed, self.require_status, self.clock.now())?)

@@ -1,11 +1,9 @@
 //! `singer`: a Singer tap. It writes SCHEMA, RECORD and STATE messages; one stream's records are kept, byte for byte.
 //!
-//! A tap that fails says so by its exit code alone, so settings may map codes and texts on stderr to classes. Bookmarks
-//! are inclusive: a record whose key has come before is dropped. What a tap leaves out without a word cannot be
-//! known here; that is for the validator's rules.
+//! A tap that fails says so by its exit code alone, so settings may map codes and texts on stderr to classes. Records that
+//! a tap repeats or leaves out are for the validator's rules to see: no state is passed, so nothing repeats by design.
 
 mod catalog;
-mod key;
 mod messages;
 mod settings;
 
@@ -15,7 +13,9 @@ use crate::settings::SettingError;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::connector::{Config, PrivateFiles, absolute, gather, listed, listen, read_catalog, wanted};
+use super::connector::{
+    Config, PrivateFiles, ReadResult, absolute, gather, listed, read_catalog, read_messages, wanted,
+};
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
 use crate::program::{Child, End, Launch, Watch};
 use catalog::Stream;
@@ -99,14 +99,12 @@ impl Extractor for Singer {
             let (stream, catalog) = self.catalog(job, &config, &files).await?;
             let child =
                 self.start(job, &["--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()])?;
-            let heard = listen(child, Tap::new(stream), records).await?;
-            let tap = heard.handler;
+            let ReadResult { handler: tap, end } = read_messages(child, Tap::new(stream), records).await?;
             records.note("records_seen", tap.records);
-            records.note("duplicates_dropped", tap.duplicates);
-            self.check(&heard.end)?;
-            if !tap.has_schema() {
-                let (wanted, there) = (&tap.stream.wanted, listed(tap.others.iter().map(String::as_str)));
-                let why = format!("the tap sent no SCHEMA for stream {wanted:?}; it sent these streams: {there}");
+            self.check(&end)?;
+            if !tap.has_schema {
+                let (wanted, sent) = (&tap.stream.wanted, listed(tap.others.iter().map(String::as_str)));
+                let why = format!("the tap sent no SCHEMA for stream {wanted:?}; it sent these streams: {sent}");
                 return Err(Failure::fatal(why).into());
             }
             Ok(())
