@@ -19,7 +19,7 @@ impl Discreet {
                 let message = redact(&failure.message, &self.secrets());
                 Error::Source(Failure { message, ..failure })
             }
-            Error::Sink(error) => Error::Sink(error),
+            Error::Sink(_) | Error::Scratch(_) => error,
         }
     }
 }

@@ -21,6 +21,7 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 use redrive_store::raw;
 
+use crate::error::ScratchError;
 pub use crate::failure::{Failure, Scope};
 pub use job::Job;
 pub use records::{MAX_RECORD_BYTES, Records};
@@ -52,4 +53,7 @@ pub enum Error {
     /// The raw sink failed: no fault of the source, and no attempt of the partition.
     #[error(transparent)]
     Sink(#[from] raw::Error),
+    /// The worker's temporary directory cannot be used: no attempt of the partition either.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
 }

@@ -7,4 +7,5 @@ mod house;
 mod leases;
 mod limits;
 mod programs;
+mod scratch;
 mod source;

@@ -47,7 +47,7 @@ impl Airbyte {
     }
 
     /// The stream and the catalog that configures it alone.
-    async fn catalog(&self, job: &Job, config: &Path, files: &PrivateFiles) -> Result<(StreamName, PathBuf), Failure> {
+    async fn catalog(&self, job: &Job, config: &Path, files: &PrivateFiles) -> Result<(StreamName, PathBuf), Error> {
         let found = match &self.catalog_file {
             Some(file) => read_catalog(file)?,
             None => self.discover(job, config).await?,

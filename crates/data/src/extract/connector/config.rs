@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::files::PrivateFiles;
-use crate::extract::{ExtractorContext, Failure, Job, Template};
+use crate::extract::{Error, ExtractorContext, Failure, Job, Template};
 use crate::settings::{Escape, Secret, SecretRef, SettingError, Step};
 
 /// How a date that is not in quotes comes through from the configuration file.
@@ -48,9 +48,9 @@ impl Config {
     }
 
     /// The file to name on the command line.
-    pub(in crate::extract) fn file(&self, job: &Job, files: &PrivateFiles) -> Result<PathBuf, Failure> {
+    pub(in crate::extract) fn file(&self, job: &Job, files: &PrivateFiles) -> Result<PathBuf, Error> {
         match self {
-            Self::Table(node) => files.write("config.json", &node.render(job)?),
+            Self::Table(node) => Ok(files.write("config.json", &node.render(job)?)?),
             Self::File(file) => Ok(file.clone()),
         }
     }

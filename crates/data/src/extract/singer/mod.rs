@@ -50,7 +50,7 @@ impl Singer {
     }
 
     /// The stream and the catalog that selects it.
-    async fn catalog(&self, job: &Job, config: &Path, files: &PrivateFiles) -> Result<(Stream, PathBuf), Failure> {
+    async fn catalog(&self, job: &Job, config: &Path, files: &PrivateFiles) -> Result<(Stream, PathBuf), Error> {
         let wanted = wanted(job);
         if let Some(file) = &self.catalog_file {
             return Ok((catalog::find(&read_catalog(file)?, &wanted)?, file.clone()));
