@@ -7,7 +7,6 @@
 mod blocks;
 mod child;
 mod end;
-mod plain;
 mod process;
 mod reaper;
 mod stderr;
@@ -17,7 +16,6 @@ mod tracker;
 pub(crate) use blocks::Cut;
 pub(crate) use child::{Child, Start};
 pub(crate) use end::End;
-pub(crate) use plain::plain;
 pub use reaper::ChildReaper;
 pub(crate) use stderr::Watch;
 pub(crate) use template::{Launch, Program};

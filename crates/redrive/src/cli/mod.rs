@@ -101,7 +101,7 @@ pub struct Init {
 
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Where to [default: redrive-demo]
+    /// Where to [default: redrive-demo, or redrive-demo-2 and so on where there is one]
     pub directory: Option<PathBuf>,
 }
 

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 use crate::cli::Global;
 use crate::config::{Config, Environment};
+use crate::error::Result;
 pub use opening::open;
 
 /// What every command is given.
@@ -28,8 +29,8 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn config(&self) -> anyhow::Result<Config> {
-        Config::load(self.global.config.as_deref(), &self.environment)
+    pub fn config(&self) -> Result<Config> {
+        Ok(Config::load(self.global.config.as_deref(), &self.environment)?)
     }
 
     /// The same, with this configuration file and no environment over it.
@@ -39,7 +40,7 @@ impl Context {
     }
 
     /// The control plane over the configured store and sink, acting as `actor`.
-    pub async fn control(&self, config: &Config, actor: String, intent: Intent) -> anyhow::Result<Control> {
+    pub async fn control(&self, config: &Config, actor: String, intent: Intent) -> Result<Control> {
         let (store, stand_in) = match intent {
             Intent::Look => opening::to_look(config, self).await?,
             Intent::Change => (open(config, self).await?, None),

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
 use redrive_store::{Open, Options, Store, StoreUrl};
 use tempfile::TempDir;
 
 use super::Context;
 use crate::config::Config;
+use crate::error::{Error, Result};
 use crate::output;
 
 /// Opens the configured store. A SQLite file belongs to this program and is kept up to date by it; a server's schema is
@@ -22,22 +22,22 @@ pub async fn open(config: &Config, context: &Context) -> redrive_store::Result<S
     if let Some(path) = new
         && !context.global.quiet
     {
-        output::say(&format!("made a new, empty database at {}", absolute(path)));
+        output::note(&format!("made a new, empty database at {}", absolute(path)));
     }
     Ok(store)
 }
 
 /// The same for who changes nothing: a file that does not exist is not made, and is looked at as if it were empty;
 /// what stands in for it lies in a directory that lasts as long as it is held.
-pub async fn to_look(config: &Config, context: &Context) -> anyhow::Result<(Store, Option<TempDir>)> {
+pub async fn to_look(config: &Config, context: &Context) -> Result<(Store, Option<TempDir>)> {
     let path = match &config.store {
         StoreUrl::Sqlite(path) if is_absent(path) => path,
         StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) => return Ok((open(config, context).await?, None)),
     };
     if !context.global.quiet {
-        output::say(&format!("{} does not exist; `redrive migrate` makes it", absolute(path)));
+        output::note(&format!("{} does not exist; `redrive migrate` makes it", absolute(path)));
     }
-    let directory = tempfile::tempdir().context("cannot make a temporary directory; check TMPDIR")?;
+    let directory = tempfile::tempdir().map_err(Error::io("cannot make a temporary directory; check TMPDIR"))?;
     let url = StoreUrl::Sqlite(directory.path().join("empty.db"));
     let store = Store::open(&url, Open::Migrate, Options::default()).await?;
     Ok((store, Some(directory)))

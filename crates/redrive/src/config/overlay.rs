@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::ConfigError;
-use super::places::{Places, syntax};
+use super::locations::{KeyLocations, syntax};
 use super::sections::Settings;
 
 const PREFIX: &str = "REDRIVE_";
@@ -24,7 +24,7 @@ pub(super) fn read(
     file: &Path,
     text: &str,
     environment: &[(String, String)],
-) -> Result<(Settings, Places), ConfigError> {
+) -> Result<(Settings, KeyLocations), ConfigError> {
     let overrides: Vec<_> =
         environment.iter().filter(|(name, _)| name.starts_with(PREFIX) && name.contains("__")).collect();
     let variables: Vec<&str> = overrides.iter().map(|(name, _)| name.as_str()).collect();
@@ -38,22 +38,22 @@ pub(super) fn read(
             set(document.get_mut(), &steps(&name[PREFIX.len()..]), value)
                 .map_err(|why| ConfigError::new(format!("{name}: {why}")))?;
         }
-        let places = Places::new(file, text, &variables, document.get_ref());
-        tag_extracts(document.get_mut()).map_err(|mistake| places.blame(&mistake))?;
+        let locations = KeyLocations::new(file, text, &variables, document.get_ref());
+        tag_extracts(document.get_mut()).map_err(|mistake| locations.locate(&mistake))?;
         let error = match Settings::deserialize(Deserializer::from(document)) {
-            Ok(settings) => return Ok((settings, places)),
+            Ok(settings) => return Ok((settings, locations)),
             Err(error) => error,
         };
         let other_kind = error.message().starts_with(OTHER_KIND);
         let number = error.span().and_then(|span| span.start.checked_sub(text.len() + 1));
         match (number.filter(|_| other_kind), doubt.take()) {
             // As a text it is of no use either, so it is told as it looks.
-            (Some(number), Some((doubtful, first))) if doubtful == number => return Err(places.explain(&first)),
+            (Some(number), Some((doubtful, first))) if doubtful == number => return Err(locations.explain(&first)),
             (Some(number), _) if is_bare(overrides[number].1.as_str()) => {
                 kinds[number] = Kind::Text;
                 doubt = Some((number, error));
             }
-            _ => return Err(places.explain(&error)),
+            _ => return Err(locations.explain(&error)),
         }
     }
 }

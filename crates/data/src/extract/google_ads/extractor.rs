@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use futures_util::future::BoxFuture;
-use redrive_core::failure::cut;
+use redrive_core::text::cut;
 use redrive_store::clock::Clock;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request};

@@ -2,20 +2,20 @@
 
 use redrive_core::filter::Filter;
 use redrive_core::partition::{self, Partition, Status};
+use redrive_core::text::one_line;
 
 use super::shelf::Shelf;
-use crate::exit::NothingFound;
-use crate::output;
+use crate::error::Error;
 
-pub async fn explain(filter: &Filter, shelf: &Shelf) -> anyhow::Error {
+pub async fn explain(filter: &Filter, shelf: &Shelf) -> Error {
     let Some(key) = filter.as_key() else {
-        return NothingFound("nothing found: no partition of this filter is a success".to_owned()).into();
+        return Error::NothingFound("nothing found: no partition of this filter is a success".to_owned());
     };
     match shelf.view.partition(&key).await {
-        Ok(Some(partition)) => NothingFound(format!("{key} has no data: {}", why(&partition, shelf))).into(),
+        Ok(Some(partition)) => Error::NothingFound(format!("{key} has no data: {}", why(&partition, shelf))),
         Ok(None) => {
             let todo = "`redrive state backfill enqueue` wants it";
-            NothingFound(format!("{key} has no data: no entry found; {todo}")).into()
+            Error::NothingFound(format!("{key} has no data: no entry found; {todo}"))
         }
         Err(error) => error.into(),
     }
@@ -23,7 +23,7 @@ pub async fn explain(filter: &Filter, shelf: &Shelf) -> anyhow::Error {
 
 fn why(partition: &Partition, shelf: &Shelf) -> String {
     let Partition { state, control } = partition;
-    let message = output::printable(state.error_message.as_deref().unwrap_or("no message"));
+    let message = one_line(state.error_message.as_deref().unwrap_or("no message"));
     match state.status {
         Status::Pending if control.active.is_some() => "it is being extracted now; try again later".to_owned(),
         Status::Pending if state.current_run_id.is_some() => {

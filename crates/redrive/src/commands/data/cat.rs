@@ -7,13 +7,14 @@ use super::pipe::Pipe;
 use super::shelf::Shelf;
 use crate::cli::DataCat;
 use crate::commands::Context;
-use crate::exit::{Exit, Usage};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 
-pub async fn run(args: &DataCat, shelf: &Shelf, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &DataCat, shelf: &Shelf, context: &Context) -> Result<Exit> {
     let filter = shelf.filter(&args.filter, context.global.quiet)?;
     if filter.is_empty() && !args.all {
         let todo = "name a source, customer, query or date, or give --all";
-        return Err(Usage(format!("the filter is empty and would print every record there is; {todo}")).into());
+        return Err(Error::Usage(format!("the filter is empty and would print every record there is; {todo}")));
     }
     let (mut matches, mut pipe, mut any) = (shelf.matches(&filter), Pipe::new(), false);
     loop {

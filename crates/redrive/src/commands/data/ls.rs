@@ -8,7 +8,8 @@ use super::pipe::Pipe;
 use super::shelf::{Item, Shelf};
 use crate::cli::{DataLs, Format};
 use crate::commands::Context;
-use crate::exit::{self, Exit, Unreadable};
+use crate::error::{Error, Result};
+use crate::exit::{self, Exit};
 use crate::output::{self, Pages};
 
 const HEADER: [&str; 8] = ["source", "customer", "query", "date", "run_id", "records", "bytes", "parts"];
@@ -49,7 +50,7 @@ enum Style {
     As(Format),
 }
 
-pub async fn run(args: &DataLs, shelf: &Shelf, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &DataLs, shelf: &Shelf, context: &Context) -> Result<Exit> {
     let filter = shelf.filter(&args.filter, context.global.quiet)?;
     let style = if args.paths { Style::Paths } else { Style::As(context.global.output) };
     let mut listing = Listing { pipe: Pipe::new(), style, table: Pages::default(), count: 0 };
@@ -66,7 +67,7 @@ pub async fn run(args: &DataLs, shelf: &Shelf, context: &Context) -> anyhow::Res
                 Ok(item) => items.push(item),
                 // One that is damaged is told, and does not hide the others.
                 Err(error) if is_of_one(&error) => {
-                    output::complain(&error);
+                    output::print_error(&error);
                     worst.get_or_insert(exit::code(&error));
                 }
                 Err(error) => return Err(error),
@@ -86,10 +87,9 @@ pub async fn run(args: &DataLs, shelf: &Shelf, context: &Context) -> anyhow::Res
 }
 
 /// Whether an error is about one run, and not about the sink as a whole.
-fn is_of_one(error: &anyhow::Error) -> bool {
-    use redrive_store::raw::Error;
-    let damaged = |error: &Error| matches!(error, Error::Damaged(_) | Error::Manifest { .. } | Error::Format { .. });
-    error.is::<Unreadable>() || error.downcast_ref::<Error>().is_some_and(damaged)
+fn is_of_one(error: &Error) -> bool {
+    use redrive_store::raw::Error::{Damaged, Format, Manifest};
+    matches!(error, Error::Unreadable(_) | Error::Raw(Damaged(_) | Manifest { .. } | Format { .. }))
 }
 
 struct Listing {
@@ -100,7 +100,7 @@ struct Listing {
 }
 
 impl Listing {
-    fn page(&mut self, entries: &[Entry<'_>]) -> anyhow::Result<()> {
+    fn page(&mut self, entries: &[Entry<'_>]) -> Result<()> {
         match self.style {
             Style::Paths => entries.iter().flat_map(|entry| &entry.files).try_for_each(|file| self.pipe.line(file))?,
             Style::As(Format::Json) => {
@@ -126,11 +126,11 @@ impl Listing {
                 self.pipe.line(&self.table.next(&HEADER, rows))?;
             }
         }
-        self.count += u64::try_from(entries.len())?;
+        self.count += u64::try_from(entries.len()).unwrap_or(u64::MAX);
         self.pipe.flush()
     }
 
-    fn end(mut self) -> anyhow::Result<()> {
+    fn end(mut self) -> Result<()> {
         match self.style {
             Style::As(Format::Json) if self.count == 0 => self.pipe.line("{\"data\":[]}")?,
             Style::As(Format::Json) => self.pipe.line("]}")?,

@@ -10,10 +10,11 @@ mod shelf;
 
 use super::Context;
 use crate::cli::Data;
+use crate::error::Result;
 use crate::exit::Exit;
 use shelf::Shelf;
 
-pub async fn run(command: &Data, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(command: &Data, context: &Context) -> Result<Exit> {
     let shelf = Shelf::open(context).await?;
     match command {
         Data::Ls(args) => ls::run(args, &shelf, context).await,

@@ -15,7 +15,7 @@ use crate::cli::FilterArgs;
 use crate::commands::state::filter;
 use crate::commands::{Context, look};
 use crate::config::Config;
-use crate::exit::{Unreadable, Usage};
+use crate::error::{Error, Result};
 
 const PAGE: u32 = 1000;
 /// How many manifests are fetched at once: on S3 each is a journey.
@@ -35,14 +35,14 @@ pub struct Item {
 }
 
 impl Shelf {
-    pub async fn open(context: &Context) -> anyhow::Result<Self> {
+    pub async fn open(context: &Context) -> Result<Self> {
         let config = context.config()?;
         let view = look(&config).await?;
         let raw = RawView::open(&config.raw, &config.raw_options.s3).await?;
         Ok(Self { view, raw, config })
     }
 
-    pub fn filter(&self, args: &FilterArgs, quiet: bool) -> anyhow::Result<Filter> {
+    pub fn filter(&self, args: &FilterArgs, quiet: bool) -> Result<Filter> {
         let now = self.view.now();
         let bounds = dates::bounds(self.config.settings.safety.earliest_date, now);
         let filter = filter::resolve_at(args, now, bounds, quiet)?;
@@ -51,10 +51,9 @@ impl Shelf {
             Some(Status::Success) | None => filter.error_class.map(|_| "--error-class"),
         };
         match other {
-            Some(flag) => Err(Usage(format!(
+            Some(flag) => Err(Error::Usage(format!(
                 "{flag} asks for what is no success, and only successes have data; see `redrive state inspect`"
-            ))
-            .into()),
+            ))),
             None => Ok(filter),
         }
     }
@@ -69,18 +68,18 @@ impl Shelf {
         Matches { shelf: self, page: Page { filter, limit: PAGE, ..Page::default() } }
     }
 
-    pub async fn item(&self, state: PartitionState) -> anyhow::Result<Item> {
+    pub async fn item(&self, state: PartitionState) -> Result<Item> {
         let run_id = state.current_run_id.ok_or_else(|| damaged(&state, "it has no current run"))?;
         let manifest = self.raw.finished(&state.key, run_id).await?;
         if let Some((_, why)) = promise::broken(&manifest, state.record_count) {
-            return Err(damaged(&state, &format!("the manifest of run {run_id} {why}")).into());
+            return Err(damaged(&state, &format!("the manifest of run {run_id} {why}")));
         }
         Ok(Item { state, run_id, manifest })
     }
 }
 
-fn damaged(state: &PartitionState, why: &str) -> Unreadable {
-    Unreadable(format!("{} cannot be read: {why}; run `redrive doctor`", state.key))
+fn damaged(state: &PartitionState, why: &str) -> Error {
+    Error::Unreadable(format!("{} cannot be read: {why}; run `redrive doctor`", state.key))
 }
 
 pub struct Matches<'a> {
@@ -90,7 +89,7 @@ pub struct Matches<'a> {
 
 impl<'a> Matches<'a> {
     /// The next page of successes; empty at the end.
-    pub async fn next(&mut self) -> anyhow::Result<Vec<PartitionState>> {
+    pub async fn next(&mut self) -> Result<Vec<PartitionState>> {
         let page = self.shelf.view.partitions(self.page.clone()).await?;
         if let Some(last) = page.last() {
             self.page.after = Some(last.state.key.clone());
@@ -99,7 +98,7 @@ impl<'a> Matches<'a> {
     }
 
     /// The same with their manifests, in the same order.
-    pub async fn next_items(&mut self) -> anyhow::Result<Vec<anyhow::Result<Item>>> {
+    pub async fn next_items(&mut self) -> Result<Vec<Result<Item>>> {
         let shelf = self.shelf;
         let found = self.next().await?.into_iter().map(|state| shelf.item(state));
         Ok(futures_util::stream::iter(found).buffered(AT_ONCE).collect().await)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::error::Result;
 use redrive_control::ControlPlane;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::Partition;
@@ -30,7 +31,7 @@ pub struct Census {
 }
 
 impl Census {
-    pub async fn take(plane: &ControlPlane) -> anyhow::Result<Self> {
+    pub async fn take(plane: &ControlPlane) -> Result<Self> {
         let page = Page { limit: ALL, ..Page::default() };
         let partitions = plane.view().partitions(page).await?;
         let cooldowns = plane.cooldowns().await?;

@@ -3,9 +3,11 @@
 use redrive_core::id::RunId;
 use redrive_core::invariants::Breach;
 use redrive_core::key::PartitionKey;
+use redrive_core::text::one_line;
 use serde::Serialize;
 
 use crate::cli::Format;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 
@@ -111,7 +113,7 @@ impl Findings {
         }
     }
 
-    pub fn report(&self) -> anyhow::Result<()> {
+    pub fn report(&self) -> Result<()> {
         match self.format {
             Format::Json => output::json(&serde_json::json!({"checks": self.checks, "breaches": self.breaches}))?,
             Format::Jsonl => {
@@ -132,13 +134,13 @@ impl Findings {
         self.checks.iter().map(|finding| row(finding.word(), finding.check, &finding.says))
     }
 
-    fn table(&self) -> anyhow::Result<()> {
+    fn table(&self) -> Result<()> {
         output::line(&output::table(&["", "check", "finding"], self.rows().collect()))?;
         if self.breaches.is_empty() {
             return Ok(());
         }
         output::line("")?;
-        self.breaches.iter().try_for_each(|broken| output::line(&output::printable(&broken.says)))?;
+        self.breaches.iter().try_for_each(|broken| output::line(&one_line(&broken.says)))?;
         if self.untold > 0 {
             output::line(&format!("and {} more; `-o json` names all of them", self.untold))?;
         }

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use crate::cli::{Audit, Format};
 use crate::commands::Context;
-use crate::exit::{Exit, NothingFound, Usage};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::output;
 
 /// How many changes are read at a time.
 const PAGE: u32 = 1000;
 
-pub async fn run(command: &Audit, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(command: &Audit, plane: &ControlPlane, context: &Context) -> Result<Exit> {
     match command {
         Audit::List { limit } => list(*limit, plane, context).await,
         Audit::Show { operation } => show(operation, plane, context).await,
@@ -21,7 +22,7 @@ pub async fn run(command: &Audit, plane: &ControlPlane, context: &Context) -> an
     }
 }
 
-async fn list(limit: u32, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+async fn list(limit: u32, plane: &ControlPlane, context: &Context) -> Result<Exit> {
     let limit = if limit == 0 { u32::MAX } else { limit };
     let operations = plane.view().operations(None, limit).await?;
     match context.global.output {
@@ -57,11 +58,11 @@ fn object(past: &PastOperation) -> Value {
     })
 }
 
-async fn show(operation: &str, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
-    let wrong = |_| Usage(format!("{operation:?} is not an operation's id; `state audit list` shows them"));
+async fn show(operation: &str, plane: &ControlPlane, context: &Context) -> Result<Exit> {
+    let wrong = |_| Error::Usage(format!("{operation:?} is not an operation's id; `state audit list` shows them"));
     let op_id: OpId = operation.parse().map_err(wrong)?;
     let view = plane.view();
-    let absent = || NothingFound(format!("there is no operation {op_id}; `state audit list` shows them"));
+    let absent = || Error::NothingFound(format!("there is no operation {op_id}; `state audit list` shows them"));
     let found = view.operation(op_id).await?.ok_or_else(absent)?;
     let (mut changes, mut after) = (Vec::new(), 0);
     loop {
@@ -70,7 +71,7 @@ async fn show(operation: &str, plane: &ControlPlane, context: &Context) -> anyho
         after = *seq;
         changes.extend(page.into_iter().map(|(_, change)| change));
     }
-    let count = u64::try_from(changes.len())?;
+    let count = u64::try_from(changes.len()).unwrap_or(u64::MAX);
     let past = PastOperation { seq: 0, operation: found, changes: count };
     match context.global.output {
         Format::Json | Format::Jsonl => {
@@ -106,7 +107,7 @@ async fn show(operation: &str, plane: &ControlPlane, context: &Context) -> anyho
     Ok(Exit::Done)
 }
 
-async fn verify(plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+async fn verify(plane: &ControlPlane, context: &Context) -> Result<Exit> {
     let (value, text, exit) = match plane.view().verify_audit().await? {
         Verified::Whole(head) => (
             json!({"whole": true, "rows": head.seq, "head": head.hex()}),
@@ -119,7 +120,7 @@ async fn verify(plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit>
             Exit::SomeFailed,
         ),
     };
-    output::unless_closed(match context.global.output {
+    output::ignore_broken_pipe(match context.global.output {
         Format::Json | Format::Jsonl => output::json(&value),
         Format::Csv => output::record(&["whole", "rows", "head", "broken_at", "why"], &value),
         Format::Table => output::line(&text),

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use redrive_control::safety::Rails;
 use redrive_control::{ControlPlane, Order, Plan, Report, Request, Verb, Watch};
@@ -15,7 +14,8 @@ use super::{confirm, filter, show};
 use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, FilterArgs, FilteredChange, Retry, Undo};
 use crate::commands::Context;
 use crate::config::Config;
-use crate::exit::{Exit, Usage};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::output;
 
 /// A progress bar is shown for what takes longer than this.
@@ -34,21 +34,21 @@ impl Desk<'_> {
         Rails { confirm_above: safety.confirm_above.into(), hard_limit: safety.hard_limit.into() }
     }
 
-    fn filter(&self, args: &FilterArgs) -> anyhow::Result<Filter> {
+    fn filter(&self, args: &FilterArgs) -> Result<Filter> {
         filter::resolve(args, self.plane, self.context.global.quiet)
     }
 
-    pub async fn retry(&self, args: &Retry) -> anyhow::Result<Exit> {
+    pub async fn retry(&self, args: &Retry) -> Result<Exit> {
         let Retry { clear_terminal, allow_missing_raw, stale, .. } = *args;
         let verb = Verb::Retry { clear_terminal, allow_missing_raw, stale };
         self.change(verb, self.filter(&args.filter)?, &args.change).await
     }
 
-    pub async fn operate(&self, verb: Verb, args: &FilteredChange) -> anyhow::Result<Exit> {
+    pub async fn operate(&self, verb: Verb, args: &FilteredChange) -> Result<Exit> {
         self.change(verb, self.filter(&args.filter)?, &args.change).await
     }
 
-    async fn change(&self, verb: Verb, filter: Filter, change: &ChangeArgs) -> anyhow::Result<Exit> {
+    async fn change(&self, verb: Verb, filter: Filter, change: &ChangeArgs) -> Result<Exit> {
         let request = Request { verb, filter, order: order(change) };
         let watcher = Watcher::start(self.context.global.quiet);
         if let Some(file) = &change.save_plan {
@@ -59,7 +59,7 @@ impl Desk<'_> {
                 return self.end(&report);
             }
             let text = serde_json::to_string_pretty(&plan)?;
-            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            std::fs::write(file, text).map_err(Error::io(format!("cannot write {}", file.display())))?;
             return self.end(&report);
         }
         if confirm::must_ask(change) {
@@ -72,7 +72,7 @@ impl Desk<'_> {
                 watcher.end();
                 return self.end(&ahead);
             }
-            let count = u64::try_from(ahead.changed.len())?;
+            let count = u64::try_from(ahead.changed.len()).unwrap_or(u64::MAX);
             watcher.clear();
             confirm::get(verb.name(), count, self.rails(), change).await?;
         }
@@ -89,20 +89,20 @@ impl Desk<'_> {
             && sources.known().next().is_some()
             && !self.context.global.quiet
         {
-            output::say(&format!("this configuration has no [sources.{source}]; no worker that uses it takes these"));
+            output::note(&format!("this configuration has no [sources.{source}]; no worker that uses it takes these"));
         }
     }
 
-    pub async fn backfill(&self, args: &BackfillEnqueue) -> anyhow::Result<Exit> {
+    pub async fn backfill(&self, args: &BackfillEnqueue) -> Result<Exit> {
         if args.change.save_plan.is_some() {
-            return Err(
-                Usage("a backfill makes what is not there, so there is no plan of it to save".to_owned()).into()
-            );
+            return Err(Error::Usage(
+                "a backfill makes what is not there, so there is no plan of it to save".to_owned(),
+            ));
         }
         if args.filter.status.is_some() || args.filter.error_class.is_some() {
-            return Err(
-                Usage("a backfill is about days, and heeds neither --status nor --error-class".to_owned()).into()
-            );
+            return Err(Error::Usage(
+                "a backfill is about days, and heeds neither --status nor --error-class".to_owned(),
+            ));
         }
         let filter = self.filter(&args.filter)?;
         self.warn_of_stranger(&filter);
@@ -117,10 +117,10 @@ impl Desk<'_> {
         self.end(&report)
     }
 
-    pub async fn apply(&self, args: &Apply) -> anyhow::Result<Exit> {
+    pub async fn apply(&self, args: &Apply) -> Result<Exit> {
         let file = args.plan.display();
-        let text =
-            std::fs::read_to_string(&args.plan).map_err(|error| Usage(format!("cannot read {file}: {error}")))?;
+        let text = std::fs::read_to_string(&args.plan)
+            .map_err(|error| Error::Usage(format!("cannot read {file}: {error}")))?;
         let plan = Plan::parse(&text)?;
         if confirm::must_ask(&args.change) {
             confirm::get("apply", plan.len(), self.rails(), &args.change).await?;
@@ -133,8 +133,9 @@ impl Desk<'_> {
         self.end(&report)
     }
 
-    pub async fn undo(&self, args: &Undo) -> anyhow::Result<Exit> {
-        let wrong = |_| Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
+    pub async fn undo(&self, args: &Undo) -> Result<Exit> {
+        let wrong =
+            |_| Error::Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
         let op_id: OpId = args.operation.parse().map_err(wrong)?;
         let count = self.plane.changes_of(op_id).await?;
         if confirm::must_ask(&args.change) {
@@ -146,8 +147,8 @@ impl Desk<'_> {
         self.end(&report)
     }
 
-    fn end(&self, report: &Report) -> anyhow::Result<Exit> {
-        output::unless_closed(show::report(report, &self.context.global))?;
+    fn end(&self, report: &Report) -> Result<Exit> {
+        output::ignore_broken_pipe(show::report(report, &self.context.global))?;
         Ok(show::exit(report))
     }
 }

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use super::change::command_line;
 use crate::cli::{self, CooldownLift, Format};
 use crate::commands::Context;
-use crate::exit::{Exit, NothingFound, Usage};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::output;
 
-pub async fn run(command: &cli::Cooldown, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(command: &cli::Cooldown, plane: &ControlPlane, context: &Context) -> Result<Exit> {
     match command {
         cli::Cooldown::List => {
             show(&plane.cooldowns().await?, context)?;
@@ -21,8 +22,8 @@ pub async fn run(command: &cli::Cooldown, plane: &ControlPlane, context: &Contex
     }
 }
 
-async fn lift(args: &CooldownLift, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
-    let wrong = |error: redrive_core::key::KeyError| Usage(error.to_string());
+async fn lift(args: &CooldownLift, plane: &ControlPlane, context: &Context) -> Result<Exit> {
+    let wrong = |error: redrive_core::key::KeyError| Error::Usage(error.to_string());
     let source: Source = args.source.parse().map_err(wrong)?;
     let customer_id: Option<CustomerId> = args.customer_id.as_ref().map(|id| id.parse()).transpose().map_err(wrong)?;
     let lifted = if args.dry_run {
@@ -34,16 +35,15 @@ async fn lift(args: &CooldownLift, plane: &ControlPlane, context: &Context) -> a
         plane.lift(&lift).await?.1
     };
     if lifted.is_empty() {
-        return Err(NothingFound(
+        return Err(Error::NothingFound(
             "nothing of that is held back; `redrive state cooldown list` shows what is".to_owned(),
-        )
-        .into());
+        ));
     }
     show(&lifted, context)?;
     Ok(Exit::Done)
 }
 
-fn show(cooldowns: &[Cooldown], context: &Context) -> anyhow::Result<()> {
+fn show(cooldowns: &[Cooldown], context: &Context) -> Result<()> {
     let object = |held: &Cooldown| -> Value {
         json!({"source": held.source, "customer_id": held.customer_id, "until": held.until, "why": held.why})
     };

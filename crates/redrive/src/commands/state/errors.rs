@@ -7,13 +7,14 @@ use serde_json::json;
 use super::inspect::{NOTHING, Search};
 use crate::cli::Format;
 use crate::commands::Context;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 
 /// What JSON and CSV call the columns.
 const NAMES: [&str; 3] = ["count", "error_class", "error_message"];
 
-pub async fn count(search: &mut Search<'_>, context: &Context) -> anyhow::Result<Exit> {
+pub async fn count(search: &mut Search<'_>, context: &Context) -> Result<Exit> {
     let cooldowns = search.plane.cooldowns().await?;
     let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
     loop {

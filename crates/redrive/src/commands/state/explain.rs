@@ -1,12 +1,14 @@
 //! `state explain`: why a partition is not running now.
 
 use redrive_control::ControlPlane;
+use redrive_core::text::one_line;
 use serde_json::Value;
 
 use super::filter;
 use super::inspect::NOTHING;
 use crate::cli::{Format, KeyArgs};
 use crate::commands::Context;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 
@@ -26,7 +28,7 @@ fn names() -> Vec<&'static str> {
     [output::KEY.as_slice(), &rest].concat()
 }
 
-pub async fn run(args: &KeyArgs, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &KeyArgs, plane: &ControlPlane, context: &Context) -> Result<Exit> {
     let key = filter::key(args, plane)?;
     let Some(explanation) = plane.explain(&key).await? else {
         match context.global.output {
@@ -39,10 +41,10 @@ pub async fn run(args: &KeyArgs, plane: &ControlPlane, context: &Context) -> any
         Format::Json | Format::Jsonl => output::json(&explanation)?,
         Format::Csv => output::record(&names(), &explanation)?,
         Format::Table => {
-            output::line(&output::printable(&format!("{key} is {}", explanation.status)))?;
-            output::line(&output::printable(&format!("{}: {}", explanation.reason, explanation.because)))?;
+            output::line(&one_line(&format!("{key} is {}", explanation.status)))?;
+            output::line(&one_line(&format!("{}: {}", explanation.reason, explanation.because)))?;
             if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
-                output::line(&output::printable(&format!("last error: {class}: {message}")))?;
+                output::line(&one_line(&format!("last error: {class}: {message}")))?;
             }
         }
     }

@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 use super::{errors, filter, missing};
 use crate::cli::{self, Format, Global, Inspect};
 use crate::commands::Context;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 
 const PAGE: u32 = 1000;
 pub const NOTHING: &str = "no entry found";
 
-pub async fn run(args: &Inspect, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &Inspect, plane: &ControlPlane, context: &Context) -> Result<Exit> {
     let filter = filter::resolve(&args.filter, plane, context.global.quiet)?;
     if args.missing {
         return missing::list(&filter, limit(args.limit), plane, context).await;
@@ -29,7 +30,7 @@ pub async fn run(args: &Inspect, plane: &ControlPlane, context: &Context) -> any
     list(&mut search, args.history, context).await
 }
 
-pub async fn terminal(args: &cli::Terminal, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+pub async fn terminal(args: &cli::Terminal, plane: &ControlPlane, context: &Context) -> Result<Exit> {
     let filter = filter::resolve(&args.filter, plane, context.global.quiet)?;
     let page = Page { filter, ..Page::default() };
     let limit = limit(args.limit);
@@ -51,7 +52,7 @@ pub struct Search<'a> {
 }
 
 impl Search<'_> {
-    pub async fn next(&mut self, cooldowns: &[Cooldown]) -> anyhow::Result<Vec<(Partition, Outlook)>> {
+    pub async fn next(&mut self, cooldowns: &[Cooldown]) -> Result<Vec<(Partition, Outlook)>> {
         while !self.done {
             self.page.limit = u32::try_from(self.limit - self.found).unwrap_or(PAGE).min(PAGE);
             if self.terminal {
@@ -59,7 +60,7 @@ impl Search<'_> {
                 self.page.filter.status.get_or_insert(Status::Failed);
             }
             let page = self.plane.view().partitions(self.page.clone()).await?;
-            self.done = page.len() < usize::try_from(self.page.limit)?;
+            self.done = page.len() < usize::try_from(self.page.limit).unwrap_or(usize::MAX);
             self.page.after = page.last().map(|last| last.state.key.clone());
             let mut kept: Vec<_> = page
                 .into_iter()
@@ -70,7 +71,7 @@ impl Search<'_> {
                 .filter(|(partition, _)| !self.terminal || self.plane.terminal(partition).is_some())
                 .collect();
             kept.truncate(usize::try_from(self.limit - self.found).unwrap_or(usize::MAX));
-            self.found += u64::try_from(kept.len())?;
+            self.found += u64::try_from(kept.len()).unwrap_or(u64::MAX);
             self.done |= self.found >= self.limit;
             if !kept.is_empty() {
                 return Ok(kept);
@@ -80,7 +81,7 @@ impl Search<'_> {
     }
 }
 
-async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> anyhow::Result<Exit> {
+async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> Result<Exit> {
     let cooldowns = search.plane.cooldowns().await?;
     let mut listing = Listing { history, global: &context.global, objects: vec![], rows: vec![], count: 0 };
     loop {
@@ -102,7 +103,7 @@ async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> anyh
     let count = listing.count;
     listing.end()?;
     if search.found >= search.limit && search.limit > 1 && !context.global.quiet {
-        output::say(&format!("the first {} are shown; --limit gives more", search.limit));
+        output::note(&format!("the first {} are shown; --limit gives more", search.limit));
     }
     Ok(if count == 0 { Exit::NothingFound } else { Exit::Done })
 }
@@ -147,7 +148,7 @@ impl Listing<'_> {
         outlook: &Outlook,
         plane: &ControlPlane,
         attempts: Option<&[Run]>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         self.count += 1;
         match self.global.output {
             Format::Json => self.objects.push(object(partition, outlook, plane, attempts)),
@@ -166,7 +167,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    fn csv(&self, partition: &Value) -> anyhow::Result<()> {
+    fn csv(&self, partition: &Value) -> Result<()> {
         let key = output::cells(&output::KEY, partition);
         match partition.get("history").and_then(Value::as_array) {
             None => output::csv(&[key, output::cells(&FIELDS, partition)].concat()),
@@ -180,7 +181,7 @@ impl Listing<'_> {
         }
     }
 
-    fn end(self) -> anyhow::Result<()> {
+    fn end(self) -> Result<()> {
         let names = self.names();
         match self.global.output {
             Format::Json => output::json(&json!({"partitions": self.objects})),

@@ -6,10 +6,11 @@ use serde_json::json;
 
 use crate::cli::Format;
 use crate::commands::Context;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 
-pub async fn list(filter: &Filter, limit: u64, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+pub async fn list(filter: &Filter, limit: u64, plane: &ControlPlane, context: &Context) -> Result<Exit> {
     let (mut count, mut keys) = (0u64, Vec::new());
     'search: for (stretch, latest) in expected::stretches(plane, filter) {
         let Some(gap) = expected::gap(plane, stretch, latest).await? else { continue };
@@ -36,7 +37,7 @@ pub async fn list(filter: &Filter, limit: u64, plane: &ControlPlane, context: &C
         output::nothing("nothing is missing", &output::KEY, &context.global)?;
     }
     if count >= limit && !context.global.quiet {
-        output::say(&format!("the first {limit} are shown; --limit gives more"));
+        output::note(&format!("the first {limit} are shown; --limit gives more"));
     }
     Ok(if count == 0 { Exit::NothingFound } else { Exit::Done })
 }

@@ -13,9 +13,10 @@ mod show;
 
 use super::{Context, Intent, person};
 use crate::cli::State;
+use crate::error::Result;
 use crate::exit::Exit;
 
-pub async fn run(command: State, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(command: State, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let intent = if command.only_looks() { Intent::Look } else { Intent::Change };
     let control = context.control(&config, person(), intent).await?;

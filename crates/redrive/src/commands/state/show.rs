@@ -6,6 +6,7 @@ use redrive_core::key::PartitionKey;
 use serde::Serialize;
 
 use crate::cli::{Format, Global};
+use crate::error::Result;
 use crate::exit::{self, Exit};
 use crate::output;
 
@@ -24,7 +25,7 @@ pub fn exit(report: &Report) -> Exit {
     }
 }
 
-pub fn report(report: &Report, global: &Global) -> anyhow::Result<()> {
+pub fn report(report: &Report, global: &Global) -> Result<()> {
     match global.output {
         Format::Json => output::json(report)?,
         Format::Jsonl => lines(report)?,
@@ -34,10 +35,10 @@ pub fn report(report: &Report, global: &Global) -> anyhow::Result<()> {
     }
     if let Some(Halt::Fault(error)) = &report.halt {
         let done = report.changed.len();
-        output::say(&format!("error: {error}; {done} partitions were changed by then, run it again for the rest"));
+        output::note(&format!("error: {error}; {done} partitions were changed by then, run it again for the rest"));
     }
     if let Some(Halt::Interrupted) = &report.halt {
-        output::say(&format!("interrupted; {} partitions were changed by then", report.changed.len()));
+        output::note(&format!("interrupted; {} partitions were changed by then", report.changed.len()));
     }
     if !matches!(global.output, Format::Table) {
         return Ok(());
@@ -56,7 +57,7 @@ fn summary(report: &Report) -> String {
     text
 }
 
-fn table(report: &Report) -> anyhow::Result<()> {
+fn table(report: &Report) -> Result<()> {
     let mut rows = Vec::new();
     for changed in &report.changed {
         let from = changed.from.unwrap_or("absent");
@@ -87,8 +88,8 @@ struct Line<'a, T> {
     op_id: Option<OpId>,
 }
 
-fn lines(report: &Report) -> anyhow::Result<()> {
-    fn each<T: Serialize>(list: &[T], outcome: &'static str, op_id: Option<OpId>) -> anyhow::Result<()> {
+fn lines(report: &Report) -> Result<()> {
+    fn each<T: Serialize>(list: &[T], outcome: &'static str, op_id: Option<OpId>) -> Result<()> {
         list.iter().try_for_each(|partition| output::json(&Line { partition, outcome, op_id }))
     }
     each(&report.changed, "changed", report.op_id)?;
@@ -96,7 +97,7 @@ fn lines(report: &Report) -> anyhow::Result<()> {
     each(&report.failed, "failed", report.op_id)
 }
 
-fn csv(report: &Report) -> anyhow::Result<()> {
+fn csv(report: &Report) -> Result<()> {
     output::csv_header(&[output::KEY.as_slice(), &["outcome", "from", "to", "detail"]].concat())?;
     for changed in &report.changed {
         let from = changed.from.unwrap_or_default().to_owned();

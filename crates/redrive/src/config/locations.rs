@@ -1,8 +1,9 @@
-//! Where every key of the configuration stands, so that a mistake can be told with its file and line, or its variable.
+//! Where every key of the configuration stands, so that an error can name its file and line, or its variable.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use redrive_core::text::one_line;
 use redrive_data::settings::{KeyPath, SettingError};
 use redrive_store::redacted;
 use toml::de::{DeTable, DeValue};
@@ -10,14 +11,14 @@ use toml::de::{DeTable, DeValue};
 use super::ConfigError;
 
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct KeyLocations {
     file: PathBuf,
     /// Sections come before what is in them.
-    known: Vec<Place>,
+    known: Vec<Location>,
 }
 
 #[derive(Debug, Clone)]
-struct Place {
+struct Location {
     path: KeyPath,
     origin: Origin,
     /// Of the key and of its value: an error has the one or the other.
@@ -30,7 +31,7 @@ enum Origin {
     Variable(String),
 }
 
-impl Places {
+impl KeyLocations {
     /// Positions behind the text's end are those of the variables, in their order.
     pub(super) fn new(file: &Path, text: &str, variables: &[&str], document: &DeTable<'_>) -> Self {
         let origin = |span: &Range<usize>| match span.start.checked_sub(text.len() + 1) {
@@ -39,46 +40,44 @@ impl Places {
         };
         let mut known = Vec::new();
         walk_table(document, &KeyPath::default(), &mut |path, key, value| {
-            known.push(Place { path, origin: origin(&key), spans: [key, value] });
+            known.push(Location { path, origin: origin(&key), spans: [key, value] });
         });
         Self { file: file.to_owned(), known }
     }
 
-    /// What was found in settings that could be read.
-    pub(super) fn blame(&self, mistake: &SettingError) -> ConfigError {
+    /// Names the key, and where it stands, of a mistake in settings that could be read.
+    pub(super) fn locate(&self, mistake: &SettingError) -> ConfigError {
+        self.locate_redacted(mistake, &shown(&mistake.why))
+    }
+
+    /// Does the same with a text that holds no secret any more.
+    pub(super) fn locate_redacted(&self, mistake: &SettingError, why: &str) -> ConfigError {
         let paths: Vec<KeyPath> = mistake.paths().collect();
-        let has_part = |place: &&Place| paths.iter().any(|path| place.path.starts_with(path));
-        // A variable comes last, so where there is one, it is to blame.
-        let variable = self.known.iter().filter(has_part).find(|place| matches!(place.origin, Origin::Variable(_)));
+        let has_part = |location: &&Location| paths.iter().any(|path| location.path.starts_with(path));
+        // A variable overrides the file, so where there is one, it is the mistaken one.
+        let variable =
+            self.known.iter().filter(has_part).find(|location| matches!(location.origin, Origin::Variable(_)));
         match variable.or_else(|| paths.iter().find_map(|path| self.find(path))) {
-            Some(place) => self.tell(Some(&place.origin), &place.path, &mistake.why),
+            Some(location) => self.tell(Some(&location.origin), &location.path, why),
             // What is missing is told with the section that it is missing from.
-            None => self.tell(self.around(&mistake.path).map(|place| &place.origin), &mistake.path, &mistake.why),
+            None => self.tell(self.around(&mistake.path).map(|location| &location.origin), &mistake.path, why),
         }
     }
 
-    /// What kept the settings from being read.
+    /// Names the key, and where it stands, that kept the settings from being read.
     pub(super) fn explain(&self, error: &toml::de::Error) -> ConfigError {
         let span = error.span();
         // A section has the position of its header, and so may what is around it; the innermost is meant.
-        let place = self.known.iter().rfind(|place| span.as_ref().is_some_and(|span| place.spans.contains(span)));
-        match place {
-            Some(place) => self.tell(Some(&place.origin), &place.path, error.message()),
+        let location =
+            self.known.iter().rfind(|location| span.as_ref().is_some_and(|span| location.spans.contains(span)));
+        match location {
+            Some(location) => self.tell(Some(&location.origin), &location.path, &shown(error.message())),
             None => ConfigError::new(format!("{}: {}", self.file.display(), shown(error.message()))),
         }
     }
 
-    /// The name of a key, with its place in front.
-    pub(super) fn name(&self, path: &KeyPath) -> String {
-        match self.find(path).map(|place| &place.origin) {
-            Some(Origin::Line(line)) => format!("{}:{line}: {path}", self.file.display()),
-            Some(Origin::Variable(name)) => name.clone(),
-            None => format!("{}: {path}", self.file.display()),
-        }
-    }
-
     fn tell(&self, origin: Option<&Origin>, path: &KeyPath, why: &str) -> ConfigError {
-        let (file, why) = (self.file.display(), shown(why));
+        let file = self.file.display();
         ConfigError::new(match origin {
             Some(Origin::Line(line)) => format!("{file}:{line}: {path}: {why}"),
             Some(Origin::Variable(name)) => format!("{name}: {why}"),
@@ -86,11 +85,11 @@ impl Places {
         })
     }
 
-    fn find(&self, path: &KeyPath) -> Option<&Place> {
-        self.known.iter().find(|place| place.path == *path)
+    fn find(&self, path: &KeyPath) -> Option<&Location> {
+        self.known.iter().find(|location| location.path == *path)
     }
 
-    fn around(&self, path: &KeyPath) -> Option<&Place> {
+    fn around(&self, path: &KeyPath) -> Option<&Location> {
         std::iter::successors(path.parent(), KeyPath::parent).find_map(|path| self.find(&path))
     }
 }
@@ -119,7 +118,7 @@ fn walk(value: &DeValue<'_>, path: &KeyPath, visit: Visit<'_>) {
     }
 }
 
-/// A text that is no TOML, so that no place in it is known for sure.
+/// Describes a text that is no TOML, in which no key's location is certain.
 pub(super) fn syntax(file: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let line = line(text, error.span().map_or(0, |span| span.start));
     let written = text.lines().nth(line - 1).unwrap_or_default();
@@ -136,5 +135,5 @@ fn line(text: &str, position: usize) -> usize {
 
 /// In one line, and without passwords.
 fn shown(why: &str) -> String {
-    redacted(&why.replace('\n', " "))
+    one_line(&redacted(why))
 }
