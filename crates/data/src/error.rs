@@ -18,7 +18,7 @@ pub enum Error {
     #[error(transparent)]
     Scratch(#[from] ScratchError),
     #[error("cannot start the thread that keeps leases: {0}")]
-    Thread(std::io::Error),
+    Thread(io::Error),
     #[error("the thread that keeps leases has ended; start the worker again")]
     KeeperGone,
 }

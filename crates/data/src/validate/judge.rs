@@ -84,9 +84,7 @@ async fn find(raw: &RawView, rules: &Rules, submission: &Submission, manifest: &
 
 /// Each part's own counts are checked when it is read; that the whole is their sum, here.
 fn add_up(manifest: &Manifest) -> Result<(), raw::Error> {
-    let sum = |count: fn(&redrive_store::raw::PartInfo) -> u64| {
-        manifest.parts.iter().map(count).fold(0_u64, u64::saturating_add)
-    };
+    let sum = |count: fn(&raw::PartInfo) -> u64| manifest.parts.iter().map(count).fold(0_u64, u64::saturating_add);
     let counts =
         [("records", manifest.records, sum(|part| part.records)), ("bytes", manifest.bytes, sum(|part| part.bytes))];
     for (unit, expected, found) in counts {

@@ -3,8 +3,8 @@
 use redrive_core::failure::ErrorClass;
 use redrive_core::partition::Judgement;
 use redrive_core::time::Timestamp;
-use redrive_data::validate::Rules;
 use redrive_data::Error;
+use redrive_data::validate::Rules;
 use redrive_store::raw::{self, RunOutcome};
 
 use crate::lab::{Lab, rules, submission, verdict};
