@@ -6,7 +6,6 @@
 pub mod airbyte;
 pub mod command;
 mod connector;
-mod discreet;
 pub mod google_ads;
 pub mod http;
 mod job;

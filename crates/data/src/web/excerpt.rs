@@ -10,7 +10,7 @@ const MAX_BYTES: usize = 400;
 pub(crate) fn excerpt(bytes: &[u8], whole: bool, secrets: &[String]) -> String {
     let mut text = String::from_utf8_lossy(bytes).into_owned();
     if !whole {
-        // Half a character would hide what is in front of it from whoever looks for a secret's beginning.
+        // Half a character would hide from the redactor what is in front of it.
         text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
         text.push(ELLIPSIS);
     }

@@ -16,7 +16,7 @@ pub(super) fn of_exit(end: &End, source: &Source) -> Option<Failure> {
     }
     let failure = end.failure();
     match &source.complaint {
-        Some(complaint) if end.is_silent() => Some(Failure { message: end.told(complaint), ..failure }),
+        Some(complaint) if end.is_silent() => Some(Failure { message: end.with(complaint), ..failure }),
         Some(_) | None => Some(failure),
     }
 }
@@ -37,11 +37,11 @@ pub(super) fn of_read(
 
 /// What the source says went wrong, or else what its exit says.
 pub(super) fn of_failure(source: &Source, exit: Option<Failure>, now: Timestamp) -> Option<Failure> {
-    let said = source.error.as_ref().map(|error| match error.failure_type {
+    let reported = source.error.as_ref().map(|error| match error.failure_type {
         FailureType::Config => Failure::fatal(&error.message),
         FailureType::Transient | FailureType::System => Failure::retryable(&error.message),
     });
-    said.or(exit).map(|failure| unless_limited(source, failure, now))
+    reported.or(exit).map(|failure| unless_limited(source, failure, now))
 }
 
 fn incomplete(source: &Source, require_status: bool) -> Option<Failure> {
@@ -91,6 +91,8 @@ fn wait(limit: RateLimit, now: Timestamp) -> Option<Option<Duration>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::catalog::StreamName;
     use super::*;
     use crate::extract::connector::MessageReader;
@@ -103,7 +105,7 @@ mod tests {
     }
 
     fn heard(said: &[&str]) -> Source {
-        let mut messages = MessageReader::new(Source::new(Some(stream()), Vec::new()));
+        let mut messages = MessageReader::new(Source::new(Some(stream()), Arc::default()));
         messages.take(said.join("\n").as_bytes()).unwrap();
         messages.into_handler()
     }
@@ -203,14 +205,14 @@ mod tests {
     fn records_are_kept_as_they_stand_and_talk_is_none_of_them() {
         let said =
             ["starting…", "[1]", "{\"level\":\"info\"}", RECORD, &RECORD.replace("\"s\"", "\"t\""), "{}", COMPLETE];
-        let mut messages = MessageReader::new(Source::new(Some(stream()), Vec::new()));
+        let mut messages = MessageReader::new(Source::new(Some(stream()), Arc::default()));
         assert_eq!(messages.take(said.join("\n").as_bytes()).unwrap(), b"{\"a\":1.50}\n");
     }
 
     #[test]
     fn a_record_that_is_broken_is_no_talk() {
         for broken in [&RECORD[..60], r#"{"type":"RECORD"}"#, r#"{"type":"RECORD","record":{"stream":"s"}}"#] {
-            let mut messages = MessageReader::new(Source::new(Some(stream()), Vec::new()));
+            let mut messages = MessageReader::new(Source::new(Some(stream()), Arc::default()));
             let failure = messages.take(broken.as_bytes()).unwrap_err();
             assert!(failure.message.starts_with("line 1 of the output is a broken RECORD"), "{failure}");
         }

@@ -7,9 +7,10 @@ mod catalog;
 mod messages;
 mod settings;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::settings::SettingError;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
@@ -18,6 +19,7 @@ use super::connector::{
 };
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
 use crate::program::{Child, End, Launch, Watch};
+use crate::settings::{Redactor, SettingError};
 use catalog::Stream;
 use messages::Tap;
 use settings::{Exits, checked_exits};
@@ -50,12 +52,18 @@ impl Singer {
     }
 
     /// The stream and the catalog that selects it.
-    async fn catalog(&self, job: &Job, config: &Path, files: &PrivateFiles) -> Result<(Stream, PathBuf), Error> {
+    async fn catalog(
+        &self,
+        job: &Job,
+        config: &Path,
+        files: &PrivateFiles,
+        redactor: &Arc<Redactor>,
+    ) -> Result<(Stream, PathBuf), Error> {
         let wanted = wanted(job);
         if let Some(file) = &self.catalog_file {
             return Ok((catalog::find(&read_catalog(file)?, &wanted)?, file.clone()));
         }
-        let child = self.start(job, &["--config".as_ref(), config.as_ref(), "--discover".as_ref()])?;
+        let child = self.start(job, &["--config".as_ref(), config.as_ref(), "--discover".as_ref()], redactor)?;
         let (answer, end) = gather(child).await?;
         self.check(&end)?;
         let mut catalog: Value = serde_json::from_slice(&answer)
@@ -65,16 +73,16 @@ impl Singer {
         Ok((stream, files.write("catalog.json", &catalog)?))
     }
 
-    fn start(&self, job: &Job, more: &[&std::ffi::OsStr]) -> Result<Child, Failure> {
+    fn start(&self, job: &Job, arguments: &[&OsStr], redactor: &Arc<Redactor>) -> Result<Child, Failure> {
         let patterns = self.patterns.iter().map(|pattern| pattern.pattern.clone()).collect();
-        job.start(&self.program, more, Watch { secrets: self.secrets(), patterns })
+        job.start(&self.program, arguments, Watch { redactor: Arc::clone(redactor), patterns })
     }
 
     /// What the end of the tap means: a text on stderr is more exact than a code.
     fn check(&self, end: &End) -> Result<(), Failure> {
         for Pattern { pattern, class, even_on_success } in &self.patterns {
-            if let Some(line) = end.heard(pattern).filter(|_| *even_on_success || !end.is_success()) {
-                return Err(Failure::new(*class, end.told(line)));
+            if let Some(line) = end.line_with(pattern).filter(|_| *even_on_success || !end.is_success()) {
+                return Err(Failure::new(*class, end.with(line)));
             }
         }
         if end.is_success() {
@@ -96,9 +104,10 @@ impl Extractor for Singer {
         Box::pin(async move {
             let files = PrivateFiles::new()?;
             let config = self.config.file(job, &files)?;
-            let (stream, catalog) = self.catalog(job, &config, &files).await?;
-            let child =
-                self.start(job, &["--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()])?;
+            let redactor = Arc::new(Redactor::new(&self.secrets()));
+            let (stream, catalog) = self.catalog(job, &config, &files, &redactor).await?;
+            let arguments = ["--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()];
+            let child = self.start(job, &arguments, &redactor)?;
             let ReadResult { handler: tap, end } = read_messages(child, Tap::new(stream), records).await?;
             records.note("records_seen", tap.records);
             self.check(&end)?;
