@@ -162,13 +162,13 @@ mod tests {
 
     #[test]
     fn a_time_to_wait_may_be_a_text_and_what_is_none_is_told() {
-        let waits = |told: &str| {
-            let line = format!(r#"{{"error_class":"rate_limited","retry_after":{told}}}"#);
+        let waits = |wait: &str| {
+            let line = format!(r#"{{"error_class":"rate_limited","retry_after":{wait}}}"#);
             let report = Report::read(&line).unwrap();
             (report.retry_after.map(|wait| wait.as_secs()), report.odd_wait)
         };
-        for (told, seconds) in [("30", 30), ("\"30\"", 30), ("\" 30.5 \"", 30), ("0", 0), ("1e300", u64::MAX)] {
-            assert_eq!(waits(told), (Some(seconds), None), "{told}");
+        for (wait, seconds) in [("30", 30), ("\"30\"", 30), ("\" 30.5 \"", 30), ("0", 0), ("1e300", u64::MAX)] {
+            assert_eq!(waits(wait), (Some(seconds), None), "{wait}");
         }
         for odd in ["-1", "\"soon\"", "\"-1\"", "\"NaN\"", "true", "[30]"] {
             assert_eq!(waits(odd), (None, Some(odd.to_owned())), "{odd}");

@@ -123,16 +123,16 @@ impl Tail {
 mod tests {
     use super::*;
 
-    async fn tail_of(said: &[u8], patterns: &[&str]) -> Tail {
+    async fn tail_of(written: &[u8], patterns: &[&str]) -> Tail {
         let (_open, stop) = oneshot::channel();
         let patterns = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-        drain(said, stop, "test".to_owned(), Watch { patterns, ..Watch::default() }).await
+        drain(written, stop, "test".to_owned(), Watch { patterns, ..Watch::default() }).await
     }
 
     #[tokio::test]
     async fn only_the_end_is_kept_however_much_is_written() {
-        let said = [vec![b'x'; 1 << 20], b"\nlast\n\n".to_vec()].concat();
-        let tail = tail_of(&said, &[]).await;
+        let written = [vec![b'x'; 1 << 20], b"\nlast\n\n".to_vec()].concat();
+        let tail = tail_of(&written, &[]).await;
         assert_eq!(tail.bytes.len(), KEPT);
         assert_eq!(tail.lines_from_last()[0], "last");
         assert!(tail.lines_from_last()[1].starts_with("…xxx"));
@@ -140,8 +140,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_pattern_is_found_however_much_comes_after_it() {
-        let said = [b"x\nno quota left\n".to_vec(), b"talk\n".repeat(1 << 18), b"the end".to_vec()].concat();
-        let tail = tail_of(&said, &["quota", "the end", "never"]).await;
+        let written = [b"x\nno quota left\n".to_vec(), b"talk\n".repeat(1 << 18), b"the end".to_vec()].concat();
+        let tail = tail_of(&written, &["quota", "the end", "never"]).await;
         assert_eq!(tail.line_with("quota"), Some("no quota left"));
         assert_eq!(tail.line_with("the end"), Some("the end"));
         assert_eq!(tail.line_with("never"), None);
@@ -153,15 +153,15 @@ mod tests {
         let secret = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\"hkiG9w0BAé\nQEFAASCBKcwggSj\n-----END KEY-----";
         let json = serde_json::Value::from(secret).to_string();
         let redactor = Arc::new(Redactor::new(&[secret.to_owned()]));
-        for (said, patterns) in [(secret, &[][..]), (&json, &[][..]), (&json, &["yyyy".to_owned()][..])] {
-            for kept_of_it in 0..=said.len() {
-                let bytes = [vec![b'x'; 3 * KEPT], said.into(), vec![b'y'; KEPT - kept_of_it]].concat();
+        for (written, patterns) in [(secret, &[][..]), (&json, &[][..]), (&json, &["yyyy".to_owned()][..])] {
+            for kept_of_it in 0..=written.len() {
+                let bytes = [vec![b'x'; 3 * KEPT], written.into(), vec![b'y'; KEPT - kept_of_it]].concat();
                 let (_open, stop) = oneshot::channel();
                 let watch = Watch { redactor: Arc::clone(&redactor), patterns: patterns.to_vec() };
                 let tail = drain(&*bytes, stop, "test".to_owned(), watch).await;
                 let shown = [tail.lines_from_last(), tail.found.into_values().collect()].concat();
                 assert!(shown.iter().all(|line| line.ends_with("yyyy")), "it is all on one line");
-                for piece in said.as_bytes().windows(8).filter_map(|piece| std::str::from_utf8(piece).ok()) {
+                for piece in written.as_bytes().windows(8).filter_map(|piece| std::str::from_utf8(piece).ok()) {
                     assert!(!shown.iter().any(|line| line.contains(piece)), "{kept_of_it}: {piece:?}");
                 }
             }
@@ -171,7 +171,7 @@ mod tests {
     #[tokio::test]
     async fn a_pipe_that_is_held_open_can_be_left() {
         let (mut writer, reader) = tokio::io::duplex(64);
-        tokio::io::AsyncWriteExt::write_all(&mut writer, b"said\n").await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut writer, b"text\n").await.unwrap();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(drain(reader, stopped, "test".to_owned(), Watch::default()));
         drop(stop);

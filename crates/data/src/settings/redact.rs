@@ -131,7 +131,11 @@ fn forms(secret: &str) -> Vec<Form> {
         url,
         form,
     ];
-    plain.into_iter().map(Form::plain).chain([STANDARD, URL_SAFE].iter().flat_map(|base64| in_base64(secret, base64))).collect()
+    plain
+        .into_iter()
+        .map(Form::plain)
+        .chain([STANDARD, URL_SAFE].iter().flat_map(|base64| in_base64(secret, base64)))
+        .collect()
 }
 
 /// The secret in base64, alone or within a longer text, wherever it begins there: without the letters at its edges, which

@@ -33,9 +33,9 @@ mod tests {
     fn no_part_of_a_secret_is_shown_wherever_reading_ends() {
         let secrets = ["hüsh-hüsh-hüsh".to_owned()];
         assert_eq!(excerpt("token hüsh-hüsh-hüsh is bad".as_bytes(), true, &secrets), "token *** is bad");
-        let said = "the token you sent was hüsh-hüsh-hüsh, and it is bad".as_bytes();
-        for end in 0..said.len() {
-            let shown = excerpt(&said[..end], false, &secrets);
+        let text = "the token you sent was hüsh-hüsh-hüsh, and it is bad".as_bytes();
+        for end in 0..text.len() {
+            let shown = excerpt(&text[..end], false, &secrets);
             assert!(!shown.contains("hüsh") && shown.ends_with('…'), "{shown}");
         }
     }

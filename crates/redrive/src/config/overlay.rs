@@ -88,7 +88,9 @@ struct Step<'a> {
 fn steps(name: &str) -> Vec<Step<'_>> {
     let small: Vec<String> = name.split("__").map(str::to_lowercase).collect();
     let chosen = match small.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["sources", _, "extract", table, _, ..] => extract::Settings::NAMED_BY_USERS.iter().any(|(key, _)| *key == table),
+        ["sources", _, "extract", table, _, ..] => {
+            extract::Settings::NAMED_BY_USERS.iter().any(|(key, _)| *key == table)
+        }
         _ => false,
     };
     let step = |(index, (own, small)): (usize, (_, String))| {

@@ -104,14 +104,14 @@ mod tests {
         super::super::catalog::configure(&catalog, "s").unwrap().0
     }
 
-    fn heard(said: &[&str]) -> Source {
+    fn source(lines: &[&str]) -> Source {
         let mut messages = MessageReader::new(Source::new(Some(stream()), Arc::default()));
-        messages.take(said.join("\n").as_bytes()).unwrap();
+        messages.take(lines.join("\n").as_bytes()).unwrap();
         messages.into_handler()
     }
 
-    fn verdict(said: &[&str]) -> Result<(), Failure> {
-        of_read(&heard(said), None, true, NOW)
+    fn verdict(lines: &[&str]) -> Result<(), Failure> {
+        of_read(&source(lines), None, true, NOW)
     }
 
     const RECORD: &str = r#"{"type":"RECORD","record":{"stream":"s","data":{"a":1.50},"emitted_at":1.5}}"#;
@@ -149,13 +149,13 @@ mod tests {
 
     #[test]
     fn a_source_that_gives_no_status_needs_leave_to() {
-        let silent = heard(&[RECORD]);
+        let silent = source(&[RECORD]);
         let refused = of_read(&silent, None, true, NOW).unwrap_err();
         assert!(refused.message.ends_with("set require_status = false"), "{refused}");
         assert_eq!(of_read(&silent, None, false, NOW), Ok(()));
-        let half = heard(&[RECORD, &status("INCOMPLETE", "")]);
+        let half = source(&[RECORD, &status("INCOMPLETE", "")]);
         assert!(of_read(&half, None, false, NOW).is_err());
-        let miscounted = heard(&[RECORD, &state("s", "9")]);
+        let miscounted = source(&[RECORD, &state("s", "9")]);
         assert!(of_read(&miscounted, None, false, NOW).is_err());
     }
 
@@ -187,9 +187,9 @@ mod tests {
             status("RUNNING", &format!(r#"{{"type":"RATE_LIMITED","rate_limited":{{"quota_reset":{reset}}}}}"#))
         };
         let until = |reset: &str, then: &[&str]| {
-            let mut said = vec![limited(reset)];
-            said.extend(then.iter().map(|line| (*line).to_owned()));
-            verdict(&said.iter().map(String::as_str).collect::<Vec<_>>())
+            let mut lines = vec![limited(reset)];
+            lines.extend(then.iter().map(|line| (*line).to_owned()));
+            verdict(&lines.iter().map(String::as_str).collect::<Vec<_>>())
         };
         let transient = error("transient_error", "");
         let failure = until("1000000090000.0", &[&transient]).unwrap_err();
@@ -203,10 +203,10 @@ mod tests {
 
     #[test]
     fn records_are_kept_as_they_stand_and_talk_is_none_of_them() {
-        let said =
+        let lines =
             ["starting…", "[1]", "{\"level\":\"info\"}", RECORD, &RECORD.replace("\"s\"", "\"t\""), "{}", COMPLETE];
         let mut messages = MessageReader::new(Source::new(Some(stream()), Arc::default()));
-        assert_eq!(messages.take(said.join("\n").as_bytes()).unwrap(), b"{\"a\":1.50}\n");
+        assert_eq!(messages.take(lines.join("\n").as_bytes()).unwrap(), b"{\"a\":1.50}\n");
     }
 
     #[test]

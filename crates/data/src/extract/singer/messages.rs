@@ -106,8 +106,8 @@ mod tests {
     fn a_line_that_is_no_message_is_named_by_its_number_with_little_of_it() {
         let secret = "x".repeat(500);
         for line in [format!("Traceback {secret}"), format!("[\"{secret}\"]"), format!("{{\"kind\":\"{secret}\"}}")] {
-            let said = format!("{{\"type\":\"STATE\",\"value\":1}}\n\n{line}\n");
-            let failure = tap().take(said.as_bytes()).unwrap_err();
+            let output = format!("{{\"type\":\"STATE\",\"value\":1}}\n\n{line}\n");
+            let failure = tap().take(output.as_bytes()).unwrap_err();
             assert!(failure.message.starts_with("line 3 of the tap's output is no Singer message"), "{failure}");
             assert!(failure.message.len() < 200, "{failure}");
             assert_eq!(failure.class, redrive_core::failure::ErrorClass::Retryable);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn records_in_files_are_refused_instead_of_lost() {
-        let said = br#"{"type":"BATCH","stream":"users","manifest":["file:///x"]}"#;
-        assert!(tap().take(said).unwrap_err().message.contains("BATCH"));
+        let output = br#"{"type":"BATCH","stream":"users","manifest":["file:///x"]}"#;
+        assert!(tap().take(output).unwrap_err().message.contains("BATCH"));
     }
 }
