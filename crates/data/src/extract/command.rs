@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
-use crate::program::{Cut, Launch, Watch};
+use crate::program::{Cut, Watch};
 use crate::settings::{Redactor, SettingError, ValueRef, duration};
 
 #[derive(Debug, Clone, Deserialize)]
@@ -36,9 +36,7 @@ pub struct Command {
 
 impl Command {
     pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
-        let launch =
-            Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
-        Ok(Self { program: Program::new(&launch, context.variable, &context.reaper)? })
+        Ok(Self { program: context.program(&settings.command, settings.directory.as_deref(), &settings.env)? })
     }
 }
 

@@ -114,7 +114,7 @@ impl Extractor for Sample {
     }
 }
 
-/// SplitMix64: the same numbers on every machine, for ever.
+/// SplitMix64: the same numbers on every machine, forever.
 struct Dice(u64);
 
 impl Dice {

@@ -1,15 +1,17 @@
 //! `[sources.<name>.extract]`: which extractor, and what it needs to know.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_store::clock::Clock;
 use serde::Deserialize;
 
-use super::{Extractor, airbyte, command, google_ads, http, sample, singer};
-use crate::program::ChildReaper;
-use crate::settings::{SettingError, Variables};
+use super::{Extractor, Program, airbyte, command, google_ads, http, sample, singer};
+use crate::program::{ChildReaper, Launch};
+use crate::settings::{SettingError, ValueRef, Variables};
 
 /// Externally tagged here; in the file `kind` stands beside the other keys. The reader of the file rewrites it, because
 /// serde's own `tag` would lose the lines of errors.
@@ -32,6 +34,17 @@ pub struct ExtractorContext<'a> {
     pub clock: Arc<dyn Clock>,
     /// Ends the programs that extractors start, should this process be killed.
     pub reaper: ChildReaper,
+}
+
+impl ExtractorContext<'_> {
+    pub(super) fn program(
+        &self,
+        command: &[String],
+        directory: Option<&Path>,
+        env: &BTreeMap<String, ValueRef>,
+    ) -> Result<Program, SettingError> {
+        Program::new(&Launch { command, directory, env }, self.variable, &self.reaper)
+    }
 }
 
 impl fmt::Debug for ExtractorContext<'_> {

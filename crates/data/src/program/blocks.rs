@@ -110,7 +110,7 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
     }
 
     /// The leader is gone, and so, as a rule, is the writing end of the pipe; but a process that it left behind may
-    /// hold it for ever.
+    /// hold it forever.
     async fn read_after_exit(&mut self) -> Result<More, Cut> {
         let Some(waited) = &mut self.after_exit else { return Ok(More::NotNow) };
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Showing a run's records to somebody, in order. Reading the next piece goes on while the one before is looked at, and
+//! Shows a run's records to a looker, in order. Reading the next piece goes on while the one before is looked at, and
 //! looking happens off the threads that serve everything else. Between two pieces no thread is held, so any number of
 //! judgements can wait for the same few threads.
 

@@ -20,7 +20,7 @@ use super::connector::{
     Config, MessageReader, PrivateFiles, ReadResult, absolute, gather, read_catalog, read_messages, wanted,
 };
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
-use crate::program::{Child, Launch, Watch};
+use crate::program::{Child, Watch};
 use crate::settings::{Redactor, SettingError};
 use catalog::StreamName;
 use messages::Source;
@@ -37,10 +37,8 @@ pub struct Airbyte {
 
 impl Airbyte {
     pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
-        let launch =
-            Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
         Ok(Self {
-            program: Program::new(&launch, context.variable, &context.reaper)?,
+            program: context.program(&settings.command, settings.directory.as_deref(), &settings.env)?,
             config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), context)?,
             catalog_file: settings.catalog_file.as_deref().map(|file| absolute("catalog_file", file)).transpose()?,
             require_status: settings.require_status,

@@ -1,4 +1,4 @@
-//! From one page to the next, and no further than allowed: not to another site, not in a circle, not for ever.
+//! From one page to the next, and no further than allowed: not to another site, not in a circle, not forever.
 
 use std::collections::HashSet;
 

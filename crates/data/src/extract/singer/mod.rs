@@ -18,7 +18,7 @@ use super::connector::{
     Config, PrivateFiles, ReadResult, absolute, gather, listed, read_catalog, read_messages, wanted,
 };
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
-use crate::program::{Child, End, Launch, Watch};
+use crate::program::{Child, End, Watch};
 use crate::settings::{Redactor, SettingError};
 use catalog::Stream;
 use messages::Tap;
@@ -36,14 +36,12 @@ pub struct Singer {
 
 impl Singer {
     pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
-        let launch =
-            Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
         if let Some(index) = settings.stderr.iter().position(|pattern| pattern.pattern.is_empty()) {
             let why = "is empty, and so in every line; write a part of the line";
             return Err(SettingError::at("pattern", why).within(index).within("stderr"));
         }
         Ok(Self {
-            program: Program::new(&launch, context.variable, &context.reaper)?,
+            program: context.program(&settings.command, settings.directory.as_deref(), &settings.env)?,
             config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), context)?,
             catalog_file: settings.catalog_file.as_deref().map(|file| absolute("catalog_file", file)).transpose()?,
             exits: checked_exits(&settings.exit_codes)?,
