@@ -5,6 +5,7 @@
 
 pub mod calendar;
 pub mod classify;
+pub mod cooldown;
 pub mod count;
 pub mod failure;
 pub mod filter;
@@ -17,6 +18,7 @@ pub mod partition;
 pub mod refusal;
 pub mod retry;
 pub mod run;
+pub mod share;
 pub mod text;
 pub mod time;
 pub mod validation;
