@@ -4,10 +4,8 @@
 //! record, [`View`] can look. Rules are not here: every change is decided by `redrive_core` and written under a guard.
 
 mod aggregates;
-mod attempts;
 mod audit;
 mod backlog;
-mod beats;
 mod claim;
 pub mod clock;
 mod control;
@@ -15,13 +13,10 @@ mod cooldowns;
 mod data;
 mod db;
 mod error;
-mod expiry;
-mod failures;
 mod ids;
 mod migrate;
 mod partition_row;
 mod partitions;
-mod queue;
 pub mod raw;
 mod rejected;
 mod runs;
@@ -32,20 +27,17 @@ mod url;
 mod view;
 
 pub use aggregates::{PartitionMetrics, RunMetrics};
-pub use attempts::Running;
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
 pub use backlog::{Backlog, Queued};
 pub use claim::{ClaimedPartition, PartitionClaim, Rotation};
 pub use control::{ControlStore, Decided, Outcome};
 pub use cooldowns::Cooldown;
-pub use data::{DataStore, Recorded, Report};
+pub use data::DataStore;
 pub use db::{Options, Schema};
 pub use error::{Error, Result};
-pub use failures::PastFailure;
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{Band, Page, Reach, Stretch};
-pub use queue::{ClaimedRun, RunClaim};
-pub use runs::{NewRun, RunPage, Submitted};
+pub use runs::{ClaimedRun, NewRun, PastFailure, Recorded, RunClaim, RunPage, Running, Submitted};
 pub use stanzas::{NewFile, NewStanza, Stanza};
 pub use store::{Open, Store};
 pub use url::{StoreUrl, redacted};

@@ -6,23 +6,18 @@ use std::sync::Arc;
 use redrive_core::calendar;
 use redrive_core::filter::Filter;
 use redrive_core::id::{OpId, RunId};
-use redrive_core::invariants::Attempt;
 use redrive_core::key::{LogicalDate, PartitionKey, Source};
 use redrive_core::partition::Partition;
-use redrive_core::run::{Run, Workload};
+use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
 
 use crate::aggregates::{self, PartitionMetrics, RunMetrics};
-use crate::attempts::{self, Running};
 use crate::audit::{self, AuditedChange, Head, Operation, PastOperation, Verified};
 use crate::backlog::{self, Backlog};
 use crate::cooldowns::{self, Cooldown};
 use crate::error::Result;
-use crate::expiry;
-use crate::failures::{self, PastFailure};
 use crate::partitions::{self, Band, Page, Reach, Stretch};
 use crate::rejected;
-use crate::runs::{self, RunPage};
 use crate::stanzas::{self, Stanza};
 use crate::store::Inner;
 
@@ -41,6 +36,7 @@ macro_rules! read {
         }).await
     }};
 }
+pub(crate) use read;
 
 impl View {
     pub fn now(&self) -> Timestamp {
@@ -94,27 +90,6 @@ impl View {
         read!(self, "count", |tx, filter| partitions::count(tx, &filter))
     }
 
-    /// Every attempt of a partition, oldest first.
-    pub async fn attempts(&self, key: &PartitionKey) -> Result<Vec<Run>> {
-        let key = key.clone();
-        read!(self, "attempts", |tx, key| runs::of_partition(tx, &key))
-    }
-
-    /// The same of many partitions, each with its own in the order of the keys. A key stands there once.
-    pub async fn attempts_of(&self, keys: Vec<PartitionKey>) -> Result<Vec<Vec<Run>>> {
-        read!(self, "attempts of many", |tx, keys| runs::of_partitions(tx, &keys))
-    }
-
-    /// A page of partitions in key order, each with what the invariants ask of its attempts.
-    pub async fn partitions_with_attempts(&self, page: Page) -> Result<Vec<(Partition, Vec<Attempt>)>> {
-        read!(self, "partitions with attempts", |tx, page| attempts::page(tx, &page))
-    }
-
-    /// Extractions that are under way, in the order of their subjects, after subject `after`.
-    pub async fn running_attempts(&self, after: String, limit: u32) -> Result<Vec<Running>> {
-        read!(self, "running attempts", |tx, after, limit| attempts::running(tx, &after, *limit))
-    }
-
     /// Which stretches of failures there are that automation might retry.
     pub async fn bands(&self) -> Result<Vec<Band>> {
         read!(self, "bands", |tx| partitions::bands(tx))
@@ -144,26 +119,6 @@ impl View {
     pub async fn backlog(&self, sources: Vec<Source>, max_in_flight: BTreeMap<Source, u32>) -> Result<Backlog> {
         let now = self.inner.now();
         read!(self, "backlog", |tx, sources, max_in_flight, now| backlog::backlog(tx, &sources, &max_in_flight, *now))
-    }
-
-    pub async fn run(&self, id: RunId) -> Result<Option<Run>> {
-        read!(self, "run", |tx, id| runs::get(tx, *id))
-    }
-
-    /// Runs whose lease has passed and that nobody has ended yet, longest ago first.
-    pub async fn overdue(&self, limit: u32) -> Result<Vec<Run>> {
-        let now = self.inner.now();
-        read!(self, "overdue", |tx, now, limit| expiry::overdue(tx, *now, *limit))
-    }
-
-    /// A page of runs, newest first.
-    pub async fn runs(&self, page: RunPage) -> Result<Vec<Run>> {
-        read!(self, "runs", |tx, page| runs::page(tx, &page))
-    }
-
-    /// The failed tries of a run, oldest first.
-    pub async fn failures(&self, id: RunId) -> Result<Vec<PastFailure>> {
-        read!(self, "failures", |tx, id| failures::of_run(tx, *id))
     }
 
     pub async fn stanzas(&self, id: RunId) -> Result<Vec<Stanza>> {

@@ -1,14 +1,14 @@
 //! What ingestion parsed: a retry adds only what is not there yet.
 
+use crate::steps;
 use redrive_core::id::RunId;
-use redrive_core::run::Workload;
-use redrive_store::{NewFile, NewRun, NewStanza, Stanza};
+use redrive_store::{NewFile, NewStanza, Stanza};
 use uuid::Uuid;
 
 use crate::support::Subject;
 
 pub async fn upload(subject: &Subject) -> RunId {
-    let upload = NewRun { workload: Workload::Ingest, ..NewRun::job("", None, subject.now()) };
+    let upload = steps::upload(subject.now());
     subject.store.control().submit(vec![upload]).await.unwrap()[0].run_id
 }
 

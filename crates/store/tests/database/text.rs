@@ -1,5 +1,7 @@
 //! Texts that come from outside: what one database keeps, the other keeps too.
 
+use crate::steps::named_job;
+use redrive_core::run::Work;
 use redrive_store::{Error, NewFile, NewRun};
 
 use crate::stanzas::{stanza, upload};
@@ -37,7 +39,7 @@ async fn a_setting_may_hold_any_character(subject: Subject) {
 
 async fn an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond(subject: Subject) {
     let control = subject.store.control();
-    let job = |bytes| NewRun { external_id: Some(noise(bytes)), ..NewRun::job("a", None, subject.now()) };
+    let job = |bytes| named_job("a", &noise(bytes), subject.now());
     assert!(!control.submit(vec![job(1024)]).await.unwrap()[0].existing);
     assert!(control.submit(vec![job(1024)]).await.unwrap()[0].existing);
     assert!(matches!(control.submit(vec![job(8), job(1032)]).await, Err(Error::Input { .. })));
@@ -46,12 +48,12 @@ async fn an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond(subject: Sub
 
 async fn a_nul_in_a_submission_is_refused(subject: Subject) {
     let job = NewRun::job("a", None, subject.now());
-    let odd = Some("before\0after".to_owned());
+    let odd = "before\0after";
     for bad in [
-        NewRun { category: "\0".to_owned(), ..job.clone() },
-        NewRun { payload: odd.clone(), ..job.clone() },
-        NewRun { external_id: odd.clone(), ..job.clone() },
-        NewRun { subject: odd, ..job.clone() },
+        NewRun::job("\0", None, subject.now()),
+        NewRun { payload: Some(odd.to_owned()), ..job },
+        named_job("a", odd, subject.now()),
+        NewRun::new(Work::Ingest { upload: odd.to_owned() }, None, subject.now()),
     ] {
         let refused = subject.store.control().submit(vec![bad]).await;
         assert!(matches!(refused, Err(Error::Input { .. })), "{refused:?}");
