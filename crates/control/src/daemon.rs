@@ -13,7 +13,7 @@ use redrive_core::outlook::{self, Outlook};
 use redrive_core::partition::{ControlEvent, Partition};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::time::Timestamp;
-use redrive_store::{Band, Cooldown, Outcome, Reach};
+use redrive_store::{Cooldown, DueBand, DueQuery, Outcome};
 use serde::Serialize;
 use serde_json::json;
 
@@ -55,7 +55,7 @@ impl ControlPlane {
     pub async fn tick(&self, dry_run: bool) -> Result<Tick> {
         let mut tick = Tick::default();
         let cooldowns = self.cooldowns().await?;
-        for band in self.view().bands().await? {
+        for band in self.view().due_bands().await? {
             self.requeue_band(&band, &cooldowns, dry_run, &mut tick).await?;
         }
         for band in self.view().rejected_bands().await? {
@@ -68,13 +68,13 @@ impl ControlPlane {
         Ok(tick)
     }
 
-    async fn requeue_band(&self, band: &Band, cooldowns: &[Cooldown], dry_run: bool, tick: &mut Tick) -> Result<()> {
+    async fn requeue_band(&self, band: &DueBand, cooldowns: &[Cooldown], dry_run: bool, tick: &mut Tick) -> Result<()> {
         let policy = &self.sources.of(&band.source).retry;
         if policy.is_spent(band.attempt_count) {
             return Ok(());
         }
         let now = self.now();
-        let mut reach = Reach {
+        let mut query = DueQuery {
             band: band.clone(),
             decided_by: outlook::reach(band.attempt_count, policy, now),
             created_after: outlook::age_limit(policy, now),
@@ -82,9 +82,9 @@ impl ControlPlane {
             limit: LOOK,
         };
         loop {
-            let found = self.view().reach(reach.clone()).await?;
+            let found = self.view().due(query.clone()).await?;
             let Some(last) = found.last() else { return Ok(()) };
-            reach.after = Some((last.state.updated_at, last.state.key.clone()));
+            query.after = Some((last.state.updated_at, last.state.key.clone()));
             tick.considered += u64::try_from(found.len()).unwrap_or(0);
             let full = found.len() >= usize::try_from(LOOK).unwrap_or(usize::MAX);
             self.requeue(due(found, policy, cooldowns, now), dry_run, tick).await?;
@@ -97,7 +97,7 @@ impl ControlPlane {
     /// Asks again for successes whose reprocess was rejected. They are few: each is looked at.
     async fn requeue_rejected(
         &self,
-        band: &Band,
+        band: &DueBand,
         cooldowns: &[Cooldown],
         dry_run: bool,
         tick: &mut Tick,

@@ -3,7 +3,7 @@
 use redrive_core::calendar::Calendar;
 use redrive_core::filter::Filter;
 use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source};
-use redrive_store::Stretch;
+use redrive_store::QuerySpan;
 
 use crate::error::Result;
 use crate::plane::ControlPlane;
@@ -31,7 +31,7 @@ impl Gap {
 }
 
 /// The stretches of the expected set that a filter means, in key order.
-pub fn stretches(plane: &ControlPlane, filter: &Filter) -> Vec<(Stretch, LogicalDate)> {
+pub fn stretches(plane: &ControlPlane, filter: &Filter) -> Vec<(QuerySpan, LogicalDate)> {
     let now = plane.now();
     let mut all = Vec::new();
     for (source, rules) in plane.sources().known() {
@@ -46,7 +46,7 @@ pub fn stretches(plane: &ControlPlane, filter: &Filter) -> Vec<(Stretch, Logical
         }
         for customer in rules.customers.iter().filter(|id| filter.customer_id.as_ref().is_none_or(|want| want == *id)) {
             for query in rules.queries.iter().filter(|id| filter.query_name.as_ref().is_none_or(|want| want == *id)) {
-                let stretch = Stretch {
+                let stretch = QuerySpan {
                     source: source.clone(),
                     customer_id: customer.clone(),
                     query_name: query.clone(),
@@ -69,7 +69,7 @@ fn ready(calendar: Option<&Calendar>, now: redrive_core::time::Timestamp) -> Opt
 }
 
 /// The gap in one stretch, if there is one.
-pub async fn gap(plane: &ControlPlane, stretch: Stretch, latest: LogicalDate) -> Result<Option<Gap>> {
+pub async fn gap(plane: &ControlPlane, stretch: QuerySpan, latest: LogicalDate) -> Result<Option<Gap>> {
     let (source, customer_id, query_name) =
         (stretch.source.clone(), stretch.customer_id.clone(), stretch.query_name.clone());
     let days = plane.view().missing(stretch).await?;

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use redrive_core::id::RunId;
+use redrive_core::cooldown::Cooldown;
 use redrive_core::time::Timestamp;
 use tokio::sync::watch;
-use uuid::Uuid;
 
-use crate::claim::{self, ClaimedPartition, PartitionClaim, Rotation};
-use crate::cooldowns::{self, Cooldown};
+use crate::cooldowns;
 use crate::error::Result;
-use crate::stanzas::{self, NewFile, NewStanza};
 use crate::store::Inner;
 use crate::view::View;
 
@@ -54,19 +51,6 @@ impl DataStore {
         self.inner.db.wakeups()
     }
 
-    /// Claims partitions and begins a run for each. The rotation goes into the next claim.
-    pub async fn claim_partitions(&self, claim: PartitionClaim) -> Result<(Vec<ClaimedPartition>, Rotation)> {
-        let now = self.inner.now();
-        let (inner, claim) = (Arc::clone(&self.inner), Arc::new(claim));
-        self.inner
-            .db
-            .write("claim partitions", move |tx| {
-                let (inner, claim) = (Arc::clone(&inner), Arc::clone(&claim));
-                Box::pin(async move { claim::claim(tx, &claim, &inner.ids, now).await })
-            })
-            .await
-    }
-
     /// Holds back a source, or one customer of it, until then.
     pub async fn cool_down(&self, cooldown: Cooldown) -> Result<()> {
         let cooldown = Arc::new(cooldown);
@@ -75,32 +59,6 @@ impl DataStore {
             .write("cool down", move |tx| {
                 let cooldown = Arc::clone(&cooldown);
                 Box::pin(async move { cooldowns::set(tx, &cooldown).await })
-            })
-            .await
-    }
-
-    /// The id of a file of a run; the same on every retry.
-    pub async fn file(&self, run_id: RunId, file: NewFile) -> Result<Uuid> {
-        let id = self.inner.ids.run(self.inner.now()).uuid();
-        let file = Arc::new(file);
-        self.inner
-            .db
-            .write("file", move |tx| {
-                let file = Arc::clone(&file);
-                Box::pin(async move { stanzas::file(tx, run_id, &file, id).await })
-            })
-            .await
-    }
-
-    /// Adds stanzas that are not there yet; gives how many were new.
-    pub async fn add_stanzas(&self, run_id: RunId, stanzas: Vec<NewStanza>) -> Result<u64> {
-        let now = self.inner.now();
-        let (inner, stanzas) = (Arc::clone(&self.inner), Arc::new(stanzas));
-        self.inner
-            .db
-            .write("add stanzas", move |tx| {
-                let (inner, stanzas) = (Arc::clone(&inner), Arc::clone(&stanzas));
-                Box::pin(async move { stanzas::insert(tx, run_id, &stanzas, &inner.ids, now).await })
             })
             .await
     }

@@ -5,8 +5,6 @@
 
 mod aggregates;
 mod audit;
-mod backlog;
-mod claim;
 pub mod clock;
 mod control;
 mod cooldowns;
@@ -15,12 +13,10 @@ mod db;
 mod error;
 mod ids;
 mod migrate;
-mod partition_row;
 mod partitions;
 pub mod raw;
-mod rejected;
 mod runs;
-mod stanzas;
+mod series;
 pub mod statements;
 mod store;
 mod url;
@@ -28,17 +24,16 @@ mod view;
 
 pub use aggregates::{PartitionMetrics, RunMetrics};
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
-pub use backlog::{Backlog, Queued};
-pub use claim::{ClaimedPartition, PartitionClaim, Rotation};
-pub use control::{ControlStore, Decided, Outcome};
-pub use cooldowns::Cooldown;
+pub use control::ControlStore;
 pub use data::DataStore;
 pub use db::{Options, Schema};
 pub use error::{Error, Result};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
-pub use partitions::{Band, Page, Reach, Stretch};
+pub use partitions::{
+    Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,
+};
+pub use redrive_core::cooldown::Cooldown;
 pub use runs::{ClaimedRun, NewRun, PastFailure, Recorded, RunClaim, RunPage, Running, Submitted};
-pub use stanzas::{NewFile, NewStanza, Stanza};
 pub use store::{Open, Store};
 pub use url::{StoreUrl, redacted};
 pub use view::View;

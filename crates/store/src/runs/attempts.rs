@@ -190,14 +190,14 @@ static RUNNING: Sql = Sql::new(concat!(
 ));
 
 async fn running(tx: &mut Tx<'_>, after: &str, limit: u32) -> Result<Vec<Running>> {
-    let mut all = Vec::new();
-    for (subject, attempt) in tx.rows(&RUNNING, &[after.into(), i64::from(limit).into()], read_facts).await? {
-        let subject = subject.unwrap_or_default();
-        let key = match key_of(&subject) {
-            Ok(key) => partitions::get(tx, &key).await?.map(|partition| partition.state.key),
-            Err(_) => None,
-        };
-        all.push(Running { subject, key, attempt });
-    }
-    Ok(all)
+    let running = tx.rows(&RUNNING, &[after.into(), i64::from(limit).into()], read_facts).await?;
+    let running: Vec<_> = running.into_iter().map(|(subject, facts)| (subject.unwrap_or_default(), facts)).collect();
+    let keys: Vec<Option<PartitionKey>> = running.iter().map(|(subject, _)| key_of(subject).ok()).collect();
+    let there = partitions::get_many(tx, &keys.iter().flatten().cloned().collect::<Vec<_>>()).await?;
+    let mut there = there.into_iter().map(|partition| partition.map(|partition| partition.state.key));
+    let about = |((subject, attempt), key): ((String, AttemptFacts), Option<PartitionKey>)| {
+        let key = key.and_then(|_| there.next().flatten());
+        Running { subject, key, attempt }
+    };
+    Ok(running.into_iter().zip(keys).map(about).collect())
 }

@@ -16,8 +16,8 @@ use super::row::{read, run_columns};
 use crate::data::DataStore;
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::Result;
+use crate::partitions;
 use crate::view::{View, read};
-use crate::{partition_row, partitions};
 
 impl View {
     /// Runs whose lease has passed and that nobody has ended yet, longest ago first.
@@ -137,12 +137,13 @@ async fn expire(
 
 async fn abandon(tx: &mut Tx<'_>, run: &Run, key: &PartitionKey, now: Timestamp) -> Result<()> {
     let Some(task_id) = run.task_id else { return Ok(()) };
-    let Some(partition) = partitions::get_locked(tx, key).await? else { return Ok(()) };
+    let found = partitions::get_many_locked(tx, std::slice::from_ref(key)).await?;
+    let Some(partition) = found.into_iter().flatten().next() else { return Ok(()) };
     let Fault { class, message, .. } = Fault::lease_expired();
     let attempt = InFlight { run_id: run.run_id, task_id };
     let judged = DataEvent::Judged(attempt, Judgement::Rejected { class, message, not_before: None });
     match partition::apply(&partition, partition::Event::Data(judged), now) {
-        Ok(change) => partition_row::write(tx, &[change]).await.map(drop),
+        Ok(change) => partitions::write(tx, &[change]).await.map(drop),
         // The partition has moved on without this run; only the run's own row is left to end.
         Err(Refused::NoOp(_) | Refused::Rule(_)) => Ok(()),
     }

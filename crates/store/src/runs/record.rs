@@ -17,7 +17,7 @@ use crate::control::ControlStore;
 use crate::data::DataStore;
 use crate::db::{Batch, Column, Effect, Kind, Tx};
 use crate::error::{Error, Result};
-use crate::{partition_row, partitions};
+use crate::partitions;
 
 /// What became of a worker's report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,11 +138,12 @@ impl Ending {
         let InFlight { run_id, task_id } = self.attempt;
         // Runs are locked before partitions everywhere, so that no two transactions wait for each other.
         let run = get_locked(tx, run_id).await?.ok_or_else(|| absent("run", run_id.to_string()))?;
-        let partition = partitions::get_locked(tx, &self.key).await?;
-        let partition = partition.ok_or_else(|| absent("partition", self.key.to_string()))?;
+        let partition = partitions::get_many_locked(tx, std::slice::from_ref(&self.key)).await?;
+        let partition =
+            partition.into_iter().flatten().next().ok_or_else(|| absent("partition", self.key.to_string()))?;
         let run_change = run::apply(&run, Event::Ended { task_id, end: self.end.clone() }, self.now)?;
         let change = partition::apply(&partition, partition::Event::Data(self.data_event.clone()), self.now)?;
-        let both = partition_row::write(tx, std::slice::from_ref(&change)).await? == [true]
+        let both = partitions::write(tx, std::slice::from_ref(&change)).await? == [true]
             && write(tx, std::slice::from_ref(&run_change)).await? == [true];
         // Both were read under a lock, so this cannot be; if it were, half of it must not stay.
         if !both {
