@@ -1,7 +1,7 @@
 //! Backfill: wants a partition for every day of a range, for every customer and query that the filter means.
 
 use redrive_core::calendar;
-use redrive_core::filter::{Filter, FilterError};
+use redrive_core::filter::{Field, Filter, FilterError};
 use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source};
 use redrive_core::lane::Lane;
 use redrive_core::partition::{self, ControlEvent, Event, Partition};
@@ -95,7 +95,7 @@ impl ControlPlane {
         let source = filter.source.clone().ok_or_else(|| Error::Usage("a backfill needs --source".to_owned()))?;
         let latest = self.bounds().latest;
         if until > latest {
-            return Err(FilterError::TooLate { flag: "--until", date: until, latest }.into());
+            return Err(FilterError::TooLate { field: Field::Until, date: until, latest }.into());
         }
         let rules = self.sources.of(&source);
         let customers = named(filter.customer_id.clone(), &rules.customers, &source, "--customer-id", "customers")?;

@@ -4,7 +4,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{Mark, Partition, Status};
-use redrive_core::retry::{RetryPolicy, Stop};
+use redrive_core::retry::{RetryPolicy, StopReason};
 use redrive_core::run::{Run, Verdict};
 use redrive_core::time::Timestamp;
 use serde::Serialize;
@@ -121,11 +121,11 @@ impl Scene<'_> {
             Outlook::Marked(mark) => {
                 format!("marked terminal {}; `state retry --clear-terminal` tries it again", by(mark))
             }
-            Outlook::Exhausted(Stop::AttemptsExhausted) => {
+            Outlook::Exhausted(StopReason::AttemptsExhausted) => {
                 let limit = self.policy.attempt_limit().unwrap_or(attempts);
                 format!("{attempts} attempts of at most {limit}; `state retry --clear-terminal` grants one more")
             }
-            Outlook::Exhausted(Stop::TooOld) => {
+            Outlook::Exhausted(StopReason::TooOld) => {
                 let (age, limit) =
                     (span(self.now.since(state.created_at)), span(self.policy.max_age.unwrap_or_default()));
                 let since = state.created_at;
@@ -138,7 +138,7 @@ impl Scene<'_> {
                     "{happened}; it would wait until {until}, and the policy stops at {limit}; `state retry` tries it now"
                 )
             }
-            Outlook::Exhausted(Stop::FinalError) | Outlook::FinalError => {
+            Outlook::Exhausted(StopReason::FinalError) | Outlook::FinalError => {
                 "its error is final: trying again gives the same answer, so a person decides; `state retry` tries it"
                     .to_owned()
             }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use redrive_core::filter::Filter;
 use redrive_core::key::PartitionKey;
-use redrive_core::partition::{self, ControlEvent, Event, Partition, Standing};
+use redrive_core::partition::{self, ControlEvent, ControlSnapshot, Event, Partition};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_store::{Decided, Operation, Outcome, Page};
 
@@ -25,7 +25,7 @@ const ASK_AT_ONCE: usize = 4;
 /// A partition that an operation is about, and for an undo what it is put back to.
 pub(crate) struct Candidate {
     pub(crate) partition: Partition,
-    pub(crate) revert: Option<(Standing, u64)>,
+    pub(crate) revert: Option<(ControlSnapshot, u64)>,
     /// Only as it is here: a plan means one version.
     pub(crate) pinned: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Chunk {
 /// Who was asked about, and for an undo what it is put back to.
 struct Asked {
     key: PartitionKey,
-    revert: Option<(Standing, u64)>,
+    revert: Option<(ControlSnapshot, u64)>,
     pinned: bool,
 }
 
@@ -263,7 +263,7 @@ impl ControlPlane {
     fn event<'a>(
         &'a self,
         partition: &Partition,
-        revert: Option<&'a (Standing, u64)>,
+        revert: Option<&'a (ControlSnapshot, u64)>,
         deed: Deed<'a>,
     ) -> ControlEvent<'a> {
         let rules = self.sources.of(&partition.state.key.source);

@@ -7,11 +7,11 @@ use redrive_core::key::{CustomerId, KeyError, Source};
 use redrive_core::time::Timestamp;
 
 use crate::audit::{self, Operation};
-use crate::control::ControlStore;
-use crate::data::DataStore;
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::view::{View, read};
+use crate::handles::ControlStore;
+use crate::handles::DataStore;
+use crate::handles::{View, read};
 
 impl View {
     /// The cooldowns in force.

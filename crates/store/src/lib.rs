@@ -3,45 +3,31 @@
 //! [`Store`] gives each plane its own handle: [`ControlStore`] can requeue and withhold, [`DataStore`] can claim and
 //! record, [`View`] can look. Rules are not here: every change is decided by `redrive_core` and written under a guard.
 
-mod attempts;
 mod audit;
-mod beats;
 pub mod clock;
-mod control;
 mod cooldowns;
-mod data;
 mod db;
 mod error;
-mod expiry;
-mod failures;
+mod handles;
 mod ids;
 mod metrics;
 mod migrate;
 mod partitions;
-mod queue;
 pub mod raw;
 mod runs;
 mod series;
 pub mod statements;
-mod store;
 mod url;
-mod view;
 
-pub use attempts::Running;
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
-pub use control::ControlStore;
-pub use data::{DataStore, Recorded, Report};
 pub use db::{Options, Schema};
 pub use error::{Error, Result};
-pub use failures::PastFailure;
+pub use handles::{ControlStore, DataStore, Open, Store, View};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{
     Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,
 };
-pub use queue::{ClaimedRun, RunClaim};
 pub use redrive_core::cooldown::Cooldown;
-pub use runs::{NewRun, RunPage, Submitted};
-pub use store::{Open, Store};
+pub use runs::{ClaimedRun, NewRun, PastFailure, Recorded, RunClaim, RunPage, Running, Submitted};
 pub use url::{StoreUrl, redacted};
-pub use view::View;

@@ -9,8 +9,8 @@ use redrive_core::run::{State, Workload};
 
 use crate::db::{Sql, Tx};
 use crate::error::Result;
-use crate::failures::{self, PastFailure};
-use crate::view::{View, read};
+use crate::handles::{View, read};
+use crate::runs::{self, PastFailure};
 
 impl View {
     /// How a workload is doing, with its newest failures.
@@ -73,7 +73,7 @@ async fn runs(tx: &mut Tx<'_>, workload: Workload, failures: u32) -> Result<RunM
         total_retries: count(retries.1),
         max_retries: count(retries.2),
         average_duration: average.map(|micros| Duration::from_micros(count(micros))),
-        recent_failures: failures::recent(tx, workload, failures).await?,
+        recent_failures: runs::recent_failures(tx, workload, failures).await?,
     })
 }
 

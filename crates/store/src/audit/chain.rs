@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::trail::{CHANGES_FROM, OPERATIONS_FROM, Operation, StoredChange, StoredOperation};
 use crate::db::{Row, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::view::{View, read};
+use crate::handles::{View, read};
 
 impl View {
     pub async fn audit_head(&self) -> Result<Head> {

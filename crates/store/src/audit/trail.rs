@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use redrive_core::id::OpId;
 use redrive_core::key::{LogicalDate, PartitionKey};
-use redrive_core::partition::Standing;
+use redrive_core::partition::ControlSnapshot;
 use redrive_core::time::Timestamp;
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use super::chain::Chain;
 use crate::db::columns::{Field, Named, columns, named, select_list};
 use crate::db::{Batch, Effect, Row, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::view::{View, read};
+use crate::handles::{View, read};
 
 impl View {
     /// Operations, newest first, before sequence number `before`.
@@ -49,8 +49,8 @@ pub struct Operation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditedChange {
     pub key: PartitionKey,
-    pub before: Option<Standing>,
-    pub after: Standing,
+    pub before: Option<ControlSnapshot>,
+    pub after: ControlSnapshot,
 }
 
 /// A change written out as its row will hold it; made before the transaction, which is for writing.
@@ -61,7 +61,7 @@ pub(crate) struct WrittenChange {
 }
 
 impl WrittenChange {
-    pub(crate) fn new(before: Option<&Standing>, after: &Standing) -> Result<Self> {
+    pub(crate) fn new(before: Option<&ControlSnapshot>, after: &ControlSnapshot) -> Result<Self> {
         Ok(Self { before: before.map(json).transpose()?, after: json(after)? })
     }
 }
@@ -70,7 +70,7 @@ fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::row("operation_changes", error))
 }
 
-fn standing(text: &str) -> Result<Standing> {
+fn snapshot(text: &str) -> Result<ControlSnapshot> {
     serde_json::from_str(text).map_err(|error| Error::row("operation_changes", error))
 }
 
@@ -141,8 +141,8 @@ impl StoredChange {
         let key = PartitionKey::new(source, customer_id, query_name, date);
         Ok(AuditedChange {
             key: key.map_err(|error| Error::row("operation_changes", error))?,
-            before: self.before.as_deref().map(standing).transpose()?,
-            after: standing(&self.after)?,
+            before: self.before.as_deref().map(snapshot).transpose()?,
+            after: snapshot(&self.after)?,
         })
     }
 }

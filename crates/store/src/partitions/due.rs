@@ -10,8 +10,8 @@ use redrive_core::time::Timestamp;
 use super::row::read;
 use crate::db::{Row, Sql, Tx};
 use crate::error::{Error, Result};
+use crate::handles::{View, read};
 use crate::series::{self, source_no};
-use crate::view::{View, read};
 
 impl View {
     /// Which bands of failures there are that automation might retry.

@@ -8,10 +8,10 @@ use redrive_core::partition::Partition;
 use super::commit::put_new_control;
 use super::row::{NEW_NAMES, NEW_PLACE, NEW_STATE};
 use crate::audit::{self, Operation, WrittenChange};
-use crate::control::ControlStore;
 use crate::db::columns::columns;
 use crate::db::{Batch, Effect, Tx};
 use crate::error::Result;
+use crate::handles::ControlStore;
 use crate::series::{self, Place};
 
 impl ControlStore {
@@ -28,7 +28,7 @@ impl ControlStore {
             partitions.into_iter().zip(&once).filter_map(|(partition, once)| once.then_some(partition)).collect();
         let written = unique
             .iter()
-            .map(|partition| WrittenChange::new(None, &partition.standing()))
+            .map(|partition| WrittenChange::new(None, &partition.snapshot()))
             .collect::<Result<Vec<_>>>()?;
         let work = Arc::new((operation.cloned(), unique, written));
         let new = self

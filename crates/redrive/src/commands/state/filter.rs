@@ -1,7 +1,7 @@
 //! Filter flags, resolved once. A relative date is echoed as the day it came to.
 
 use redrive_control::{ControlPlane, dates};
-use redrive_core::filter::{DateBounds, Filter};
+use redrive_core::filter::{DateBounds, Filter, FilterError};
 use redrive_core::key::{LogicalDate, PartitionKey};
 use redrive_core::time::Timestamp;
 
@@ -16,7 +16,7 @@ pub fn resolve(args: &FilterArgs, plane: &ControlPlane, quiet: bool) -> Result<F
 /// The same for those who have no control plane.
 pub fn resolve_at(args: &FilterArgs, now: Timestamp, bounds: DateBounds, quiet: bool) -> Result<Filter> {
     let exact = Filter::exact(args.source.as_deref(), args.customer_id.as_deref(), args.query_name.as_deref());
-    let mut filter = exact.map_err(redrive_control::Error::from)?;
+    let mut filter = exact.map_err(|error| in_flags(&error))?;
     let day = |flag: &str, text: &Option<String>| -> Result<Option<LogicalDate>> {
         let Some(text) = text else { return Ok(None) };
         let date = dates::parse(text, now).map_err(|why| Error::Usage(format!("{flag}: {why}")))?;
@@ -37,8 +37,13 @@ pub fn resolve_at(args: &FilterArgs, now: Timestamp, bounds: DateBounds, quiet: 
         .map(str::parse)
         .transpose()
         .map_err(|e| Error::Usage(format!("--error-class: {e}")))?;
-    filter.check_dates(bounds).map_err(redrive_control::Error::from)?;
+    filter.check_dates(bounds).map_err(|error| in_flags(&error))?;
     Ok(filter)
+}
+
+/// Says what is wrong with a filter by the flags that gave it.
+fn in_flags(error: &FilterError) -> Error {
+    Error::Usage(error.text(|field| format!("--{}", field.as_str().replace('_', "-"))))
 }
 
 pub fn key(args: &KeyArgs, plane: &ControlPlane) -> Result<PartitionKey> {
