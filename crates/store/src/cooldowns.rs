@@ -10,8 +10,7 @@ use crate::audit::{self, Operation};
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::handles::ControlStore;
-use crate::handles::DataStore;
-use crate::handles::{View, read};
+use crate::handles::{DataStore, View, read};
 
 impl View {
     /// The cooldowns in force.

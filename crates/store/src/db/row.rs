@@ -128,6 +128,11 @@ impl Cursor<'_> {
         self.next - 1
     }
 
+    /// Passes over columns.
+    pub(crate) fn skip(&mut self, columns: usize) {
+        self.next += columns;
+    }
+
     pub(crate) fn int(&mut self) -> Result<i64> {
         self.row.int(self.step())
     }

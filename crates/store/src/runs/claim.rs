@@ -124,7 +124,7 @@ pub(crate) const START: &str = concat!(
          last_heartbeat = ?6, lease_until = ?7
      WHERE run_id IN (SELECT run_id FROM picked)
      RETURNING ",
-    run_columns!(),
+    run_columns!(queued),
     ", payload"
 );
 static START_SQL: Sql = Sql::new(START);

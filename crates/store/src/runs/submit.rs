@@ -7,7 +7,7 @@ use redrive_core::run::{State, Work};
 use redrive_core::time::Timestamp;
 
 use super::row::WorkColumns;
-use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
+use crate::db::{Batch, Column, Effect, Kind, Lookup, Tx};
 use crate::error::{Error, Result};
 use crate::handles::ControlStore;
 
@@ -109,14 +109,15 @@ pub(crate) static INSERT: Batch = Batch::new(
     Effect::Inserted(&["run_id"]),
 );
 
-static BY_EXTERNAL_ID: Sql = Sql::new(
+static BY_EXTERNAL_ID: Lookup = Lookup::new(
     "/* runs::by_external_id */
      SELECT run_id
      FROM runs
-     WHERE workload = ?1
-       AND category = ?2
-       AND external_id = ?3
+     WHERE workload = @workload
+       AND category = @category
+       AND external_id = @external_id
        AND external_id IS NOT NULL",
+    &[("workload", Kind::Text), ("category", Kind::Text), ("external_id", Kind::Text)],
 );
 
 async fn insert(tx: &mut Tx<'_>, runs: &[(RunId, NewRun)]) -> Result<Vec<Submitted>> {
@@ -126,24 +127,32 @@ async fn insert(tx: &mut Tx<'_>, runs: &[(RunId, NewRun)]) -> Result<Vec<Submitt
         Column::ids(&rows, |(id, ..)| Some(id.uuid())),
         Column::texts(&rows, |(.., work)| Some(work.workload)),
         Column::texts(&rows, |(.., work)| Some(work.category)),
-        Column::texts(&rows, |(.., work)| work.subject.as_deref()),
+        Column::texts(&rows, |(.., work)| work.subject),
         Column::texts(&rows, |(.., work)| work.external_id),
         Column::texts(&rows, |(_, run, _)| run.payload.as_deref()),
         Column::texts(&rows, |(_, run, _)| Some(state(run).as_str())),
         Column::ints(&rows, |(_, run, _)| Some(run.submitted_at.micros())),
     ];
     let new = tx.batch(&INSERT, &columns).await?;
-    let mut submitted = Vec::with_capacity(runs.len());
-    for ((run_id, _, work), new) in rows.iter().zip(new) {
-        if new {
-            submitted.push(Submitted { run_id: **run_id, existing: false });
-            continue;
-        }
-        let params = [work.workload.into(), work.category.into(), work.external_id.into()];
-        let found = tx.row(&BY_EXTERNAL_ID, &params, |row| row.id(0)).await?;
-        let found = found.ok_or_else(|| Error::Absent { what: "run", id: run_id.to_string() })?;
-        submitted.push(Submitted { run_id: RunId::from_uuid(found), existing: true });
+    let known: Vec<_> = rows.iter().zip(&new).filter(|(_, new)| !**new).map(|((.., work), _)| work).collect();
+    let columns = [
+        Column::texts(&known, |work| Some(work.workload)),
+        Column::texts(&known, |work| Some(work.category)),
+        Column::texts(&known, |work| work.external_id),
+    ];
+    let mut existing = vec![None; known.len()];
+    for (nth, run_id) in tx.lookup(&BY_EXTERNAL_ID, &columns, |mut row| row.id()).await? {
+        existing[nth] = Some(run_id);
     }
+    let mut existing = existing.into_iter();
+    let submitted = |((run_id, ..), new): (&(&RunId, &NewRun, WorkColumns<'_>), bool)| {
+        if new {
+            return Ok(Submitted { run_id: **run_id, existing: false });
+        }
+        let found = existing.next().flatten().ok_or_else(|| Error::Absent { what: "run", id: run_id.to_string() })?;
+        Ok(Submitted { run_id: RunId::from_uuid(found), existing: true })
+    };
+    let submitted = rows.iter().zip(new).map(submitted).collect::<Result<Vec<_>>>()?;
     tx.notify().await?;
     Ok(submitted)
 }
