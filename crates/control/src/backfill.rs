@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::plane::ControlPlane;
-use crate::report::{Failed, Halt, Report};
 use crate::request::{Order, Watch};
+use crate::shape::{Failed, Halt, Report};
 
 const CHUNK: usize = 2000;
 
@@ -88,16 +88,16 @@ impl ControlPlane {
 
     /// What a filter means: the days it gives, and the customers and queries it names or the source's configuration has.
     fn range(&self, filter: &Filter) -> Result<Range> {
-        filter.check_for_change(self.bounds())?;
+        filter.check_for_change(self.insight.bounds())?;
         let (Some(since), Some(until)) = (filter.since, filter.until) else {
             return Err(Error::Usage("a backfill needs --since and --until, or --logical-date".to_owned()));
         };
         let source = filter.source.clone().ok_or_else(|| Error::Usage("a backfill needs --source".to_owned()))?;
-        let latest = self.bounds().latest;
+        let latest = self.insight.bounds().latest;
         if until > latest {
             return Err(FilterError::TooLate { flag: "--until", date: until, latest }.into());
         }
-        let rules = self.sources.of(&source);
+        let rules = self.insight.sources().of(&source);
         let customers = named(filter.customer_id.clone(), &rules.customers, &source, "--customer-id", "customers")?;
         let queries = named(filter.query_name.clone(), &rules.queries, &source, "--query-name", "queries")?;
         let mut all = Vec::new();
@@ -134,7 +134,7 @@ impl ControlPlane {
             .into_iter()
             .flatten()
             .map(|partition| {
-                let policy = &self.sources.of(&partition.state.key.source).retry;
+                let policy = &self.insight.sources().of(&partition.state.key.source).retry;
                 (partition, ControlEvent::Backfill { policy, force_pending })
             })
             .collect();
@@ -159,7 +159,7 @@ impl ControlPlane {
                 report.change(None, &Partition::new(key, Lane::Backfill, self.now()));
                 continue;
             };
-            let policy = &self.sources.of(&key.source).retry;
+            let policy = &self.insight.sources().of(&key.source).retry;
             let event = ControlEvent::Backfill { policy, force_pending };
             match partition::apply(&before, Event::Control(event), self.now()) {
                 Ok(change) => report.change(Some(&before), &change.after),

@@ -19,8 +19,9 @@ use serde_json::json;
 
 use crate::error::Result;
 use crate::expected;
+use crate::insight::cooling;
 use crate::operate::same_query;
-use crate::plane::{ControlPlane, cooling};
+use crate::plane::ControlPlane;
 
 /// How many failures are looked at, and requeued, at a time.
 const LOOK: u32 = 1000;
@@ -54,7 +55,7 @@ impl ControlPlane {
     /// One look at everything that might be due or missing.
     pub async fn tick(&self, dry_run: bool) -> Result<Tick> {
         let mut tick = Tick::default();
-        let cooldowns = self.cooldowns().await?;
+        let cooldowns = self.insight.cooldowns().await?;
         for band in self.view().bands().await? {
             self.requeue_band(&band, &cooldowns, dry_run, &mut tick).await?;
         }
@@ -69,7 +70,7 @@ impl ControlPlane {
     }
 
     async fn requeue_band(&self, band: &Band, cooldowns: &[Cooldown], dry_run: bool, tick: &mut Tick) -> Result<()> {
-        let policy = &self.sources.of(&band.source).retry;
+        let policy = &self.insight.sources().of(&band.source).retry;
         if policy.is_spent(band.attempt_count) {
             return Ok(());
         }
@@ -102,7 +103,7 @@ impl ControlPlane {
         dry_run: bool,
         tick: &mut Tick,
     ) -> Result<()> {
-        let policy = &self.sources.of(&band.source).retry;
+        let policy = &self.insight.sources().of(&band.source).retry;
         if policy.is_spent(band.attempt_count) {
             return Ok(());
         }
@@ -131,7 +132,7 @@ impl ControlPlane {
             let filter = Filter { since: None, until: None, ..Filter::key(key) };
             let filters = serde_json::to_string(&filter).unwrap_or_default();
             let operation = self.operation(COMMAND, filters, json!({"force": true}).to_string(), None);
-            let policy = &self.sources.of(&key.source).retry;
+            let policy = &self.insight.sources().of(&key.source).retry;
             let event = ControlEvent::Retry { policy, clear_terminal: false, stale: false };
             let items = group.iter().map(|(partition, _)| (partition.clone(), event.clone())).collect();
             for (outcome, (partition, delay)) in self.store.commit(&operation, items).await?.iter().zip(group) {
@@ -150,30 +151,30 @@ impl ControlPlane {
 
     /// Wants what the calendars expect and nobody has wanted yet: recent days as fresh, older ones as history.
     async fn want_expected(&self, dry_run: bool, tick: &mut Tick) -> Result<()> {
-        for (stretch, latest) in expected::stretches(self, &Filter::default()) {
-            let Some(gap) = expected::gap(self, stretch, latest).await? else { continue };
+        for (stretch, latest) in expected::stretches(&self.insight, &Filter::default()) {
+            let Some(missing) = expected::missing_days(&self.insight, stretch, latest).await? else { continue };
             let now = self.now();
-            let missing: Vec<Partition> = gap
+            let wanted: Vec<Partition> = missing
                 .keys()
                 .map(|key| {
-                    let lane = Calendar::lane(key.logical_date, gap.latest);
+                    let lane = Calendar::lane(key.logical_date, missing.latest);
                     Partition::new(key, lane, now)
                 })
                 .collect();
             if dry_run {
-                tick.enqueued += u64::try_from(missing.len()).unwrap_or(0);
-                tick.would.extend(missing.iter().map(|partition| action(partition, "enqueue", Duration::ZERO)));
+                tick.enqueued += u64::try_from(wanted.len()).unwrap_or(0);
+                tick.would.extend(wanted.iter().map(|partition| action(partition, "enqueue", Duration::ZERO)));
                 continue;
             }
             let filter = Filter {
-                source: Some(gap.source.clone()),
-                customer_id: Some(gap.customer_id.clone()),
-                query_name: Some(gap.query_name.clone()),
+                source: Some(missing.source.clone()),
+                customer_id: Some(missing.customer_id.clone()),
+                query_name: Some(missing.query_name.clone()),
                 ..Filter::default()
             };
             let filters = serde_json::to_string(&filter).unwrap_or_default();
             let operation = self.operation(COMMAND, filters, json!({"expected": true}).to_string(), None);
-            for chunk in missing.chunks(usize::try_from(LOOK).unwrap_or(1)) {
+            for chunk in wanted.chunks(usize::try_from(LOOK).unwrap_or(1)) {
                 let new = self.store.enqueue(Some(&operation), chunk.to_vec()).await?;
                 for (partition, _) in chunk.iter().zip(new).filter(|(_, new)| *new) {
                     tick.enqueued += 1;

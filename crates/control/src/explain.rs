@@ -10,7 +10,7 @@ use redrive_core::time::Timestamp;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::plane::ControlPlane;
+use crate::insight::Insight;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
@@ -32,13 +32,13 @@ pub struct Explanation {
     pub now: Timestamp,
 }
 
-impl ControlPlane {
+impl Insight {
     /// Explains one partition; none where there is no entry.
     pub async fn explain(&self, key: &PartitionKey) -> Result<Option<Explanation>> {
         let Some(partition) = self.view().partition(key).await? else { return Ok(None) };
         let cooldowns = self.cooldowns().await?;
         let outlook = self.outlook(&partition, &cooldowns);
-        let policy = &self.sources.of(&key.source).retry;
+        let policy = &self.sources().of(&key.source).retry;
         let (error_class, error_message) = self.last_word(&partition).await?;
         let attempt = match outlook.run_id() {
             Some(run_id) => self.view().run(run_id).await?,
@@ -49,7 +49,7 @@ impl ControlPlane {
             policy,
             attempt,
             rejected: error_class.is_some(),
-            is_known: self.sources.is_known(&key.source),
+            is_known: self.sources().is_known(&key.source),
             now: self.now(),
         };
         Ok(Some(Explanation {

@@ -14,8 +14,8 @@ use redrive_store::{Decided, Operation, Outcome, Page};
 
 use crate::error::Result;
 use crate::plane::ControlPlane;
-use crate::report::{Failed, Halt, Report};
 use crate::request::{Order, Request, Verb, Watch};
+use crate::shape::{Failed, Halt, Report};
 
 /// How often one that was overtaken is looked at again.
 const LOOKS: u32 = 3;
@@ -98,7 +98,7 @@ impl Selection for ByFilter<'_> {
 impl ControlPlane {
     /// Does what was asked for, or with `dry_run` says what it would do. An end before its time is in the report.
     pub async fn operate(&self, request: &Request, watch: Watch<'_>) -> Result<Report> {
-        request.filter.check_for_change(self.bounds())?;
+        request.filter.check_for_change(self.insight.bounds())?;
         let selection = ByFilter { plane: self, page: request.verb.page(&request.filter), done: false };
         self.work_through(
             selection,
@@ -266,7 +266,7 @@ impl ControlPlane {
         revert: Option<&'a (Standing, u64)>,
         deed: Deed<'a>,
     ) -> ControlEvent<'a> {
-        let rules = self.sources.of(&partition.state.key.source);
+        let rules = self.insight.sources().of(&partition.state.key.source);
         let (policy, by) = (&rules.retry, self.actor.as_str());
         if let Some((to, from_version)) = revert {
             return ControlEvent::Revert { to, from_version: *from_version };
@@ -302,7 +302,9 @@ impl ControlPlane {
                 })
                 .collect();
             let days = match changing.iter().filter(|changing| **changing).count() {
-                many if many >= ASK_AT_ONCE => Some(self.raw.view().await?.days(&query[0].partition.state.key).await?),
+                many if many >= ASK_AT_ONCE => {
+                    Some(self.insight.raw.view().await?.days(&query[0].partition.state.key).await?)
+                }
                 _ => None,
             };
             for (candidate, changing) in query.iter().zip(changing) {
@@ -310,7 +312,7 @@ impl ControlPlane {
                 there.push(match &days {
                     _ if !changing => true,
                     Some(days) => days.contains(&key.logical_date),
-                    None => self.raw.view().await?.has_any(key).await?,
+                    None => self.insight.raw.view().await?.has_any(key).await?,
                 });
             }
         }

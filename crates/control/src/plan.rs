@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::operate::{ByFilter, Candidate, Chunk, Deed, Selection};
 use crate::plane::ControlPlane;
-use crate::report::Report;
 use crate::request::{Order, Request, Verb, Watch};
+use crate::shape::Report;
 
 const FORMAT: u32 = 1;
 /// How many of a plan's partitions are read at a time.
@@ -122,7 +122,7 @@ impl Selection for ByPlan<'_> {
 impl ControlPlane {
     /// A dry run, and the plan of exactly what it would change.
     pub async fn plan(&self, request: &Request, watch: Watch<'_>) -> Result<(Report, Plan)> {
-        request.filter.check_for_change(self.bounds())?;
+        request.filter.check_for_change(self.insight.bounds())?;
         let mut seen = Vec::new();
         let inner = ByFilter { plane: self, page: request.verb.page(&request.filter), done: false };
         let selection = Remembering { inner, seen: &mut seen };

@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::error::{Error, Result};
 use crate::operate::{Candidate, Chunk, Deed, Selection};
 use crate::plane::ControlPlane;
-use crate::report::Report;
 use crate::request::{Order, Watch};
+use crate::shape::Report;
 
 const CHUNK: u32 = 1000;
 

@@ -11,7 +11,7 @@ mod opening;
 pub mod state;
 pub mod worker;
 
-use redrive_control::{ControlPlane, Sink};
+use redrive_control::{ControlPlane, Insight, Sink};
 use redrive_store::{Options, Store, View};
 use tempfile::TempDir;
 
@@ -35,6 +35,13 @@ impl Context {
     pub fn with_config_alone(&self, file: &str) -> Self {
         let global = Global { config: Some(file.into()), ..self.global.clone() };
         Self { global, environment: Environment::default() }
+    }
+
+    /// What can be seen of the configured store, opened to be read: nothing is made or migrated.
+    pub async fn insight(&self, config: &Config) -> anyhow::Result<Insight> {
+        let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
+        let earliest = config.settings.safety.earliest_date;
+        Ok(Insight::new(look(config).await?, raw, config.sources.clone(), earliest))
     }
 
     /// The control plane over the configured store and sink, acting as `actor`.

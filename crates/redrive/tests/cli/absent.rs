@@ -5,19 +5,23 @@ use crate::home::Home;
 const KEY: [&str; 8] =
     ["--source", "ads", "--customer-id", "1", "--query-name", "daily", "--logical-date", "2026-01-01"];
 
-/// What only looks: words, whether a key follows, and the code for an empty store.
-const LOOKS: [(&[&str], bool, i32); 12] = [
-    (&["state", "inspect"], false, 3),
-    (&["state", "inspect", "--missing"], false, 3),
-    (&["state", "terminal"], false, 3),
-    (&["state", "explain"], true, 3),
-    (&["state", "audit", "list"], false, 0),
-    (&["state", "audit", "show", "01a1e18e-328a-75a2-8b9c-f003d4b5a133"], false, 3),
-    (&["state", "audit", "verify"], false, 0),
-    (&["state", "cooldown", "list"], false, 0),
+/// Commands that look without a control plane: words, and whether a key follows.
+const LOOKS: [(&[&str], bool); 9] = [
+    (&["state", "inspect"], false),
+    (&["state", "inspect", "--missing"], false),
+    (&["state", "terminal"], false),
+    (&["state", "explain"], true),
+    (&["state", "audit", "list"], false),
+    (&["state", "audit", "show", "01a1e18e-328a-75a2-8b9c-f003d4b5a133"], false),
+    (&["state", "audit", "verify"], false),
+    (&["state", "cooldown", "list"], false),
+    (&["state", "cooldown", "lift", "--dry-run", "--source", "ads"], false),
+];
+
+/// Dry runs: words, whether a key follows, and the code for an empty store.
+const DRY_RUNS: [(&[&str], bool, i32); 3] = [
     (&["state", "retry", "--dry-run"], true, 0),
     (&["state", "backfill", "enqueue", "--dry-run"], true, 0),
-    (&["state", "cooldown", "lift", "--dry-run", "--source", "ads"], false, 3),
     (&["daemon", "--once", "--dry-run"], false, 0),
 ];
 
@@ -28,7 +32,33 @@ fn words<'a>(command: &[&'a str], with_key: bool, more: &[&'a str]) -> Vec<&'a s
 
 #[test]
 fn looking_makes_nothing_and_says_what_is_missing() {
-    for (command, with_key, code) in LOOKS {
+    for (command, with_key) in LOOKS {
+        let home = Home::new();
+        let line = home.run(&words(command, with_key, &["-o", "json"])).complaint(6);
+        let file = home.file("redrive.db");
+        assert!(line.contains(&file.display().to_string()), "{command:?}: {line}");
+        assert!(line.contains("does not exist; `redrive migrate` makes it"), "{command:?}: {line}");
+        assert!(home.files().is_empty(), "{command:?} left {:?}", home.files());
+    }
+}
+
+/// A database of an older version is left as it is, and its operator reads what to do.
+#[test]
+fn looking_does_not_migrate() {
+    for (command, with_key) in LOOKS {
+        let home = Home::new();
+        home.run(&["migrate"]).done();
+        home.sqlite("redrive.db", "PRAGMA user_version = 0; DROP TABLE IF EXISTS run_failures");
+        let before = std::fs::read(home.file("redrive.db")).unwrap();
+        let line = home.run(&words(command, with_key, &[])).complaint(6);
+        assert!(line.contains("run `redrive migrate`"), "{command:?}: {line}");
+        assert!(std::fs::read(home.file("redrive.db")).unwrap() == before, "{command:?} changed the database");
+    }
+}
+
+#[test]
+fn a_dry_run_makes_nothing() {
+    for (command, with_key, code) in DRY_RUNS {
         let (absent, empty) = (Home::new(), Home::new());
         empty.run(&["migrate"]).done();
         let command = words(command, with_key, &["-o", "json"]);

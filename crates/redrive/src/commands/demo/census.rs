@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redrive_control::ControlPlane;
+use redrive_control::Insight;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::Partition;
 use redrive_core::retry::Stop;
@@ -30,13 +30,13 @@ pub struct Census {
 }
 
 impl Census {
-    pub async fn take(plane: &ControlPlane) -> anyhow::Result<Self> {
+    pub async fn take(insight: &Insight) -> anyhow::Result<Self> {
         let page = Page { limit: ALL, ..Page::default() };
-        let partitions = plane.view().partitions(page).await?;
-        let cooldowns = plane.cooldowns().await?;
+        let partitions = insight.view().partitions(page).await?;
+        let cooldowns = insight.cooldowns().await?;
         let mut census = Self::default();
         for partition in &partitions {
-            census.count(partition, &plane.outlook(partition, &cooldowns));
+            census.count(partition, &insight.outlook(partition, &cooldowns));
         }
         Ok(census)
     }

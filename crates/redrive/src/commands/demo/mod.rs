@@ -87,7 +87,7 @@ impl Stage {
                 self.plane.tick(false).await?;
                 next_tick = Instant::now() + self.interval;
             }
-            let census = Census::take(&self.plane).await?;
+            let census = Census::take(self.plane.insight()).await?;
             progress.show(&census, &self.tally.borrow());
             if census.is_settled() {
                 break Ok(census);

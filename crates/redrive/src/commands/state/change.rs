@@ -11,9 +11,9 @@ use redrive_control::{ControlPlane, Order, Plan, Report, Request, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
 
-use super::{confirm, filter, show};
-use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, FilterArgs, FilteredChange, Retry, Undo};
-use crate::commands::Context;
+use super::{confirm, cooldown, filter, show};
+use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, CooldownLift, FilterArgs, FilteredChange, Retry, Undo};
+use crate::commands::{Context, Control, Intent, person};
 use crate::config::Config;
 use crate::exit::{Exit, Usage};
 use crate::output;
@@ -21,38 +21,50 @@ use crate::output;
 /// A progress bar is shown for what takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where changing commands are done.
-pub struct Desk<'a> {
-    pub plane: &'a ControlPlane,
+/// The commands that change partitions, over what they are configured with.
+pub struct StateChanges<'a> {
     pub config: &'a Config,
     pub context: &'a Context,
 }
 
-impl Desk<'_> {
+impl StateChanges<'_> {
     fn rails(&self) -> Rails {
         let safety = &self.config.settings.safety;
         Rails { confirm_above: safety.confirm_above.into(), hard_limit: safety.hard_limit.into() }
     }
 
-    fn filter(&self, args: &FilterArgs) -> anyhow::Result<Filter> {
-        filter::resolve(args, self.plane, self.context.global.quiet)
+    async fn open(&self, change: &ChangeArgs) -> anyhow::Result<Control> {
+        let intent = if change.dry_run { Intent::Look } else { Intent::Change };
+        self.context.control(self.config, person(), intent).await
+    }
+
+    fn filter(&self, args: &FilterArgs, plane: &ControlPlane) -> anyhow::Result<Filter> {
+        filter::resolve(args, plane.insight(), self.context.global.quiet)
+    }
+
+    pub async fn lift(&self, args: &CooldownLift) -> anyhow::Result<Exit> {
+        let control = self.context.control(self.config, person(), Intent::Change).await?;
+        cooldown::lift(args, &control.plane, self.context).await
     }
 
     pub async fn retry(&self, args: &Retry) -> anyhow::Result<Exit> {
         let Retry { clear_terminal, allow_missing_raw, stale, .. } = *args;
         let verb = Verb::Retry { clear_terminal, allow_missing_raw, stale };
-        self.change(verb, self.filter(&args.filter)?, &args.change).await
+        self.change(verb, &args.filter, &args.change).await
     }
 
     pub async fn operate(&self, verb: Verb, args: &FilteredChange) -> anyhow::Result<Exit> {
-        self.change(verb, self.filter(&args.filter)?, &args.change).await
+        self.change(verb, &args.filter, &args.change).await
     }
 
-    async fn change(&self, verb: Verb, filter: Filter, change: &ChangeArgs) -> anyhow::Result<Exit> {
+    async fn change(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> anyhow::Result<Exit> {
+        let control = self.open(change).await?;
+        let plane = &control.plane;
+        let filter = self.filter(filter, plane)?;
         let request = Request { verb, filter, order: order(change) };
-        let watcher = Watcher::start(self.context.global.quiet);
+        let watcher = CancelAndProgress::start(self.context.global.quiet);
         if let Some(file) = &change.save_plan {
-            let (report, plan) = self.plane.plan(&request, watcher.watch(None)).await?;
+            let (report, plan) = plane.plan(&request, watcher.watch(None)).await?;
             watcher.end();
             // Half a plan would pass for a whole one.
             if report.halt.is_some() {
@@ -66,7 +78,7 @@ impl Desk<'_> {
             let order = Order { dry_run: true, ..request.order.clone() };
             let look = Request { order, ..request.clone() };
             let enough = self.rails().hard_limit;
-            let ahead = self.plane.operate(&look, watcher.watch(Some(enough))).await?;
+            let ahead = plane.operate(&look, watcher.watch(Some(enough))).await?;
             // What was not seen cannot be counted, and so not be confirmed.
             if ahead.halt.is_some() {
                 watcher.end();
@@ -76,14 +88,14 @@ impl Desk<'_> {
             watcher.clear();
             confirm::get(verb.name(), count, self.rails(), change).await?;
         }
-        let report = self.plane.operate(&request, watcher.watch(None)).await?;
+        let report = plane.operate(&request, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
 
     /// A slip in a source's name would else be noticed only when nothing ever comes of it.
-    fn warn_of_stranger(&self, filter: &Filter) {
-        let sources = self.plane.sources();
+    fn warn_of_stranger(&self, filter: &Filter, plane: &ControlPlane) {
+        let sources = plane.insight().sources();
         if let Some(source) = &filter.source
             && !sources.is_known(source)
             && sources.known().next().is_some()
@@ -104,15 +116,17 @@ impl Desk<'_> {
                 Usage("a backfill is about days, and heeds neither --status nor --error-class".to_owned()).into()
             );
         }
-        let filter = self.filter(&args.filter)?;
-        self.warn_of_stranger(&filter);
-        let size = self.plane.backfill_size(&filter)?;
+        let control = self.open(&args.change).await?;
+        let plane = &control.plane;
+        let filter = self.filter(&args.filter, plane)?;
+        self.warn_of_stranger(&filter, plane);
+        let size = plane.backfill_size(&filter)?;
         if confirm::must_ask(&args.change) {
             confirm::get("backfill", size, self.rails(), &args.change).await?;
         }
-        let watcher = Watcher::start(self.context.global.quiet);
+        let watcher = CancelAndProgress::start(self.context.global.quiet);
         let (order, watch) = (order(&args.change), watcher.watch(None));
-        let report = self.plane.backfill(&filter, args.force_pending, &order, watch).await?;
+        let report = plane.backfill(&filter, args.force_pending, &order, watch).await?;
         watcher.end();
         self.end(&report)
     }
@@ -122,13 +136,15 @@ impl Desk<'_> {
         let text =
             std::fs::read_to_string(&args.plan).map_err(|error| Usage(format!("cannot read {file}: {error}")))?;
         let plan = Plan::parse(&text)?;
+        let control = self.open(&args.change).await?;
+        let plane = &control.plane;
         if confirm::must_ask(&args.change) {
             confirm::get("apply", plan.len(), self.rails(), &args.change).await?;
         }
         let mut order = order(&args.change);
         order.reason = order.reason.or_else(|| plan.reason().map(str::to_owned));
-        let watcher = Watcher::start(self.context.global.quiet);
-        let report = self.plane.apply_plan(plan, &order, watcher.watch(None)).await?;
+        let watcher = CancelAndProgress::start(self.context.global.quiet);
+        let report = plane.apply_plan(plan, &order, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
@@ -136,12 +152,14 @@ impl Desk<'_> {
     pub async fn undo(&self, args: &Undo) -> anyhow::Result<Exit> {
         let wrong = |_| Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
         let op_id: OpId = args.operation.parse().map_err(wrong)?;
-        let count = self.plane.changes_of(op_id).await?;
+        let control = self.open(&args.change).await?;
+        let plane = &control.plane;
+        let count = plane.changes_of(op_id).await?;
         if confirm::must_ask(&args.change) {
             confirm::get("undo", count, self.rails(), &args.change).await?;
         }
-        let watcher = Watcher::start(self.context.global.quiet);
-        let report = self.plane.undo(op_id, &order(&args.change), watcher.watch(None)).await?;
+        let watcher = CancelAndProgress::start(self.context.global.quiet);
+        let report = plane.undo(op_id, &order(&args.change), watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
@@ -176,14 +194,14 @@ pub fn command_line() -> String {
 }
 
 /// Hears Ctrl-C, and shows how far things are when they take long.
-struct Watcher {
+struct CancelAndProgress {
     cancelled: Arc<AtomicBool>,
     bar: Arc<OnceLock<ProgressBar>>,
     listener: tokio::task::AbortHandle,
     progress: Box<dyn Fn(u64) + Send + Sync>,
 }
 
-impl Watcher {
+impl CancelAndProgress {
     fn start(quiet: bool) -> Self {
         let cancelled = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&cancelled);

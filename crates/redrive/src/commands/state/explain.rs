@@ -1,6 +1,6 @@
 //! `state explain`: why a partition is not running now.
 
-use redrive_control::ControlPlane;
+use redrive_control::Insight;
 use serde_json::Value;
 
 use super::filter;
@@ -26,9 +26,9 @@ fn names() -> Vec<&'static str> {
     [output::KEY.as_slice(), &rest].concat()
 }
 
-pub async fn run(args: &KeyArgs, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
-    let key = filter::key(args, plane)?;
-    let Some(explanation) = plane.explain(&key).await? else {
+pub async fn run(args: &KeyArgs, insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
+    let key = filter::key(args, insight)?;
+    let Some(explanation) = insight.explain(&key).await? else {
         match context.global.output {
             Format::Json | Format::Jsonl => output::json(&Value::Null)?,
             Format::Table | Format::Csv => output::nothing(NOTHING, &names(), &context.global)?,

@@ -1,20 +1,15 @@
 //! Filter flags, resolved once. A relative date is echoed as the day it came to.
 
-use redrive_control::{ControlPlane, dates};
-use redrive_core::filter::{DateBounds, Filter};
+use redrive_control::{Insight, dates};
+use redrive_core::filter::Filter;
 use redrive_core::key::{LogicalDate, PartitionKey};
-use redrive_core::time::Timestamp;
 
 use crate::cli::{FilterArgs, KeyArgs};
 use crate::exit::Usage;
 use crate::output;
 
-pub fn resolve(args: &FilterArgs, plane: &ControlPlane, quiet: bool) -> anyhow::Result<Filter> {
-    resolve_at(args, plane.now(), plane.bounds(), quiet)
-}
-
-/// The same for those who have no control plane.
-pub fn resolve_at(args: &FilterArgs, now: Timestamp, bounds: DateBounds, quiet: bool) -> anyhow::Result<Filter> {
+pub fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> anyhow::Result<Filter> {
+    let now = insight.now();
     let exact = Filter::exact(args.source.as_deref(), args.customer_id.as_deref(), args.query_name.as_deref());
     let mut filter = exact.map_err(redrive_control::Error::from)?;
     let day = |flag: &str, text: &Option<String>| -> anyhow::Result<Option<LogicalDate>> {
@@ -32,12 +27,13 @@ pub fn resolve_at(args: &FilterArgs, now: Timestamp, bounds: DateBounds, quiet: 
     filter.status = args.status.as_deref().map(str::parse).transpose().map_err(|e| Usage(format!("--status: {e}")))?;
     filter.error_class =
         args.error_class.as_deref().map(str::parse).transpose().map_err(|e| Usage(format!("--error-class: {e}")))?;
-    filter.check_dates(bounds).map_err(redrive_control::Error::from)?;
+    filter.check_dates(insight.bounds()).map_err(redrive_control::Error::from)?;
     Ok(filter)
 }
 
-pub fn key(args: &KeyArgs, plane: &ControlPlane) -> anyhow::Result<PartitionKey> {
-    let date = dates::parse(&args.logical_date, plane.now()).map_err(|why| Usage(format!("--logical-date: {why}")))?;
+pub fn key(args: &KeyArgs, insight: &Insight) -> anyhow::Result<PartitionKey> {
+    let date =
+        dates::parse(&args.logical_date, insight.now()).map_err(|why| Usage(format!("--logical-date: {why}")))?;
     PartitionKey::new(&args.source, &args.customer_id, &args.query_name, &date.to_string())
         .map_err(|error| Usage(error.to_string()).into())
 }
