@@ -1,6 +1,7 @@
 //! What stops the control plane.
 
 use redrive_core::filter::FilterError;
+use redrive_core::id::OpId;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,8 +13,8 @@ pub enum Error {
     Raw(#[from] redrive_store::raw::Error),
     #[error("{0}")]
     Usage(String),
-    #[error("there is no operation {0}; `redrive state audit list` shows them")]
-    NoOperation(String),
+    #[error("there is no operation {0}")]
+    NoOperation(OpId),
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

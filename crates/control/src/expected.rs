@@ -30,8 +30,8 @@ impl MissingDays {
     }
 }
 
-/// The stretches of the expected set that a filter means, in key order.
-pub fn stretches(insight: &Insight, filter: &Filter) -> Vec<(Stretch, LogicalDate)> {
+/// The spans of the expected set that a filter means, in key order.
+pub fn spans(insight: &Insight, filter: &Filter) -> Vec<(Stretch, LogicalDate)> {
     let now = insight.now();
     let mut all = Vec::new();
     for (source, rules) in insight.sources().known() {
@@ -68,7 +68,7 @@ fn ready(calendar: Option<&Calendar>, now: redrive_core::time::Timestamp) -> Opt
     Some((calendar, calendar.latest_ready(now)?))
 }
 
-/// The days missing in one stretch, if there is one.
+/// The days that are missing in one span, if there are any.
 pub async fn missing_days(insight: &Insight, stretch: Stretch, latest: LogicalDate) -> Result<Option<MissingDays>> {
     let (source, customer_id, query_name) =
         (stretch.source.clone(), stretch.customer_id.clone(), stretch.query_name.clone());

@@ -1,8 +1,7 @@
 //! The write side: what can be seen, and the store's control handle.
 
 use redrive_core::key::LogicalDate;
-use redrive_core::time::Timestamp;
-use redrive_store::{ControlStore, Operation, View};
+use redrive_store::ControlStore;
 
 use crate::insight::Insight;
 use crate::sink::Sink;
@@ -12,36 +11,22 @@ use crate::sources::Sources;
 pub struct ControlPlane {
     pub(crate) insight: Insight,
     pub(crate) store: ControlStore,
-    /// Who acts: a person at a host, a token, or a daemon.
-    pub(crate) actor: String,
 }
 
 impl ControlPlane {
-    pub fn new(store: ControlStore, raw: Sink, sources: Sources, actor: String, earliest_date: LogicalDate) -> Self {
-        Self { insight: Insight::new(store.view(), raw, sources, earliest_date), store, actor }
+    pub fn new(store: ControlStore, raw: Sink, sources: Sources, earliest_date: LogicalDate) -> Self {
+        Self { insight: Insight::new(store.view(), raw, sources, earliest_date), store }
     }
 
     pub fn insight(&self) -> &Insight {
         &self.insight
     }
 
-    pub(crate) fn view(&self) -> &View {
-        self.insight.view()
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.store.now()
-    }
-
-    pub(crate) fn operation(&self, command: &str, filters: String, flags: String, reason: Option<String>) -> Operation {
-        Operation {
-            op_id: self.store.new_operation_id(),
-            at: self.now(),
-            actor: self.actor.clone(),
-            command: command.to_owned(),
-            filters,
-            flags,
-            reason,
+    /// Writes the audit chain's head to the log, so that cutting off its tail shows.
+    pub(crate) async fn log_head(&self) {
+        match self.insight.view().audit_head().await {
+            Ok(head) => tracing::info!(seq = head.seq, hash = head.hex(), "audit head"),
+            Err(error) => tracing::warn!(%error, "the audit head could not be read"),
         }
     }
 }

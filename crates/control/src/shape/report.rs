@@ -78,6 +78,10 @@ impl Report {
         self.skipped.push(Skipped { key, reason: refused.reason(), refused: is_rule });
     }
 
+    pub fn count_changed(&self) -> u64 {
+        u64::try_from(self.changed.len()).unwrap_or(u64::MAX)
+    }
+
     pub fn any_refused(&self) -> bool {
         self.skipped.iter().any(|skipped| skipped.refused)
     }

@@ -13,7 +13,6 @@ pub mod worker;
 
 use redrive_control::{ControlPlane, Insight, Sink};
 use redrive_store::{Options, Store, View};
-use tempfile::TempDir;
 
 use crate::cli::Global;
 use crate::config::{Config, Environment};
@@ -44,32 +43,13 @@ impl Context {
         Ok(Insight::new(look(config).await?, raw, config.sources.clone(), earliest))
     }
 
-    /// The control plane over the configured store and sink, acting as `actor`.
-    pub async fn control(&self, config: &Config, actor: String, intent: Intent) -> anyhow::Result<Control> {
-        let (store, stand_in) = match intent {
-            Intent::Look => opening::to_look(config, self).await?,
-            Intent::Change => (open(config, self).await?, None),
-        };
+    /// The control plane over the configured store and sink.
+    pub async fn control(&self, config: &Config) -> anyhow::Result<ControlPlane> {
+        let store = open(config, self).await?;
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
-        let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), actor, earliest);
-        Ok(Control { plane, _stand_in: stand_in })
+        Ok(ControlPlane::new(store.control(), raw, config.sources.clone(), earliest))
     }
-}
-
-/// What a command is about to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intent {
-    /// Nothing is changed, and so nothing is made.
-    Look,
-    Change,
-}
-
-#[derive(Debug)]
-pub struct Control {
-    pub plane: ControlPlane,
-    /// Held for as long as the plane is used.
-    _stand_in: Option<TempDir>,
 }
 
 /// Opens the configured store to look at it and no more.

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use redrive_control::safety::Rails;
-use redrive_control::{ControlPlane, Order, Plan, Report, Request, Verb, Watch};
+use redrive_control::{Audit, ControlPlane, Insight, Plan, Report, Request, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
 
 use super::{confirm, cooldown, filter, show};
 use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, CooldownLift, FilterArgs, FilteredChange, Retry, Undo};
-use crate::commands::{Context, Control, Intent, person};
+use crate::commands::{Context, person};
 use crate::config::Config;
 use crate::exit::{Exit, Usage};
 use crate::output;
@@ -33,18 +33,25 @@ impl StateChanges<'_> {
         Rails { confirm_above: safety.confirm_above.into(), hard_limit: safety.hard_limit.into() }
     }
 
-    async fn open(&self, change: &ChangeArgs) -> anyhow::Result<Control> {
-        let intent = if change.dry_run { Intent::Look } else { Intent::Change };
-        self.context.control(self.config, person(), intent).await
+    async fn insight(&self) -> anyhow::Result<Insight> {
+        self.context.insight(self.config).await
     }
 
-    fn filter(&self, args: &FilterArgs, plane: &ControlPlane) -> anyhow::Result<Filter> {
-        filter::resolve(args, plane.insight(), self.context.global.quiet)
+    async fn plane(&self) -> anyhow::Result<ControlPlane> {
+        self.context.control(self.config).await
+    }
+
+    fn filter(&self, args: &FilterArgs, insight: &Insight) -> anyhow::Result<Filter> {
+        filter::resolve(args, insight, self.context.global.quiet)
+    }
+
+    fn watcher(&self) -> CancelAndProgress {
+        CancelAndProgress::start(self.context.global.quiet)
     }
 
     pub async fn lift(&self, args: &CooldownLift) -> anyhow::Result<Exit> {
-        let control = self.context.control(self.config, person(), Intent::Change).await?;
-        cooldown::lift(args, &control.plane, self.context).await
+        let audit = Audit { reason: args.reason.clone(), ..Audit::new(person(), command_line()) };
+        cooldown::lift(args, &self.plane().await?, &audit, self.context).await
     }
 
     pub async fn retry(&self, args: &Retry) -> anyhow::Result<Exit> {
@@ -58,44 +65,50 @@ impl StateChanges<'_> {
     }
 
     async fn change(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> anyhow::Result<Exit> {
-        let control = self.open(change).await?;
-        let plane = &control.plane;
-        let filter = self.filter(filter, plane)?;
-        let request = Request { verb, filter, order: order(change) };
-        let watcher = CancelAndProgress::start(self.context.global.quiet);
-        if let Some(file) = &change.save_plan {
-            let (report, plan) = plane.plan(&request, watcher.watch(None)).await?;
+        if change.dry_run {
+            return self.foresee(verb, filter, change).await;
+        }
+        let plane = self.plane().await?;
+        let request = Request { verb, filter: self.filter(filter, plane.insight())?, audit: audit(change) };
+        let watcher = self.watcher();
+        // One partition needs no count, and neither does a change without limits.
+        if change.force || request.filter.as_key().is_some() {
+            let report = plane.operate(&request, watcher.watch(None)).await?;
             watcher.end();
-            // Half a plan would pass for a whole one.
-            if report.halt.is_some() {
-                return self.end(&report);
-            }
-            let text = serde_json::to_string_pretty(&plan)?;
-            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
             return self.end(&report);
         }
-        if confirm::must_ask(change) {
-            let order = Order { dry_run: true, ..request.order.clone() };
-            let look = Request { order, ..request.clone() };
-            let enough = self.rails().hard_limit;
-            let ahead = plane.operate(&look, watcher.watch(Some(enough))).await?;
-            // What was not seen cannot be counted, and so not be confirmed.
-            if ahead.halt.is_some() {
-                watcher.end();
-                return self.end(&ahead);
-            }
-            let count = u64::try_from(ahead.changed.len())?;
-            watcher.clear();
-            confirm::get(verb.name(), count, self.rails(), change).await?;
+        let enough = self.rails().hard_limit;
+        let (counted, plan) = plane.insight().plan(&request, watcher.watch(Some(enough))).await?;
+        // What was not seen cannot be counted, and so not be confirmed.
+        if counted.halt.is_some() {
+            watcher.end();
+            return self.end(&counted);
         }
-        let report = plane.operate(&request, watcher.watch(None)).await?;
+        watcher.clear();
+        confirm::get(verb.name(), plan.len(), self.rails(), change).await?;
+        let report = plane.operate_as_counted(&request, counted, plan, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
 
-    /// A slip in a source's name would else be noticed only when nothing ever comes of it.
-    fn warn_of_stranger(&self, filter: &Filter, plane: &ControlPlane) {
-        let sources = plane.insight().sources();
+    /// Says what a change would do, and saves the plan of it where one is asked for.
+    async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> anyhow::Result<Exit> {
+        let insight = self.insight().await?;
+        let request = Request { verb, filter: self.filter(filter, &insight)?, audit: audit(change) };
+        let watcher = self.watcher();
+        let (report, plan) = insight.plan(&request, watcher.watch(None)).await?;
+        watcher.end();
+        // Half a plan would pass for a whole one.
+        if let (Some(file), None) = (&change.save_plan, &report.halt) {
+            let text = serde_json::to_string_pretty(&plan)?;
+            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        }
+        self.end(&report)
+    }
+
+    /// A slip in a source's name would otherwise be noticed only when nothing ever comes of it.
+    fn warn_of_stranger(&self, filter: &Filter, insight: &Insight) {
+        let sources = insight.sources();
         if let Some(source) = &filter.source
             && !sources.is_known(source)
             && sources.known().next().is_some()
@@ -116,17 +129,22 @@ impl StateChanges<'_> {
                 Usage("a backfill is about days, and heeds neither --status nor --error-class".to_owned()).into()
             );
         }
-        let control = self.open(&args.change).await?;
-        let plane = &control.plane;
-        let filter = self.filter(&args.filter, plane)?;
-        self.warn_of_stranger(&filter, plane);
-        let size = plane.backfill_size(&filter)?;
-        if confirm::must_ask(&args.change) {
-            confirm::get("backfill", size, self.rails(), &args.change).await?;
+        let (force_pending, audit) = (args.force_pending, audit(&args.change));
+        if args.change.dry_run {
+            let insight = self.insight().await?;
+            let filter = self.filter(&args.filter, &insight)?;
+            self.warn_of_stranger(&filter, &insight);
+            let watcher = self.watcher();
+            let report = insight.foresee_backfill(&filter, force_pending, &audit, watcher.watch(None)).await?;
+            watcher.end();
+            return self.end(&report);
         }
-        let watcher = CancelAndProgress::start(self.context.global.quiet);
-        let (order, watch) = (order(&args.change), watcher.watch(None));
-        let report = plane.backfill(&filter, args.force_pending, &order, watch).await?;
+        let plane = self.plane().await?;
+        let filter = self.filter(&args.filter, plane.insight())?;
+        self.warn_of_stranger(&filter, plane.insight());
+        confirm::get("backfill", plane.insight().backfill_size(&filter)?, self.rails(), &args.change).await?;
+        let watcher = self.watcher();
+        let report = plane.backfill(&filter, force_pending, &audit, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
@@ -136,15 +154,18 @@ impl StateChanges<'_> {
         let text =
             std::fs::read_to_string(&args.plan).map_err(|error| Usage(format!("cannot read {file}: {error}")))?;
         let plan = Plan::parse(&text)?;
-        let control = self.open(&args.change).await?;
-        let plane = &control.plane;
-        if confirm::must_ask(&args.change) {
-            confirm::get("apply", plan.len(), self.rails(), &args.change).await?;
+        let mut audit = audit(&args.change);
+        audit.reason = audit.reason.or_else(|| plan.reason().map(str::to_owned));
+        if args.change.dry_run {
+            let (insight, watcher) = (self.insight().await?, self.watcher());
+            let report = insight.foresee_plan(plan, &audit, watcher.watch(None)).await?;
+            watcher.end();
+            return self.end(&report);
         }
-        let mut order = order(&args.change);
-        order.reason = order.reason.or_else(|| plan.reason().map(str::to_owned));
-        let watcher = CancelAndProgress::start(self.context.global.quiet);
-        let report = plane.apply_plan(plan, &order, watcher.watch(None)).await?;
+        let plane = self.plane().await?;
+        confirm::get("apply", plan.len(), self.rails(), &args.change).await?;
+        let watcher = self.watcher();
+        let report = plane.apply_plan(plan, &audit, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
@@ -152,14 +173,18 @@ impl StateChanges<'_> {
     pub async fn undo(&self, args: &Undo) -> anyhow::Result<Exit> {
         let wrong = |_| Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
         let op_id: OpId = args.operation.parse().map_err(wrong)?;
-        let control = self.open(&args.change).await?;
-        let plane = &control.plane;
-        let count = plane.changes_of(op_id).await?;
-        if confirm::must_ask(&args.change) {
-            confirm::get("undo", count, self.rails(), &args.change).await?;
+        let audit = audit(&args.change);
+        if args.change.dry_run {
+            let (insight, watcher) = (self.insight().await?, self.watcher());
+            let report = insight.foresee_undo(op_id, &audit, watcher.watch(None)).await?;
+            watcher.end();
+            return self.end(&report);
         }
-        let watcher = CancelAndProgress::start(self.context.global.quiet);
-        let report = plane.undo(op_id, &order(&args.change), watcher.watch(None)).await?;
+        let plane = self.plane().await?;
+        let count = plane.insight().changes_of(op_id).await?;
+        confirm::get("undo", count, self.rails(), &args.change).await?;
+        let watcher = self.watcher();
+        let report = plane.undo(op_id, &audit, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
@@ -170,13 +195,13 @@ impl StateChanges<'_> {
     }
 }
 
-fn order(change: &ChangeArgs) -> Order {
-    Order {
+fn audit(change: &ChangeArgs) -> Audit {
+    Audit {
+        actor: person(),
         command: command_line(),
-        dry_run: change.dry_run,
+        reason: change.reason.clone(),
         yes: change.yes,
         force: change.force,
-        reason: change.reason.clone(),
     }
 }
 

@@ -8,11 +8,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::ChangeArgs;
 use crate::exit::{Interrupted, NotConfirmed};
 
-/// Whether a command has to look ahead before it may begin.
-pub fn must_ask(args: &ChangeArgs) -> bool {
-    !args.dry_run && !args.force
-}
-
 /// Gets the yes that `count` changes need, or says why there is none. Nothing has been changed by then.
 pub async fn get(verb: &str, count: u64, rails: Rails, args: &ChangeArgs) -> anyhow::Result<()> {
     let given = Given { yes: args.yes, force: args.force };

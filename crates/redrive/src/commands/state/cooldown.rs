@@ -1,11 +1,10 @@
 //! `state cooldown`: which sources asked to be left alone, and lifting that.
 
 use redrive_control::shape::CooldownShape;
-use redrive_control::{ControlPlane, Insight, Lift};
+use redrive_control::{Audit, ControlPlane, Insight, Lift};
 use redrive_core::key::{CustomerId, Source};
 use redrive_store::Cooldown;
 
-use super::change::command_line;
 use crate::cli::CooldownLift;
 use crate::commands::Context;
 use crate::exit::{Exit, NothingFound, Usage};
@@ -38,10 +37,9 @@ pub async fn foresee(args: &CooldownLift, insight: &Insight, context: &Context) 
     end(found, context)
 }
 
-pub async fn lift(args: &CooldownLift, plane: &ControlPlane, context: &Context) -> anyhow::Result<Exit> {
+pub async fn lift(args: &CooldownLift, plane: &ControlPlane, audit: &Audit, context: &Context) -> anyhow::Result<Exit> {
     let (source, customer_id) = scope(args)?;
-    let lift = Lift { source, customer_id, command: command_line(), reason: args.reason.clone() };
-    end(plane.lift(&lift).await?.1, context)
+    end(plane.lift(&Lift { source, customer_id }, audit).await?.1, context)
 }
 
 fn scope(args: &CooldownLift) -> anyhow::Result<(Source, Option<CustomerId>)> {

@@ -24,7 +24,7 @@ impl Row for PartitionKey {
 
 pub async fn list(filter: &Filter, limit: u64, insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
     let (mut count, mut listing) = (0u64, Listing::new(&MISSING, &context.global));
-    'search: for (stretch, latest) in expected::stretches(insight, filter) {
+    'search: for (stretch, latest) in expected::spans(insight, filter) {
         let Some(missing) = expected::missing_days(insight, stretch, latest).await? else { continue };
         for key in missing.keys() {
             if count >= limit {
