@@ -56,7 +56,8 @@ impl ControlPlane {
     /// Requeues what is due, and wants what the calendars expect.
     pub async fn tick(&self, actor: &str) -> Result<Tick> {
         let audit = Audit::new(actor, COMMAND);
-        let tick = Ticking { insight: &self.insight, acting: Some((self, &audit)), tick: Tick::default() }.run().await?;
+        let tick =
+            Ticking { insight: &self.insight, acting: Some((self, &audit)), tick: Tick::default() }.run().await?;
         if tick.requeued + tick.enqueued > 0 {
             self.log_head().await;
         }

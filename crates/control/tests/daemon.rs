@@ -53,7 +53,7 @@ impl Subject {
         let raw = format!("file:{}", home.path().join("raw").display()).parse().unwrap();
         let raw = Sink::new(raw, S3Options::default());
         let earliest = "2015-01-01".parse().unwrap();
-        let plane = ControlPlane::new(store.control(), raw, Sources::default(), "tester@here".to_owned(), earliest);
+        let plane = ControlPlane::new(store.control(), raw, Sources::default(), earliest);
         Self { store, clock, plane, _home: home, _database: database }
     }
 
@@ -124,7 +124,8 @@ impl Subject {
     /// What `explain` says the next tick takes.
     async fn foreseen(&self) -> BTreeSet<PartitionKey> {
         let cooldowns = self.plane.insight().cooldowns().await.unwrap();
-        let due = |partition: &Partition| matches!(self.plane.insight().outlook(partition, &cooldowns), Outlook::Due { .. });
+        let due =
+            |partition: &Partition| matches!(self.plane.insight().outlook(partition, &cooldowns), Outlook::Due { .. });
         self.all().await.into_iter().filter(due).map(|partition| partition.state.key).collect()
     }
 }

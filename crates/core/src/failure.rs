@@ -1,5 +1,6 @@
 //! What went wrong with an attempt: its class, and the text that may be kept of it.
 
+use crate::text::{cut, plain};
 use crate::word::words;
 
 words!(
@@ -21,21 +22,17 @@ pub const TERMINAL_MARK: &str = "[terminal]";
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024;
 pub const MAX_TRACE_BYTES: usize = 64 * 1024;
 
-/// What stands where a text was cut. Whoever blacks out secrets looks for pieces of them beside it.
-pub const ELLIPSIS: char = '…';
-
-/// A message from the data plane as it may be stored: a literal `[terminal]` in it is disarmed, so that a source cannot
-/// stop its own retries, NUL (which PostgreSQL text cannot hold) is replaced, its length is bounded, and silence is said.
+/// Makes a message from the data plane fit to be stored: plain text of bounded length, in which a literal `[terminal]` is
+/// disarmed, so that a source cannot stop its own retries. An empty text becomes `(no message)`.
 pub fn clean_message(text: &str) -> String {
-    if text.is_empty() {
-        return "(no message)".to_owned();
-    }
-    cut(&text.replace(TERMINAL_MARK, "(terminal)").replace('\0', "\u{fffd}"), MAX_MESSAGE_BYTES)
+    // The mark is looked for last: removing characters could have put it together.
+    let text = plain(text).replace(TERMINAL_MARK, "(terminal)");
+    if text.is_empty() { "(no message)".to_owned() } else { cut(&text, MAX_MESSAGE_BYTES) }
 }
 
-/// A stack trace or the like, as it may be stored.
+/// Makes a stack trace or the like fit to be stored.
 pub fn clean_trace(text: &str) -> String {
-    cut(&text.replace('\0', "\u{fffd}"), MAX_TRACE_BYTES)
+    cut(&plain(text), MAX_TRACE_BYTES)
 }
 
 /// Puts the terminal mark in front of a message, once.
@@ -53,25 +50,15 @@ pub fn without_terminal_mark(message: &str) -> Option<String> {
     (!bare.is_empty()).then(|| bare.to_owned())
 }
 
-/// The beginning of a text, as much as fits into so many bytes; [`ELLIPSIS`] stands where it was cut.
-pub fn cut(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
-        return text.to_owned();
-    }
-    let mut end = limit.saturating_sub(ELLIPSIS.len_utf8());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}{ELLIPSIS}", &text[..end])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_source_cannot_write_the_terminal_mark() {
-        for trick in ["[terminal] gone", "x [terminal] y", "[term[terminal]inal]", "[terminal][terminal]"] {
+        for trick in
+            ["[terminal] gone", "x [terminal] y", "[term[terminal]inal]", "[terminal][terminal]", "[term\u{202e}inal]"]
+        {
             assert!(!clean_message(trick).contains(TERMINAL_MARK), "{trick:?} → {:?}", clean_message(trick));
         }
         assert!(!clean_message("a\0b").contains('\0'));

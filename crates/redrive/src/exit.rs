@@ -80,15 +80,14 @@ pub fn code(error: &anyhow::Error) -> Exit {
     if let Some(redrive_data::Error::Store(error)) = error.downcast_ref::<redrive_data::Error>() {
         return store(error);
     }
+    if let Some(error) = error.downcast_ref::<redrive_bench::Error>() {
+        return bench(error);
+    }
     if error.is::<Interrupted>() {
         return Exit::Interrupted;
     }
     let out_of_reach = error.chain().any(|cause| {
-        cause.is::<redrive_store::raw::Error>()
-            || cause.is::<redrive_data::Error>()
-            || cause.is::<std::io::Error>()
-            || cause.is::<rusqlite::Error>()
-            || cause.is::<tokio_postgres::Error>()
+        cause.is::<redrive_store::raw::Error>() || cause.is::<redrive_data::Error>() || cause.is::<std::io::Error>()
     });
     if out_of_reach { Exit::Unavailable } else { Exit::SomeFailed }
 }
@@ -100,6 +99,18 @@ pub fn control(error: &redrive_control::Error) -> Exit {
         Error::NoOperation(_) => Exit::NothingFound,
         Error::Store(error) => store(error),
         Error::Raw(_) => Exit::Unavailable,
+    }
+}
+
+fn bench(error: &redrive_bench::Error) -> Exit {
+    use redrive_bench::Error;
+    match error {
+        Error::Store(error) => store(error),
+        Error::Control(error) => control(error),
+        Error::Raw(_) | Error::Io { .. } | Error::Sqlite(_) | Error::Postgres { .. } => Exit::Unavailable,
+        Error::Refused(_) => Exit::Refused,
+        Error::Interrupted => Exit::Interrupted,
+        Error::Extract(_) | Error::Failed(_) => Exit::SomeFailed,
     }
 }
 

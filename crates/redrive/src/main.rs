@@ -1,6 +1,5 @@
 //! The `redrive` binary: the command line over the planes.
 
-mod bench;
 mod cli;
 mod commands;
 mod config;
@@ -12,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Bench, Cli, Command};
+use crate::cli::{Cli, Command};
 use crate::commands::Context;
 use crate::config::Environment;
 
@@ -41,9 +40,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<exit::Exit> 
         Command::State(command) => commands::state::run(*command, context).await,
         Command::Daemon(args) => commands::daemon::run(&args, context).await,
         Command::Worker(args) => commands::worker::run(&args, context).await,
-        Command::Bench(Bench::Queue(args)) => bench::queue::run(&args, context).await,
-        Command::Bench(Bench::State(args)) => bench::state::run(&args, context).await,
-        Command::Bench(Bench::Extract(args)) => bench::extract::run(&args, context).await,
+        Command::Bench(command) => commands::bench::run(&command, context).await,
         Command::Completions { shell } => commands::completions::run(shell),
     }
 }

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
 use redrive_core::key::PartitionKey;
+use redrive_core::text::one_line;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -58,13 +59,8 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
 /// Says what went wrong, in one line.
 pub fn complain(error: &anyhow::Error) {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-    let text = format!("{error:#}").replace('\n', " ");
+    let text = one_line(&format!("{error:#}"));
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {text}");
-}
-
-/// A text that a terminal shows as it is: what came from a source must not steer the operator's screen.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// A table as people like to read it: no frames, columns aligned.
@@ -78,7 +74,7 @@ pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
 fn plain_table(rows: Vec<Vec<String>>) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect::<Vec<_>>()));
+    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>()));
     table
 }
 

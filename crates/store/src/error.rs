@@ -39,11 +39,6 @@ pub enum Error {
     Absent { what: &'static str, id: String },
 }
 
-/// A text with its line breaks folded: an error is one line.
-pub(crate) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 impl Error {
     /// Whether the database itself is out of reach, as opposed to what was asked of it.
     pub fn is_unavailable(&self) -> bool {

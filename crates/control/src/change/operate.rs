@@ -154,12 +154,7 @@ impl ControlPlane {
     }
 
     /// Makes partitions that are not there; gives back those that another caller made first.
-    async fn make(
-        &self,
-        new: Vec<Candidate>,
-        operation: &Operation,
-        report: &mut Report,
-    ) -> Result<Vec<Candidate>> {
+    async fn make(&self, new: Vec<Candidate>, operation: &Operation, report: &mut Report) -> Result<Vec<Candidate>> {
         if new.is_empty() {
             return Ok(vec![]);
         }

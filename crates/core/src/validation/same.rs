@@ -10,6 +10,7 @@ use serde::de::Deserializer as _;
 
 use super::field_type::Kind;
 use super::number::Decimal;
+use crate::count;
 
 /// Appends what all texts of the same value share and no text of another value has. It ends itself: several values one
 /// after the other are the same only if each is.
@@ -79,7 +80,7 @@ fn append_decimal(negative: bool, exponent: i64, digits: &[u8], into: &mut Vec<u
 
 fn append_sized(mark: u8, bytes: &[u8], into: &mut Vec<u8>) {
     into.push(mark);
-    into.extend_from_slice(&u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_le_bytes());
+    into.extend_from_slice(&count::of(bytes.len()).to_le_bytes());
     into.extend_from_slice(bytes);
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use memchr::memchr_iter;
 use redrive_core::time::Timestamp;
-use redrive_store::raw::{Manifest, Outcome, RawWriter};
+use redrive_store::raw::{Manifest, RawWriter, RunOutcome};
 use serde_json::Value;
 
 use super::failure::{Error, Failure};
@@ -67,7 +67,7 @@ impl Records {
     /// Commits the attempt's directory; gives its manifest and the notes.
     pub async fn finish(
         self,
-        outcome: Outcome,
+        outcome: RunOutcome,
         at: Timestamp,
     ) -> Result<(Manifest, BTreeMap<&'static str, Value>), redrive_store::raw::Error> {
         Ok((self.writer.finish(outcome, at).await?, self.notes))

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use percent_encoding::utf8_percent_encode;
-use redrive_core::failure::ELLIPSIS;
+use redrive_core::text::ELLIPSIS;
 
 use super::template::URL;
 

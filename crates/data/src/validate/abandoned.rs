@@ -3,7 +3,7 @@
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Fault, Run, Workload};
 use redrive_store::DataStore;
-use redrive_store::raw::{Attempt, Error, Outcome, RawSink};
+use redrive_store::raw::{Error, RawSink, RunHeader, RunOutcome};
 
 use crate::error::Result;
 
@@ -78,9 +78,9 @@ async fn commit_as_failed(data: &DataStore, sink: &RawSink, run: &Run) -> Result
         Err(error) => return Err(error.into()),
     }
     let started_at = run.started_at.unwrap_or(data.now());
-    let attempt = Attempt { key, run_id: run.run_id, fence, extractor: "none".to_owned(), started_at };
+    let attempt = RunHeader { key, run_id: run.run_id, fence, extractor: "none".to_owned(), started_at };
     let Fault { class, message, .. } = Fault::lease_expired();
-    let outcome = Outcome::Failed { error_class: class.to_string(), message };
+    let outcome = RunOutcome::Failed { error_class: class.to_string(), message };
     match sink.begin(attempt).finish(outcome, data.now()).await {
         // Somebody else has left word at the same moment.
         Ok(_) | Err(Error::Conflict { .. }) => Ok(()),

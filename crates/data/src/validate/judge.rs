@@ -6,7 +6,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::partition::Judgement;
 use redrive_core::time::Timestamp;
 use redrive_core::validation::Findings;
-use redrive_store::raw::{Damage, Error, Manifest, Outcome, RawView};
+use redrive_store::raw::{Damage, Error, Manifest, RawView, RunOutcome};
 
 use super::check::Check;
 use super::feed::feed;
@@ -53,7 +53,7 @@ async fn look_into(raw: &RawView, rules: &Rules, submission: &Submission) -> Res
         let (found, held) = (manifest.fence, submission.fence);
         return Ok(rejected(&format!("the manifest is from task {found}, and this attempt is task {held}")));
     }
-    if let Outcome::Failed { error_class, message } = &manifest.outcome {
+    if let RunOutcome::Failed { error_class, message } = &manifest.outcome {
         // An unknown error may pass; the reverse would lose data silently.
         let class = error_class.parse().unwrap_or(ErrorClass::Retryable);
         let message = clean_message(message);

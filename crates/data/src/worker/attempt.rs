@@ -13,7 +13,7 @@ use redrive_core::failure::{ErrorClass, clean_message};
 use redrive_core::id::TaskId;
 use redrive_core::partition::Judgement;
 use redrive_core::refusal::Refused;
-use redrive_store::raw::{self, Manifest, Outcome, RawSink};
+use redrive_store::raw::{self, Manifest, RawSink, RunOutcome};
 use redrive_store::{ClaimedPartition, Cooldown, DataStore, Recorded};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -124,7 +124,7 @@ impl Attempt {
         let started_at = run.started_at.unwrap_or(self.data.now());
         let extractor = self.source.extractor.name().to_owned();
         let directory =
-            raw::Attempt { key: job.key.clone(), run_id: run.run_id, fence: self.fence, extractor, started_at };
+            raw::RunHeader { key: job.key.clone(), run_id: run.run_id, fence: self.fence, extractor, started_at };
         let mut records = Records::new(self.sink.begin(directory));
         let begun = Instant::now();
         let brought = {
@@ -153,7 +153,7 @@ impl Attempt {
         }
         // Also where the source failed early: whoever gave up on a program has only asked it to end.
         self.roster.ended().await;
-        let outcome = failure.as_ref().map_or(Outcome::Complete, |failure| Outcome::Failed {
+        let outcome = failure.as_ref().map_or(RunOutcome::Complete, |failure| RunOutcome::Failed {
             error_class: failure.class.to_string(),
             message: failure.message.clone(),
         });

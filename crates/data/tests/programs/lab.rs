@@ -10,7 +10,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Roster, Settings, Surroundings};
 use redrive_store::clock::ManualClock;
-use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl};
+use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -56,7 +56,7 @@ impl Lab {
     }
 
     pub fn records(&self) -> Records {
-        Records::new(self.sink.begin(Attempt {
+        Records::new(self.sink.begin(RunHeader {
             key: self.job.key.clone(),
             run_id: self.job.run_id,
             fence: "019a0000-0000-7000-8000-000000000002".parse().unwrap(),
@@ -70,8 +70,8 @@ impl Lab {
         let mut records = self.records();
         let result = extractor.extract(&self.job, &mut records).await;
         let outcome = match &result {
-            Ok(()) => Outcome::Complete,
-            Err(error) => Outcome::Failed { error_class: "retryable".to_owned(), message: error.to_string() },
+            Ok(()) => RunOutcome::Complete,
+            Err(error) => RunOutcome::Failed { error_class: "retryable".to_owned(), message: error.to_string() },
         };
         let (manifest, notes) = records.finish(outcome, NOW).await.unwrap();
         let lines = self.sink.view().lines(&manifest).map_ok(|line| line.to_vec()).try_collect().await.unwrap();

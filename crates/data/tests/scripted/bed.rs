@@ -8,7 +8,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Roster, Settings, Surroundings};
 use redrive_store::clock::SystemClock;
-use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl};
+use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -46,7 +46,7 @@ impl Bed {
 
     pub async fn extract(&self, extractor: &dyn Extractor, job: &Job) -> Extracted {
         let now = Timestamp::from_micros(0);
-        let attempt = Attempt {
+        let attempt = RunHeader {
             key: job.key.clone(),
             run_id: job.run_id,
             fence: "019a0000-0000-7000-9000-000000000001".parse().unwrap(),
@@ -59,9 +59,9 @@ impl Bed {
             Error::Sink(error) => panic!("{error}"),
         });
         let written = match &outcome {
-            Ok(()) => Outcome::Complete,
+            Ok(()) => RunOutcome::Complete,
             Err(failure) => {
-                Outcome::Failed { error_class: failure.class.to_string(), message: failure.message.clone() }
+                RunOutcome::Failed { error_class: failure.class.to_string(), message: failure.message.clone() }
             }
         };
         let (manifest, notes) = records.finish(written, now).await.unwrap();

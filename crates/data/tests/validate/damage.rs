@@ -1,7 +1,7 @@
 //! What differs from what was written rejects the attempt, and says how.
 
 use redrive_data::validate::Rules;
-use redrive_store::raw::{Manifest, Outcome, Sha256};
+use redrive_store::raw::{Manifest, RunOutcome, Sha256};
 
 use crate::lab::{Lab, rules, verdict};
 
@@ -12,7 +12,7 @@ async fn in_parts() -> (Lab, Manifest) {
     let lab = Lab::new().await;
     let lines: Vec<String> = (0..300_u64).map(|n| format!("{{\"id\":{n},\"pad\":\"{}\"}}", noise(n))).collect();
     let lines: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
-    let manifest = lab.write(&lines, Outcome::Complete).await;
+    let manifest = lab.write(&lines, RunOutcome::Complete).await;
     assert!(manifest.parts.len() > 2);
     assert_eq!(verdict(lab.verdict(&Rules::default()).await), Ok(300));
     (lab, manifest)

@@ -8,7 +8,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::partition::Judgement;
 use redrive_core::time::Timestamp;
 use redrive_data::validate::{Rules, Settings, Submission, judge};
-use redrive_store::raw::{Attempt, Error, Manifest, Outcome, RawOptions, RawSink, RawUrl};
+use redrive_store::raw::{Error, Manifest, RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use tempfile::TempDir;
 
 pub struct Lab {
@@ -55,14 +55,14 @@ impl Lab {
 
     pub async fn with_bytes(lines: &[&[u8]]) -> Self {
         let lab = Self::new().await;
-        lab.write(lines, Outcome::Complete).await;
+        lab.write(lines, RunOutcome::Complete).await;
         lab
     }
 
-    pub async fn write(&self, lines: &[&[u8]], outcome: Outcome) -> Manifest {
+    pub async fn write(&self, lines: &[&[u8]], outcome: RunOutcome) -> Manifest {
         let Submission { key, run_id, fence, .. } = submission();
         let started_at = Timestamp::from_micros(1);
-        let mut writer = self.sink.begin(Attempt { key, run_id, fence, extractor: "sample".to_owned(), started_at });
+        let mut writer = self.sink.begin(RunHeader { key, run_id, fence, extractor: "sample".to_owned(), started_at });
         for line in lines {
             writer.write_line(line).await.unwrap();
         }

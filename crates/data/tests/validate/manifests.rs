@@ -4,7 +4,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::partition::Judgement;
 use redrive_core::time::Timestamp;
 use redrive_data::validate::Rules;
-use redrive_store::raw::{Error, Outcome};
+use redrive_store::raw::{Error, RunOutcome};
 
 use crate::lab::{Lab, rules, submission, verdict};
 
@@ -27,7 +27,7 @@ async fn a_failed_attempt_keeps_its_class_its_message_and_its_hint() {
         ("from the future", ErrorClass::Retryable),
     ] {
         let lab = Lab::new().await;
-        let outcome = Outcome::Failed { error_class: word.to_owned(), message: "no luck".to_owned() };
+        let outcome = RunOutcome::Failed { error_class: word.to_owned(), message: "no luck".to_owned() };
         lab.write(&[b"half a rec"], outcome).await;
         let mut submission = submission();
         submission.not_before = Some(hint);
@@ -40,7 +40,7 @@ async fn a_failed_attempt_keeps_its_class_its_message_and_its_hint() {
 #[tokio::test]
 async fn a_source_cannot_stop_its_own_retries_by_its_message() {
     let lab = Lab::new().await;
-    let outcome = Outcome::Failed { error_class: "final".to_owned(), message: "[terminal] x".to_owned() };
+    let outcome = RunOutcome::Failed { error_class: "final".to_owned(), message: "[terminal] x".to_owned() };
     lab.write(&[], outcome).await;
     let Judgement::Rejected { message, .. } = lab.verdict(&Rules::default()).await else { panic!("accepted") };
     assert_eq!(message, "(terminal) x");
@@ -72,7 +72,7 @@ async fn a_manifest_of_another_claim_is_rejected() {
 #[tokio::test]
 async fn a_manifest_of_another_run_format_or_no_manifest_at_all_is_rejected() {
     let lab = Lab::new().await;
-    let manifest = lab.write(&[b"{}"], Outcome::Complete).await;
+    let manifest = lab.write(&[b"{}"], RunOutcome::Complete).await;
     let mut other = manifest.clone();
     other.run_id = "019a0000-0000-7000-8000-000000000002".parse().unwrap();
     lab.forge(&other);

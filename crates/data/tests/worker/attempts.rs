@@ -8,7 +8,7 @@ use redrive_core::partition::{ControlEvent, Judgement, Status};
 use redrive_core::run::State;
 use redrive_data::extract::Failure;
 use redrive_data::validate::{Validator, Verdict};
-use redrive_store::raw::Outcome;
+use redrive_store::raw::RunOutcome;
 use redrive_store::{Operation, Recorded};
 
 use crate::house::{House, TERMS, Work, key, keys, until};
@@ -23,7 +23,7 @@ async fn an_accepted_run_is_current_and_has_its_raw_partition(house: House) {
     let state = house.partition(&key).await.state;
     assert_eq!((state.status, state.record_count, state.attempt_count), (Status::Success, Some(3), 1));
     let manifest = house.sink.view().manifest(&key, state.current_run_id.unwrap()).await.unwrap().unwrap();
-    assert_eq!((manifest.outcome, manifest.records, manifest.extractor.as_str()), (Outcome::Complete, 3, "told"));
+    assert_eq!((manifest.outcome, manifest.records, manifest.extractor.as_str()), (RunOutcome::Complete, 3, "told"));
     let run = house.attempts(&key).await.remove(0);
     let metrics: serde_json::Value = serde_json::from_str(&run.metrics.unwrap()).unwrap();
     assert_eq!((&metrics["records"], &metrics["parts"]), (&3.into(), &1.into()));
@@ -57,7 +57,7 @@ async fn every_failure_leaves_a_manifest_and_a_verdict(house: House) {
         assert_eq!(state.current_run_id, None);
         let run = house.attempts(&key).await.remove(0);
         let manifest = house.sink.view().manifest(&key, run.run_id).await.unwrap().unwrap();
-        let told = Outcome::Failed { error_class: class.to_string(), message: message.to_owned() };
+        let told = RunOutcome::Failed { error_class: class.to_string(), message: message.to_owned() };
         assert_eq!(manifest.outcome, told, "{customer}");
     }
 }

@@ -7,7 +7,7 @@ use redrive_core::partition::Status;
 use redrive_core::run::{State, Verdict};
 use redrive_data::validate::end_abandoned;
 use redrive_data::worker::Terms;
-use redrive_store::raw::{Attempt, Outcome};
+use redrive_store::raw::{RunHeader, RunOutcome};
 use tokio::time::Instant;
 
 use crate::house::{House, Work, key, until};
@@ -81,9 +81,9 @@ async fn an_abandoned_attempt_is_rejected_once_and_leaves_word(house: House) {
     let run = house.attempts(&key).await.remove(0);
     assert_eq!((run.state, run.verdict), (State::Dead, Some(Verdict::Failed)));
     let manifest = house.sink.view().manifest(&key, run.run_id).await.unwrap().unwrap();
-    assert!(matches!(manifest.outcome, Outcome::Failed { .. }), "{manifest:?}");
+    assert!(matches!(manifest.outcome, RunOutcome::Failed { .. }), "{manifest:?}");
     // The worker comes back to life: it can commit nothing any more.
-    let directory = Attempt {
+    let directory = RunHeader {
         key: key.clone(),
         run_id: run.run_id,
         fence: claimed.run.task_id.unwrap(),
@@ -92,7 +92,7 @@ async fn an_abandoned_attempt_is_rejected_once_and_leaves_word(house: House) {
     };
     let mut late = house.sink.begin(directory);
     late.write_line(b"{}").await.unwrap();
-    let refused = late.finish(Outcome::Complete, house.store.now()).await.unwrap_err();
+    let refused = late.finish(RunOutcome::Complete, house.store.now()).await.unwrap_err();
     assert!(matches!(refused, redrive_store::raw::Error::Conflict { .. }), "{refused}");
 }
 
@@ -101,14 +101,14 @@ async fn an_abandoned_attempt_that_had_finished_keeps_its_manifest(house: House)
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let run = house.claim(Duration::from_millis(1)).await.run;
-    let directory = Attempt {
+    let directory = RunHeader {
         key: key.clone(),
         run_id: run.run_id,
         fence: run.task_id.unwrap(),
         extractor: "told".to_owned(),
         started_at: house.store.now(),
     };
-    let written = house.sink.begin(directory).finish(Outcome::Complete, house.store.now()).await.unwrap();
+    let written = house.sink.begin(directory).finish(RunOutcome::Complete, house.store.now()).await.unwrap();
     until("the lease has passed", async || !house.store.view().overdue(9).await.unwrap().is_empty()).await;
     assert_eq!(end_abandoned(&house.store.data(), &house.sink).await.unwrap(), 1);
     assert_eq!(house.sink.view().manifest(&key, run.run_id).await.unwrap(), Some(written));

@@ -1,13 +1,11 @@
 //! The command line as it is written. Flags are parsed here and resolved once, in each command.
 
-mod bench;
 mod state;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use bench::*;
 pub use state::*;
 
 /// Retry and reprocessing control plane for data ingestion.
@@ -66,7 +64,7 @@ pub enum Command {
     Worker(Worker),
     /// Measure this machine
     #[command(subcommand)]
-    Bench(Bench),
+    Bench(redrive_bench::Bench),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use redrive_core::mistake::{KeyPath, Mistake};
+use redrive_core::text::one_line;
 use redrive_store::redacted;
 use toml::de::{DeTable, DeValue};
 
@@ -136,5 +137,5 @@ fn line(text: &str, position: usize) -> usize {
 
 /// In one line, and without passwords.
 fn shown(why: &str) -> String {
-    redacted(&why.replace('\n', " "))
+    one_line(&redacted(why))
 }

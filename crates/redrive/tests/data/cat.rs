@@ -63,7 +63,7 @@ fn a_reader_who_leaves_is_no_error(world: World) {
     past.want(&january("111", 1));
     let run = past.claim().remove(0);
     let many: Vec<String> = (0..200_000).map(|n| format!("{{\"n\":{n}}}")).collect();
-    sink.write(&past, &world, &run, &many, redrive_store::raw::Outcome::Complete);
+    sink.write(&past, &world, &run, &many, redrive_store::raw::RunOutcome::Complete);
     past.judge(&run, redrive_core::partition::Judgement::Accepted { records: 200_000 });
     let mut child = world.home.command(&["data", "cat", "--all"]);
     let mut child = child.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -8,7 +8,7 @@ use redrive_core::partition::{ControlEvent, Judgement};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::Run;
 use redrive_store::clock::Clock as _;
-use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl, S3Options};
+use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome, S3Options};
 
 use crate::world::{HOUR, Past, World, boom, january};
 
@@ -24,12 +24,12 @@ impl Sink {
         Self { url, s3: S3Options::default() }
     }
 
-    pub fn write(&self, past: &Past<'_>, world: &World, run: &Run, lines: &[String], outcome: Outcome) {
+    pub fn write(&self, past: &Past<'_>, world: &World, run: &Run, lines: &[String], outcome: RunOutcome) {
         world.runtime.block_on(async {
             let options = RawOptions { s3: self.s3.clone(), ..RawOptions::default() };
             let sink = RawSink::open(&self.url, &options).await.unwrap();
             let key = past.store.data().key_of(run).unwrap();
-            let attempt = Attempt {
+            let attempt = RunHeader {
                 key,
                 run_id: run.run_id,
                 fence: run.task_id.unwrap(),
@@ -60,7 +60,7 @@ pub fn accept(past: &Past<'_>, world: &World, sink: &Sink, version: u32) {
     for run in past.claim() {
         let key = past.store.data().key_of(&run).unwrap();
         let lines = lines(&key, version);
-        sink.write(past, world, &run, &lines, Outcome::Complete);
+        sink.write(past, world, &run, &lines, RunOutcome::Complete);
         past.judge(&run, Judgement::Accepted { records: u64::try_from(lines.len()).unwrap() });
     }
 }
@@ -68,7 +68,7 @@ pub fn accept(past: &Past<'_>, world: &World, sink: &Sink, version: u32) {
 /// Claims what is wanted, and has it rejected after it wrote a record.
 pub fn reject(past: &Past<'_>, world: &World, sink: &Sink) {
     for run in past.claim() {
-        let outcome = Outcome::Failed { error_class: "retryable".to_owned(), message: "boom".to_owned() };
+        let outcome = RunOutcome::Failed { error_class: "retryable".to_owned(), message: "boom".to_owned() };
         sink.write(past, world, &run, &["{\"half\":1}".to_owned()], outcome);
         past.judge(&run, boom());
     }

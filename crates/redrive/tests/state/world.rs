@@ -15,7 +15,7 @@ use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
 use redrive_fixture::{Database, Postgres};
 use redrive_store::clock::{Clock, ManualClock, SystemClock};
-use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl};
+use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use redrive_store::{Open, Operation, Options, PartitionClaim, Recorded, Rotation, Store, StoreUrl};
 use serde_json::Value;
 
@@ -260,14 +260,14 @@ impl Past<'_> {
         self.world.runtime.block_on(async {
             let sink = RawSink::open(&url, &RawOptions::default()).await.unwrap();
             let key = self.store.data().key_of(run).unwrap();
-            let attempt = Attempt {
+            let attempt = RunHeader {
                 key,
                 run_id: run.run_id,
                 fence: run.task_id.unwrap(),
                 extractor: "test".to_owned(),
                 started_at: self.clock.now(),
             };
-            let outcome = Outcome::Failed { error_class: "retryable".to_owned(), message: "boom".to_owned() };
+            let outcome = RunOutcome::Failed { error_class: "retryable".to_owned(), message: "boom".to_owned() };
             sink.begin(attempt).finish(outcome, self.clock.now()).await.unwrap();
         });
     }

@@ -8,6 +8,7 @@ use deadpool_postgres::{
 };
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
+use redrive_core::text::one_line;
 use redrive_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_postgres::error::SqlState;
@@ -16,7 +17,7 @@ use tokio_postgres::{AsyncMessage, Config, IsolationLevel};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::clock::FollowingClock;
-use crate::error::{Error, Result, one_line};
+use crate::error::{Error, Result};
 use crate::migrate;
 
 use super::Schema;

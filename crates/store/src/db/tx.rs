@@ -3,7 +3,9 @@
 
 use std::collections::HashSet;
 
-use crate::error::{Error, Result, one_line};
+use redrive_core::text::one_line;
+
+use crate::error::{Error, Result};
 
 use super::postgres::PgTx;
 use super::row::Row;

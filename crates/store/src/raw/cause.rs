@@ -6,10 +6,11 @@ use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
 
 use object_store::client::{HttpError, HttpErrorKind};
+use redrive_core::text;
 
 use super::error::{Error, Problem};
 
-/// How much of a foreign text goes into our line.
+/// How much of a foreign text goes into our line, in bytes.
 const TEXT_MAX: usize = 200;
 
 pub(super) fn storage(doing: &'static str, object: impl Into<String>, cause: object_store::Error) -> Error {
@@ -17,7 +18,7 @@ pub(super) fn storage(doing: &'static str, object: impl Into<String>, cause: obj
 }
 
 pub(super) fn file(doing: &'static str, object: impl Into<String>, cause: io::Error) -> Error {
-    let problem = of_io(&cause).unwrap_or_else(|| Problem::Other(one_line(&cause.to_string())));
+    let problem = of_io(&cause).unwrap_or_else(|| Problem::Other(short(&cause.to_string())));
     Error::Storage { doing, object: object.into(), problem, cause: cause.into() }
 }
 
@@ -54,7 +55,7 @@ fn problem(error: &object_store::Error) -> Problem {
         object_store::Error::NotFound { .. } => Problem::Missing,
         object_store::Error::PermissionDenied { .. } => Problem::Denied,
         object_store::Error::Unauthenticated { .. } => Problem::Credentials,
-        _ => Problem::Other(one_line(&text)),
+        _ => Problem::Other(short(&text)),
     }
 }
 
@@ -70,7 +71,7 @@ fn of_io(error: &io::Error) -> Option<Problem> {
 }
 
 fn of_http(error: &HttpError) -> Option<Problem> {
-    let deepest = || chain(error).last().map_or_else(String::new, |cause| one_line(&cause.to_string()));
+    let deepest = || chain(error).last().map_or_else(String::new, |cause| short(&cause.to_string()));
     match error.kind() {
         HttpErrorKind::Connect => Some(Problem::Unreachable(deepest())),
         HttpErrorKind::Timeout => Some(Problem::Unreachable("timed out".to_owned())),
@@ -82,14 +83,8 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-pub(super) fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let mut line = words.join(" ");
-    if let Some((cut, _)) = line.char_indices().nth(TEXT_MAX) {
-        line.truncate(cut);
-        line.push('…');
-    }
-    line
+pub(super) fn short(text: &str) -> String {
+    text::cut(&text::one_line(text), TEXT_MAX)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub enum Error {
     Interrupted { object: String },
     #[error("{object} is not a manifest of this run: {why}; restore it from a backup or run the partition again")]
     Manifest { object: String, why: String },
-    #[error("{object} has format {format}, and this build reads format {}; upgrade redrive", super::manifest::FORMAT)]
+    #[error("{object} has format {format}, and this build reads format {}; upgrade redrive", super::runs::FORMAT)]
     Format { object: String, format: u32 },
     #[error(transparent)]
     Damaged(#[from] Damage),

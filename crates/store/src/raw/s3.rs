@@ -7,7 +7,7 @@ use std::time::Duration;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::{BackoffConfig, RetryConfig};
 
-use super::cause::one_line;
+use super::cause::short;
 use super::error::Error;
 
 /// Settings by their usual names (`AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_ALLOW_HTTP`, …). The
@@ -86,7 +86,7 @@ pub(super) fn client(url: &str, bucket: &str, options: &S3Options, patience: Pat
         .with_conditional_put(S3ConditionalPut::ETagMatch)
         .with_retry(patience.retry())
         .build()
-        .map_err(|why| wrong(one_line(&why.to_string())))
+        .map_err(|why| wrong(short(&why.to_string())))
 }
 
 /// The HTTP client is built without a TLS provider of its own and panics when there is none.

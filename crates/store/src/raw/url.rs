@@ -7,7 +7,7 @@ use std::str::FromStr;
 use object_store::path::Path;
 
 use super::error::Error;
-use super::layout::MAX_BELOW_BASE;
+use super::runs::MAX_BELOW_BASE;
 
 /// S3's limit on the bytes of a whole key.
 const S3_KEY_MAX: usize = 1024;

@@ -1,7 +1,7 @@
 //! What was changed behind the sink's back is found, and named.
 
 use futures_util::StreamExt as _;
-use redrive_store::raw::{Damage, Error, Manifest, Outcome, RawView};
+use redrive_store::raw::{Damage, Error, Manifest, RawView, RunOutcome};
 
 use crate::lab::{Lab, attempt, key, later, lines, long_line};
 
@@ -12,7 +12,7 @@ async fn three_parts(lab: &Lab) -> (RawView, Manifest, String) {
     for n in 0..250 {
         writer.write_line(long_line(n, 10_000).as_bytes()).await.unwrap();
     }
-    let manifest = writer.finish(Outcome::Complete, later()).await.unwrap();
+    let manifest = writer.finish(RunOutcome::Complete, later()).await.unwrap();
     assert_eq!(manifest.parts.len(), 3);
     sink.view().verify(&manifest).await.unwrap();
     let second = lab.objects().await.into_iter().find(|name| name.ends_with("part-00001.jsonl.zst")).unwrap();
@@ -65,7 +65,7 @@ pub async fn a_forged_part_is_found_by_its_hash_before_any_line_is_read(lab: Lab
     for (n, line) in [(1, "{\"cost\":1.50}"), (2, "{\"cost\":9.99}")] {
         let mut writer = sink.begin(attempt(&key("1"), n));
         writer.write_line(line.as_bytes()).await.unwrap();
-        manifests.push(writer.finish(Outcome::Complete, later()).await.unwrap());
+        manifests.push(writer.finish(RunOutcome::Complete, later()).await.unwrap());
     }
     let parts: Vec<String> = lab.objects().await.into_iter().filter(|name| name.ends_with(".zst")).collect();
     // As long, as many records, well compressed: only the hash is wrong.

@@ -10,7 +10,7 @@ use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 use redrive_fixture::{Bucket, S3};
-use redrive_store::raw::{Attempt, Manifest, Outcome, RawOptions, RawSink, RawUrl, RawView, S3Options};
+use redrive_store::raw::{Manifest, RawOptions, RawSink, RawUrl, RawView, RunHeader, RunOutcome, S3Options};
 use tempfile::TempDir;
 
 pub const PREFIX: &str = "lake/raw";
@@ -137,8 +137,8 @@ pub fn key(customer: &str) -> PartitionKey {
 }
 
 /// The `n`th attempt at a partition.
-pub fn attempt(key: &PartitionKey, n: u32) -> Attempt {
-    Attempt {
+pub fn attempt(key: &PartitionKey, n: u32) -> RunHeader {
+    RunHeader {
         key: key.clone(),
         run_id: format!("019a0000-0000-7000-8000-{n:012}").parse().unwrap(),
         fence: format!("019a0000-0000-7000-9000-{n:012}").parse().unwrap(),
@@ -152,12 +152,12 @@ pub fn later() -> Timestamp {
 }
 
 /// Writes a whole attempt.
-pub async fn write(sink: &RawSink, attempt: Attempt, lines: &[&str]) -> Result<Manifest, redrive_store::raw::Error> {
+pub async fn write(sink: &RawSink, attempt: RunHeader, lines: &[&str]) -> Result<Manifest, redrive_store::raw::Error> {
     let mut writer = sink.begin(attempt);
     for line in lines {
         writer.write_line(line.as_bytes()).await?;
     }
-    writer.finish(Outcome::Complete, later()).await
+    writer.finish(RunOutcome::Complete, later()).await
 }
 
 pub async fn lines(view: &RawView, manifest: &Manifest) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Nothing is written twice with different content, whoever tries.
 
-use redrive_store::raw::{Error, Outcome};
+use redrive_store::raw::{Error, RunOutcome};
 
 use crate::lab::{Lab, attempt, key, later, lines, write};
 
@@ -46,7 +46,7 @@ pub async fn a_run_whose_last_part_conflicts_has_no_manifest(lab: Lab) {
     let manifest = lab.objects().await.into_iter().find(|name| name.ends_with("_manifest.json")).unwrap();
     lab.remove(&manifest).await;
 
-    let error = writer.finish(Outcome::Complete, later()).await.unwrap_err();
+    let error = writer.finish(RunOutcome::Complete, later()).await.unwrap_err();
     assert!(matches!(error, Error::Conflict { .. }), "{error}");
     assert_eq!(sink.view().manifest(&attempt.key, attempt.run_id).await.unwrap(), None);
     sink.view().verify(&rival).await.unwrap();
@@ -54,9 +54,9 @@ pub async fn a_run_whose_last_part_conflicts_has_no_manifest(lab: Lab) {
 
 pub async fn a_second_manifest_conflicts(lab: Lab) {
     let sink = lab.sink().await;
-    let abandoned = Outcome::Failed { error_class: "retryable".to_owned(), message: "lease expired".to_owned() };
+    let abandoned = RunOutcome::Failed { error_class: "retryable".to_owned(), message: "lease expired".to_owned() };
     let first = sink.begin(attempt(&key("1"), 1)).finish(abandoned, later()).await.unwrap();
-    let error = sink.begin(attempt(&key("1"), 1)).finish(Outcome::Complete, later()).await.unwrap_err();
+    let error = sink.begin(attempt(&key("1"), 1)).finish(RunOutcome::Complete, later()).await.unwrap_err();
     assert!(error.to_string().contains("_manifest.json is already there with other content"), "{error}");
     assert_eq!(sink.view().manifest(&key("1"), first.run_id).await.unwrap(), Some(first));
 }

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use redrive_fixture::S3;
-use redrive_store::raw::{Error, Outcome, Problem, RawOptions, RawSink, RawUrl, RawView, S3Options};
+use redrive_store::raw::{Error, Problem, RawOptions, RawSink, RawUrl, RawView, RunOutcome, S3Options};
 
 use crate::lab::{Lab, attempt, key, later, lines, long_line, settings, write};
 
@@ -137,7 +137,7 @@ async fn two_hundred_megabytes_do_not_pile_up() {
         writer.write_line(line.as_bytes()).await.unwrap();
         most = most.max(writer.buffered());
     }
-    let manifest = writer.finish(Outcome::Complete, later()).await.unwrap();
+    let manifest = writer.finish(RunOutcome::Complete, later()).await.unwrap();
     assert!(manifest.bytes >= 199_000_000, "{}", manifest.bytes);
     assert!((180..=200).contains(&manifest.parts.len()), "{}", manifest.parts.len());
     assert!(most <= 2 << 20, "the writer held {most} bytes");

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
-use redrive_store::raw::{Error, Outcome};
+use redrive_store::raw::{Error, RunOutcome};
 
 use crate::lab::{Lab, attempt, key, later, lines, long_line, write};
 
@@ -13,7 +13,7 @@ pub async fn several_parts_come_back_as_they_went(lab: Lab) {
     for line in &written {
         writer.write_line(line.as_bytes()).await.unwrap();
     }
-    let manifest = writer.finish(Outcome::Complete, later()).await.unwrap();
+    let manifest = writer.finish(RunOutcome::Complete, later()).await.unwrap();
 
     assert_eq!(manifest.parts.len(), 4);
     assert_eq!(manifest.records, 350);
@@ -42,7 +42,7 @@ pub async fn bytes_are_kept_verbatim(lab: Lab) {
 
     let mut writer = sink.begin(attempt(&key("1"), 2));
     writer.write_line(b"\xff\x00").await.unwrap();
-    let manifest = writer.finish(Outcome::Complete, later()).await.unwrap();
+    let manifest = writer.finish(RunOutcome::Complete, later()).await.unwrap();
     assert_eq!(sink.view().lines(&manifest).next().await.unwrap().unwrap(), &b"\xff\x00"[..]);
 }
 
@@ -54,7 +54,7 @@ pub async fn a_line_is_one_line(lab: Lab) {
         let error = writer.write_line(bad).await.unwrap_err();
         assert!(matches!(error, Error::Line { number: 2, .. }) && error.to_string().contains(why), "{error}");
     }
-    let manifest = writer.finish(Outcome::Complete, later()).await.unwrap();
+    let manifest = writer.finish(RunOutcome::Complete, later()).await.unwrap();
     assert_eq!(lines(&sink.view(), &manifest).await, ["{}"]);
 }
 
@@ -77,7 +77,8 @@ pub async fn a_dropped_writer_leaves_a_directory_without_manifest(lab: Lab) {
 pub async fn a_failure_before_the_first_line_still_leaves_a_manifest(lab: Lab) {
     let sink = lab.sink().await;
     let attempt = attempt(&key("1"), 1);
-    let outcome = Outcome::Failed { error_class: "rate_limited".to_owned(), message: "429 after\nnothing".to_owned() };
+    let outcome =
+        RunOutcome::Failed { error_class: "rate_limited".to_owned(), message: "429 after\nnothing".to_owned() };
     let written = sink.begin(attempt.clone()).finish(outcome.clone(), later()).await.unwrap();
     let read = sink.view().manifest(&attempt.key, attempt.run_id).await.unwrap().unwrap();
     assert_eq!(read, written);
@@ -89,7 +90,7 @@ pub async fn a_failure_before_the_first_line_still_leaves_a_manifest(lab: Lab) {
 pub async fn an_empty_success_has_no_parts(lab: Lab) {
     let sink = lab.sink().await;
     let manifest = write(&sink, attempt(&key("1"), 1), &[]).await.unwrap();
-    assert_eq!((manifest.outcome.clone(), manifest.records, manifest.parts.len()), (Outcome::Complete, 0, 0));
+    assert_eq!((manifest.outcome.clone(), manifest.records, manifest.parts.len()), (RunOutcome::Complete, 0, 0));
     sink.view().verify(&manifest).await.unwrap();
 }
 
@@ -103,11 +104,11 @@ pub async fn a_cancelled_write_can_only_be_finished_as_failed(lab: Lab) {
         assert!(matches!(writer.write_line(b"{}").await, Err(Error::Interrupted { .. })));
         writer
     };
-    let error = cancelled(1).await.finish(Outcome::Complete, later()).await.unwrap_err();
+    let error = cancelled(1).await.finish(RunOutcome::Complete, later()).await.unwrap_err();
     assert!(matches!(error, Error::Interrupted { .. }), "{error}");
     assert!(!sink.view().has_any(&key("1")).await.unwrap());
 
-    let outcome = Outcome::Failed { error_class: "retryable".to_owned(), message: "time-out".to_owned() };
+    let outcome = RunOutcome::Failed { error_class: "retryable".to_owned(), message: "time-out".to_owned() };
     let manifest = cancelled(2).await.finish(outcome, later()).await.unwrap();
     assert_eq!((manifest.records, manifest.parts.len()), (0, 0));
 }
@@ -123,7 +124,7 @@ pub async fn a_line_longer_than_every_buffer_is_kept(lab: Lab) {
         writer.write_line(line.as_bytes()).await.unwrap();
         assert!(writer.buffered() < 3 << 20, "{}", writer.buffered());
     }
-    let manifest = writer.finish(Outcome::Complete, later()).await.unwrap();
+    let manifest = writer.finish(RunOutcome::Complete, later()).await.unwrap();
     assert_eq!(
         manifest.parts.iter().map(|part| part.records).collect::<Vec<_>>(),
         [1, 1, 1],

@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use redrive_core::failure::cut;
+use redrive_core::text::{cut, one_line};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::catalog::StreamName;
-use crate::extract::child::plain;
 use crate::extract::connector::Listener;
 use crate::extract::{Failure, redact};
 
@@ -173,7 +172,7 @@ impl Source {
     fn trace_error(&self, error: &Value) -> TraceError {
         let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
         // Before its lines are run together: a secret may have several.
-        let said = |key: &str| Some(plain(&redact(text(key), &self.secrets))).filter(|said| !said.is_empty());
+        let said = |key: &str| Some(one_line(&redact(text(key), &self.secrets))).filter(|said| !said.is_empty());
         let message = match (said("message"), said("internal_message")) {
             (Some(message), Some(internal)) if !message.contains(&internal) => format!("{message} ({internal})"),
             (Some(message), _) | (None, Some(message)) => message,
@@ -190,7 +189,7 @@ impl Source {
 
     fn log(&mut self, log: &Value) {
         let text = |key: &str| log.get(key).and_then(Value::as_str).unwrap_or_default();
-        let message = cut(&plain(text("message").lines().next().unwrap_or_default()), TEXT_BYTES);
+        let message = cut(&one_line(text("message").lines().next().unwrap_or_default()), TEXT_BYTES);
         tracing::debug!(level = text("level"), "{}", redact(&message, &self.secrets));
         if matches!(text("level"), "FATAL" | "ERROR") && !message.is_empty() {
             self.complaint = Some(message);
@@ -199,7 +198,7 @@ impl Source {
 
     /// A line that is no message. Only where it was to be a record is that more than talk.
     fn talk(&self, number: u64, line: &[u8]) -> Result<(), Failure> {
-        let said = cut(&plain(&String::from_utf8_lossy(line)), EXCERPT_BYTES);
+        let said = cut(&one_line(&String::from_utf8_lossy(line)), EXCERPT_BYTES);
         if line.starts_with(b"{") && memchr::memmem::find(line, b"\"RECORD\"").is_some() {
             return Err(Failure::retryable(format!("line {number} of the output is a broken RECORD: {said:?}")));
         }

@@ -5,10 +5,10 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use redrive_core::classify;
-use redrive_core::failure::{ErrorClass, cut};
+use redrive_core::failure::ErrorClass;
+use redrive_core::text::{cut, one_line};
 use serde_json::Value;
 
-use super::plain::plain;
 use super::stderr::Tail;
 use crate::extract::{Failure, Scope, span};
 
@@ -66,7 +66,7 @@ impl End {
         let Some(report) = self.stderr.last_line().as_deref().and_then(Report::read) else {
             return Failure::new(self.class(), self.describe());
         };
-        let shown = |said: &str, bytes| cut(&plain(&self.stderr.redact(said)), bytes);
+        let shown = |said: &str, bytes| cut(&one_line(&self.stderr.redact(said)), bytes);
         let mut message = match &report.message {
             Some(said) => shown(said, MESSAGE_BYTES),
             None => self.told("it gave no message"),
@@ -128,7 +128,7 @@ impl Report {
             class: text("error_class")?.parse().ok()?,
             retry_after,
             odd_wait: told.filter(|_| retry_after.is_none()).map(Value::to_string),
-            message: text("message").filter(|said| !plain(said).is_empty()).map(str::to_owned),
+            message: text("message").filter(|said| !one_line(said).is_empty()).map(str::to_owned),
             scope: if text("scope") == Some("source") { Scope::Source } else { Scope::Customer },
         })
     }

@@ -7,7 +7,6 @@
 mod blocks;
 mod end;
 mod leash;
-mod plain;
 mod process;
 mod program;
 mod roster;
@@ -16,7 +15,6 @@ mod stderr;
 pub(super) use blocks::Cut;
 pub(super) use end::End;
 pub use leash::Leash;
-pub(super) use plain::plain;
 pub(super) use program::{Child, Launch, Program};
 pub use roster::Roster;
 pub(super) use stderr::Watch;

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use memchr::memrchr;
-use redrive_core::failure::ELLIPSIS;
+use redrive_core::text::{ELLIPSIS, one_line};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::oneshot;
 
-use super::plain::plain;
 use crate::extract::redact;
 
 /// What is kept.
@@ -69,12 +68,12 @@ impl Tail {
     /// The lines that are not blank, without secrets, the last one first.
     pub(in crate::extract) fn lines_from_last(&self) -> Vec<String> {
         let text = self.redact(&self.text(0, self.bytes.len()));
-        text.rsplit('\n').map(plain).filter(|line| !line.is_empty()).collect()
+        text.rsplit('\n').map(one_line).filter(|line| !line.is_empty()).collect()
     }
 
     /// The last line that is not blank, as it was said: not yet fit to be shown.
     pub(super) fn last_line(&self) -> Option<String> {
-        let mut lines = self.bytes.rsplit(|&byte| byte == b'\n').map(|line| plain(&String::from_utf8_lossy(line)));
+        let mut lines = self.bytes.rsplit(|&byte| byte == b'\n').map(|line| one_line(&String::from_utf8_lossy(line)));
         lines.find(|line| !line.is_empty())
     }
 
@@ -92,7 +91,7 @@ impl Tail {
             return;
         }
         let text = self.text(self.looked_at.min(end), end);
-        for line in text.lines().map(plain).filter(|line| !line.is_empty()) {
+        for line in text.lines().map(one_line).filter(|line| !line.is_empty()) {
             tracing::debug!(program, "{}", self.redact(&line));
             for pattern in self.watch.patterns.iter().filter(|pattern| line.contains(pattern.as_str())) {
                 self.heard.insert(pattern.clone(), redact(&line, &self.watch.secrets));

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use redrive_core::failure::cut;
+use redrive_core::text::{cut, one_line};
 use serde_json::Value;
 
-use crate::extract::child::plain;
 use crate::extract::{Failure, Job};
 
 /// The most that is listed of what exists.
@@ -22,7 +21,7 @@ pub(in crate::extract) fn wanted(job: &Job) -> String {
 
 /// Names as they can stand in a message.
 pub(in crate::extract) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut names: Vec<String> = names.into_iter().map(|name| cut(&plain(name), NAME_BYTES)).collect();
+    let mut names: Vec<String> = names.into_iter().map(|name| cut(&one_line(name), NAME_BYTES)).collect();
     let more = names.len().saturating_sub(LISTED);
     names.truncate(LISTED);
     match (names.len(), more) {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use redrive_core::failure::cut;
 use redrive_core::mistake::Mistake;
+use redrive_core::text::cut;
 use redrive_store::clock::Clock;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request};

@@ -1,6 +1,6 @@
 //! A few words of what a source answered, fit for an error message.
 
-use redrive_core::failure::{ELLIPSIS, cut};
+use redrive_core::text::{ELLIPSIS, cut, one_line};
 
 use crate::extract::redact;
 
@@ -14,10 +14,7 @@ pub(in crate::extract) fn excerpt(bytes: &[u8], whole: bool, secrets: &[String])
         text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
         text.push(ELLIPSIS);
     }
-    let text = redact(&text, secrets);
-    let words: Vec<&str> =
-        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
-    cut(&words.join(" "), MAX_BYTES)
+    cut(&one_line(&redact(&text, secrets)), MAX_BYTES)
 }
 
 #[cfg(test)]
@@ -26,10 +23,7 @@ mod tests {
 
     #[test]
     fn it_is_one_short_line() {
-        assert_eq!(
-            excerpt(b" <p>\r\n\tno\0such \xff thing\x1b[0m</p>\n", true, &[]),
-            "<p> no such \u{fffd} thing [0m</p>"
-        );
+        assert_eq!(excerpt(b" <p>\r\n\tno\0such \xff thing\x1b[0m</p>\n", true, &[]), "<p> nosuch \u{fffd} thing</p>");
         let long = excerpt("é".repeat(1000).as_bytes(), false, &[]);
         assert!(long.len() <= MAX_BYTES && long.ends_with("é…"), "{long}");
         assert_eq!(excerpt("é".as_bytes().split_at(1).0, false, &[]), "…");

@@ -1,7 +1,8 @@
 //! Secrets at any place of a text, and cuts at any place of a secret.
 
 use proptest::prelude::*;
-use redrive_core::failure::{MAX_MESSAGE_BYTES, clean_message, cut};
+use redrive_core::failure::{MAX_MESSAGE_BYTES, clean_message};
+use redrive_core::text::cut;
 use redrive_core::validation;
 
 use super::*;

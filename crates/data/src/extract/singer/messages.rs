@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use redrive_core::failure::cut;
+use redrive_core::text::{cut, one_line};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::catalog::Stream;
 use super::key::Keys;
 use crate::extract::Failure;
-use crate::extract::child::plain;
 use crate::extract::connector::Listener;
 use crate::extract::seen::Seen;
 
@@ -88,7 +87,7 @@ impl Tap {
 impl Listener for Tap {
     fn line(&mut self, number: u64, line: &[u8], records: &mut Vec<u8>) -> Result<(), Failure> {
         let message = Message::read(line).ok_or_else(|| {
-            let said = cut(&plain(&String::from_utf8_lossy(line)), EXCERPT_BYTES);
+            let said = cut(&one_line(&String::from_utf8_lossy(line)), EXCERPT_BYTES);
             Failure::retryable(format!("line {number} of the tap's output is no Singer message: {said:?}"))
         })?;
         let name = message.stream.unwrap_or_default();

@@ -54,7 +54,7 @@ mod tests {
     use redrive_core::key::PartitionKey;
     use redrive_core::time::Timestamp;
     use redrive_core::validation::Rule;
-    use redrive_store::raw::{Attempt, Outcome, RawOptions, RawSink, RawUrl};
+    use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 
     use super::super::entry::Fingerprint;
     use super::*;
@@ -66,7 +66,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let sink = RawSink::open(&RawUrl::File(dir.path().to_owned()), &RawOptions::default()).await.unwrap();
         let key = PartitionKey::new("ads", "1", "daily", "2026-01-31").unwrap();
-        let mut writer = sink.begin(Attempt {
+        let mut writer = sink.begin(RunHeader {
             key: key.clone(),
             run_id: "019a0000-0000-7000-8000-000000000001".parse().unwrap(),
             fence: "019a0000-0000-7000-9000-000000000001".parse().unwrap(),
@@ -76,7 +76,7 @@ mod tests {
         for id in ids {
             writer.write_line(format!("{{\"id\":{id}}}").as_bytes()).await.unwrap();
         }
-        let manifest = writer.finish(Outcome::Complete, Timestamp::from_micros(1)).await.unwrap();
+        let manifest = writer.finish(RunOutcome::Complete, Timestamp::from_micros(1)).await.unwrap();
         let rules = Settings { unique: vec!["id".to_owned()], ..Settings::default() }.build().unwrap();
         let keys = Keys::new(rules.scratch()).with_fingerprint(Fingerprint::narrow(mask));
         let check = Check::new(&rules, key.logical_date, Some(keys));

@@ -6,14 +6,14 @@ use redrive_control::Insight;
 use redrive_core::filter::Filter;
 use redrive_core::id::RunId;
 use redrive_core::partition::{Partition, PartitionState, Status};
+use redrive_core::text::one_line;
 use redrive_store::Page;
-use redrive_store::raw::{Manifest, Outcome, RawView};
+use redrive_store::raw::{Manifest, RawView, RunOutcome};
 
 use crate::cli::FilterArgs;
 use crate::commands::Context;
 use crate::commands::state::filter;
 use crate::exit::{NothingFound, Unreadable, Usage};
-use crate::output;
 
 const PAGE: u32 = 1000;
 /// How many manifests are fetched at once: on S3 each is a journey.
@@ -86,7 +86,7 @@ impl CurrentRuns {
 
     fn why(&self, partition: &Partition) -> String {
         let Partition { state, control } = partition;
-        let message = output::printable(state.error_message.as_deref().unwrap_or("no message"));
+        let message = one_line(state.error_message.as_deref().unwrap_or("no message"));
         match state.status {
             Status::Pending if control.active.is_some() => "it is being extracted now; try again later".to_owned(),
             Status::Pending if state.current_run_id.is_some() => {
@@ -109,8 +109,8 @@ impl CurrentRuns {
 /// How a manifest contradicts its partition's success: one word, and the rest of a sentence that begins with the manifest.
 pub fn manifest_contradiction(manifest: &Manifest, records: Option<u64>) -> Option<(&'static str, String)> {
     match &manifest.outcome {
-        Outcome::Complete => {}
-        Outcome::Failed { error_class, .. } => {
+        RunOutcome::Complete => {}
+        RunOutcome::Failed { error_class, .. } => {
             return Some(("failed_manifest", format!("is of a failed attempt ({error_class})")));
         }
     }

@@ -74,7 +74,14 @@ impl Stage {
         let plan = config.plan(&context.environment)?;
         let worker = worker::start(config, store, plan, worker::options(config, false), stop.clone()).await?;
         let tally = worker.tally();
-        Ok(Self { plane, actor: format!("demo {}", person()), stop, tally, worker: tokio::spawn(worker.run()), interval: config.settings.daemon.interval })
+        Ok(Self {
+            plane,
+            actor: format!("demo {}", person()),
+            stop,
+            tally,
+            worker: tokio::spawn(worker.run()),
+            interval: config.settings.daemon.interval,
+        })
     }
 
     /// Ticks until every partition is a success or will never be one.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use redrive_core::text::one_line;
 use redrive_data::worker::Tally;
 
 use super::census::Census;
@@ -82,7 +83,7 @@ fn in_words(
     )?;
     row("stopped", census.stopped(), "not tried again by itself:".to_owned())?;
     for (why, number) in &census.stopped {
-        output::line(&format!("  {:<12}{number:>7}  {}", "", output::printable(why)))?;
+        output::line(&format!("  {:<12}{number:>7}  {}", "", one_line(why)))?;
     }
     let wrong: Vec<&Finding> = findings.iter().filter(|finding| !finding.ok).collect();
     if wrong.is_empty() {

@@ -3,6 +3,7 @@
 use redrive_core::id::RunId;
 use redrive_core::invariants::Breach;
 use redrive_core::key::PartitionKey;
+use redrive_core::text::one_line;
 use serde::Serialize;
 
 use crate::cli::Format;
@@ -138,7 +139,7 @@ impl Findings {
             return Ok(());
         }
         output::line("")?;
-        self.breaches.iter().try_for_each(|broken| output::line(&output::printable(&broken.says)))?;
+        self.breaches.iter().try_for_each(|broken| output::line(&one_line(&broken.says)))?;
         if self.untold > 0 {
             output::line(&format!("and {} more; `-o json` names all of them", self.untold))?;
         }

@@ -1,6 +1,7 @@
 //! `state explain`: why a partition is not running now.
 
 use redrive_control::Insight;
+use redrive_core::text::one_line;
 use serde_json::Value;
 
 use super::filter;
@@ -39,10 +40,10 @@ pub async fn run(args: &KeyArgs, insight: &Insight, context: &Context) -> anyhow
         Format::Json | Format::Jsonl => output::json(&explanation)?,
         Format::Csv => output::record(&names(), &explanation)?,
         Format::Table => {
-            output::line(&output::printable(&format!("{key} is {}", explanation.status)))?;
-            output::line(&output::printable(&format!("{}: {}", explanation.reason, explanation.because)))?;
+            output::line(&one_line(&format!("{key} is {}", explanation.status)))?;
+            output::line(&one_line(&format!("{}: {}", explanation.reason, explanation.because)))?;
             if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
-                output::line(&output::printable(&format!("last error: {class}: {message}")))?;
+                output::line(&one_line(&format!("last error: {class}: {message}")))?;
             }
         }
     }

@@ -4,23 +4,21 @@ use std::time::{Duration, Instant};
 
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Verdict, Workload};
-use redrive_store::{NewRun, Recorded, Report, RunClaim, Store};
+use redrive_store::{NewRun, Recorded, Report, RunClaim, Store, StoreUrl};
 use serde::Serialize;
 
-use super::measure::{millis, percentiles, phase, rate, ratio};
-use super::queue_loop;
-use super::scratch::Scratch;
-use crate::cli::{BenchQueue, Format};
-use crate::commands::Context;
-use crate::exit::Exit;
-use crate::output;
+use crate::figures::{Summary, alone, compared};
+use crate::flags::BenchQueue;
+use crate::measure::{OnPhase, millis, percentiles, phase, rate, ratio};
+use crate::scratch::Scratch;
+use crate::{Error, Result, queue_loop};
 
 pub const CATEGORY: &str = "bench";
 pub const PAYLOAD: &str = "{}";
 pub const LEASE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Serialize)]
-struct Figures {
+pub struct Figures {
     bench: &'static str,
     store: &'static str,
     jobs: u32,
@@ -36,26 +34,25 @@ struct Figures {
     pickup_p99_ms: f64,
 }
 
-pub async fn run(args: &BenchQueue, context: &Context) -> anyhow::Result<Exit> {
-    let quiet = context.global.quiet;
+pub async fn run(args: &BenchQueue, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<Figures> {
     let baseline = match args.common.baseline {
         true => {
-            let scratch = Scratch::make(&args.common, context).await?;
-            Some(scratch.during(async |scratch| queue_loop::run(&scratch.url, args, quiet).await).await?)
+            let scratch = Scratch::make(url, args.common.force).await?;
+            Some(scratch.during(async |scratch| queue_loop::run(&scratch.url, args, on_phase).await).await?)
         }
         false => None,
     };
-    let scratch = Scratch::make(&args.common, context).await?;
+    let scratch = Scratch::make(url, args.common.force).await?;
     let measure = async |scratch: &Scratch| {
         let store = scratch.open(args.workers + 2).await?;
         let kind = store.kind();
-        ours(store, args, quiet).await.map(|figures| (kind, figures))
+        ours(store, args, on_phase).await.map(|figures| (kind, figures))
     };
     let (kind, (enqueue, drain, pickups)) = scratch.during(measure).await?;
     let jobs = u64::from(args.jobs);
     let (p50, p99) = percentiles(pickups);
     let (enqueue_per_s, drain_per_s) = (rate(jobs, enqueue), rate(jobs, drain));
-    let figures = Figures {
+    Ok(Figures {
         bench: "queue",
         store: kind,
         jobs: args.jobs,
@@ -69,38 +66,33 @@ pub async fn run(args: &BenchQueue, context: &Context) -> anyhow::Result<Exit> {
         drain_ratio: baseline.map(|(_, drain)| ratio(drain_per_s, rate(jobs, drain))),
         pickup_p50_ms: millis(p50),
         pickup_p99_ms: millis(p99),
-    };
-    show(&figures, context.global.output)?;
-    Ok(Exit::Done)
+    })
 }
 
-fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
-    match format {
-        Format::Json | Format::Jsonl => return output::json(figures),
-        Format::Table | Format::Csv => {}
+impl Figures {
+    pub(crate) fn summary(&self) -> Summary {
+        let Self { store, jobs, batch, workers, .. } = self;
+        Summary {
+            heading: format!("{jobs} no-op runs on {store}, {workers} workers, batches of {batch}"),
+            columns: ["", "redrive", "bare loop", "of it"],
+            rows: vec![
+                compared("enqueue", "/s", self.enqueue_per_s, self.baseline_enqueue_per_s, self.enqueue_ratio),
+                compared("drain", "/s", self.drain_per_s, self.baseline_drain_per_s, self.drain_ratio),
+                alone("pickup p50", format!("{} ms", self.pickup_p50_ms)),
+                alone("pickup p99", format!("{} ms", self.pickup_p99_ms)),
+            ],
+            notes: Vec::new(),
+        }
     }
-    let per_s = |ours: f64, theirs: Option<f64>, ratio: Option<f64>| {
-        let theirs = theirs.map_or_else(String::new, |theirs| format!("{theirs:.0}/s"));
-        let ratio = ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0));
-        vec![format!("{ours:.0}/s"), theirs, ratio]
-    };
-    let row = |name: &str, values: Vec<String>| [vec![name.to_owned()], values].concat();
-    let Figures { store, jobs, batch, workers, .. } = figures;
-    output::line(&format!("{jobs} no-op runs on {store}, {workers} workers, batches of {batch}"))?;
-    let rows = vec![
-        row("enqueue", per_s(figures.enqueue_per_s, figures.baseline_enqueue_per_s, figures.enqueue_ratio)),
-        row("drain", per_s(figures.drain_per_s, figures.baseline_drain_per_s, figures.drain_ratio)),
-        row("pickup p50", vec![format!("{} ms", figures.pickup_p50_ms), String::new(), String::new()]),
-        row("pickup p99", vec![format!("{} ms", figures.pickup_p99_ms), String::new(), String::new()]),
-    ];
-    output::line(&output::table(&["", "redrive", "bare loop", "of it"], rows))
 }
 
-async fn ours(store: Store, args: &BenchQueue, quiet: bool) -> anyhow::Result<(Duration, Duration, Vec<Duration>)> {
-    let ((), enqueue) = phase(quiet, "enqueue", enqueue(&store, args)).await?;
-    let (drained, drain) = phase(quiet, "drain", drain(&store, args)).await?;
-    anyhow::ensure!(drained == args.jobs, "{drained} of {} runs came out", args.jobs);
-    let (pickups, _) = phase(quiet, "pickup", pickup(&store, args.pickups)).await?;
+async fn ours(store: Store, args: &BenchQueue, on_phase: OnPhase<'_>) -> Result<(Duration, Duration, Vec<Duration>)> {
+    let ((), enqueue) = phase(on_phase, "enqueue", enqueue(&store, args)).await?;
+    let (drained, drain) = phase(on_phase, "drain", drain(&store, args)).await?;
+    if drained != args.jobs {
+        return Err(Error::Failed(format!("{drained} of {} runs came out", args.jobs)));
+    }
+    let (pickups, _) = phase(on_phase, "pickup", pickup(&store, args.pickups)).await?;
     Ok((enqueue, drain, pickups))
 }
 
@@ -109,7 +101,7 @@ pub fn share(total: u32, workers: u32, nth: u32) -> u32 {
     total / workers + u32::from(nth < total % workers)
 }
 
-async fn enqueue(store: &Store, args: &BenchQueue) -> anyhow::Result<()> {
+async fn enqueue(store: &Store, args: &BenchQueue) -> Result<()> {
     let mut tasks = tokio::task::JoinSet::new();
     for nth in 0..args.workers {
         let (control, batch) = (store.control(), args.batch);
@@ -122,7 +114,7 @@ async fn enqueue(store: &Store, args: &BenchQueue) -> anyhow::Result<()> {
                 control.submit(runs).await?;
                 left -= size;
             }
-            anyhow::Ok(())
+            Ok::<_, Error>(())
         });
     }
     tasks.join_all().await.into_iter().collect()
@@ -138,7 +130,7 @@ fn claim(limit: u32, nth: u32) -> RunClaim {
     }
 }
 
-async fn drain(store: &Store, args: &BenchQueue) -> anyhow::Result<u32> {
+async fn drain(store: &Store, args: &BenchQueue) -> Result<u32> {
     let mut tasks = tokio::task::JoinSet::new();
     for nth in 0..args.workers {
         let (data, batch) = (store.data(), args.batch);
@@ -147,7 +139,7 @@ async fn drain(store: &Store, args: &BenchQueue) -> anyhow::Result<u32> {
             loop {
                 let claimed = data.claim_runs(claim(batch, nth)).await?;
                 if claimed.is_empty() {
-                    return anyhow::Ok(done);
+                    return Ok::<_, Error>(done);
                 }
                 let passed = Report::Completed { verdict: Verdict::Passed, metrics: None };
                 let reports = claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect();
@@ -161,7 +153,7 @@ async fn drain(store: &Store, args: &BenchQueue) -> anyhow::Result<u32> {
 }
 
 /// How long a single run waits for an idle worker: from before it is submitted until its claim is durable.
-async fn pickup(store: &Store, times: u32) -> anyhow::Result<Vec<Duration>> {
+async fn pickup(store: &Store, times: u32) -> Result<Vec<Duration>> {
     let (control, data, policy) = (store.control(), store.data(), RetryPolicy::process());
     let mut wakeups = store.wakeups();
     let mut found = Vec::new();
@@ -173,7 +165,7 @@ async fn pickup(store: &Store, times: u32) -> anyhow::Result<Vec<Duration>> {
                 let _ = tokio::time::timeout(Duration::from_secs(1), wakeups.changed()).await;
                 let claimed = data.claim_runs(claim(1, 0)).await?;
                 if !claimed.is_empty() {
-                    return anyhow::Ok((claimed, Instant::now()));
+                    return Ok::<_, Error>((claimed, Instant::now()));
                 }
             }
         };

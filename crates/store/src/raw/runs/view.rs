@@ -8,14 +8,14 @@ use object_store::path::Path;
 use redrive_core::id::RunId;
 use redrive_core::key::{LogicalDate, PartitionKey};
 
-use super::cause;
-use super::error::{Damage, Error};
 use super::layout;
 use super::manifest::Manifest;
-use super::place::{Found, Place};
 use super::read::{self, Reader, same};
-use super::s3::S3Options;
-use super::url::RawUrl;
+use crate::raw::cause;
+use crate::raw::error::{Damage, Error};
+use crate::raw::place::{Found, Place};
+use crate::raw::s3::S3Options;
+use crate::raw::url::RawUrl;
 
 #[derive(Debug, Clone)]
 pub struct RawView {

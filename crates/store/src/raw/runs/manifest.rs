@@ -5,8 +5,8 @@ use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::digest::Sha256;
-use super::error::Error;
+use crate::raw::digest::Sha256;
+use crate::raw::error::Error;
 
 /// The version of the manifest that this build writes and reads.
 pub const FORMAT: u32 = 1;
@@ -14,7 +14,7 @@ pub const FORMAT: u32 = 1;
 /// How an attempt ended, as its extractor saw it. The validator's verdict is another matter and is not kept here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum RunOutcome {
     Complete,
     Failed { error_class: String, message: String },
 }
@@ -39,7 +39,7 @@ pub struct Manifest {
     pub extractor: String,
     pub started_at: Timestamp,
     pub finished_at: Timestamp,
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     pub records: u64,
     /// Before compression, each line's newline included.
     pub bytes: u64,
@@ -82,7 +82,7 @@ mod tests {
             extractor: "sample".to_owned(),
             started_at: Timestamp::from_micros(1_000_001),
             finished_at: Timestamp::from_micros(2_000_000),
-            outcome: Outcome::Failed { error_class: "retryable".to_owned(), message: "no \"luck\"\n".to_owned() },
+            outcome: RunOutcome::Failed { error_class: "retryable".to_owned(), message: "no \"luck\"\n".to_owned() },
             records: 2,
             bytes: 10,
             parts: vec![PartInfo {

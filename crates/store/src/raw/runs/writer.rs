@@ -8,15 +8,15 @@ use object_store::path::Path;
 use redrive_core::time::Timestamp;
 use tokio::task::JoinHandle;
 
-use super::cause;
-use super::digest::Sha256;
-use super::error::Error;
 use super::layout;
-use super::manifest::{FORMAT, Manifest, Outcome, PartInfo};
+use super::manifest::{FORMAT, Manifest, PartInfo, RunOutcome};
 use super::part::Part;
-use super::place::{Place, blocking};
-use super::put;
-use super::sink::Attempt;
+use super::sink::RunHeader;
+use crate::raw::cause;
+use crate::raw::digest::Sha256;
+use crate::raw::error::Error;
+use crate::raw::place::{Place, blocking};
+use crate::raw::put;
 
 /// How much is gathered before it is compressed on a blocking thread: about a millisecond of work.
 const CHUNK: usize = 1 << 20;
@@ -26,7 +26,7 @@ const CHUNK: usize = 1 << 20;
 pub struct RawWriter {
     place: Place,
     dir: Path,
-    attempt: Attempt,
+    header: RunHeader,
     part_bytes: usize,
     /// Filled here, while the chunk before it is compressed elsewhere.
     chunk: Vec<u8>,
@@ -55,12 +55,12 @@ impl std::fmt::Debug for RawWriter {
 }
 
 impl RawWriter {
-    pub(super) fn new(place: Place, attempt: Attempt, part_bytes: usize) -> Self {
-        let dir = layout::run(&place.base, &attempt.key, attempt.run_id);
+    pub(super) fn new(place: Place, header: RunHeader, part_bytes: usize) -> Self {
+        let dir = layout::run(&place.base, &header.key, header.run_id);
         Self {
             place,
             dir,
-            attempt,
+            header,
             part_bytes,
             chunk: Vec::new(),
             press: Press::Idle(Part::new()),
@@ -141,20 +141,20 @@ impl RawWriter {
 
     /// Puts what is left, then the manifest; when this returns, all of it is durable. An attempt that failed may be
     /// finished even after a write went wrong: its manifest lists the parts that were put.
-    pub async fn finish(mut self, outcome: Outcome, finished_at: Timestamp) -> Result<Manifest, Error> {
+    pub async fn finish(mut self, outcome: RunOutcome, finished_at: Timestamp) -> Result<Manifest, Error> {
         match (self.is_broken(), &outcome) {
             (false, _) if self.part_records == 0 => {}
             (false, _) => self.close_part().await?,
-            (true, Outcome::Failed { .. }) => {}
-            (true, Outcome::Complete) => return Err(self.interrupted()),
+            (true, RunOutcome::Failed { .. }) => {}
+            (true, RunOutcome::Complete) => return Err(self.interrupted()),
         }
         let manifest = Manifest {
             format: FORMAT,
-            key: self.attempt.key,
-            run_id: self.attempt.run_id,
-            fence: self.attempt.fence,
-            extractor: self.attempt.extractor,
-            started_at: self.attempt.started_at,
+            key: self.header.key,
+            run_id: self.header.run_id,
+            fence: self.header.fence,
+            extractor: self.header.extractor,
+            started_at: self.header.started_at,
             finished_at,
             outcome,
             records: self.parts.iter().map(|part| part.records).sum(),

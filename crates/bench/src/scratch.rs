@@ -2,13 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use redrive_store::{Open, Options, Schema, Store, StoreUrl};
-use tokio_postgres::NoTls;
 
-use crate::cli::BenchCommon;
-use crate::commands::Context;
-use crate::exit::{Interrupted, Refusal};
+use crate::{Error, Result, plain};
 
 #[derive(Debug)]
 pub struct Scratch {
@@ -23,45 +19,41 @@ enum Home {
 }
 
 impl Scratch {
-    /// Makes the place, unless the database beside it is somebody else's.
-    pub async fn make(args: &BenchCommon, context: &Context) -> anyhow::Result<Self> {
-        let url = match &args.store {
-            Some(url) => StoreUrl::parse(url)?,
-            None => context.config()?.store,
-        };
-        if !args.force {
-            refuse_foreign(&url).await?;
+    /// Makes the place, unless the database beside it holds tables of another program.
+    pub async fn make(url: &StoreUrl, force: bool) -> Result<Self> {
+        if !force {
+            refuse_foreign(url).await?;
         }
         let name = format!("redrive_bench_{}", std::process::id());
         match url {
             StoreUrl::Sqlite(path) => {
                 let file = path.with_file_name(format!("{name}.db"));
                 if file.exists() {
-                    return Err(Refusal(format!("{} is in the way; remove it", file.display())).into());
+                    return Err(Error::Refused(format!("{} is in the way; remove it", file.display())));
                 }
                 Ok(Self { url: StoreUrl::Sqlite(file.clone()), home: Home::File(file) })
             }
             StoreUrl::Postgres(url) => {
-                execute(&url, &format!("CREATE SCHEMA {name}")).await?;
+                execute(url, &format!("CREATE SCHEMA {name}")).await?;
                 let joint = if url.contains('?') { '&' } else { '?' };
                 let inside = format!("{url}{joint}options=-c%20search_path%3D{name}");
-                Ok(Self { url: StoreUrl::Postgres(inside), home: Home::Schema { url, name } })
+                Ok(Self { url: StoreUrl::Postgres(inside), home: Home::Schema { url: url.clone(), name } })
             }
         }
     }
 
     /// Does the work and removes the place, also when it fails or is interrupted.
-    pub async fn during<T>(self, work: impl AsyncFnOnce(&Self) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    pub async fn during<T>(self, work: impl AsyncFnOnce(&Self) -> Result<T>) -> Result<T> {
         let result = tokio::select! {
             biased;
-            _ = tokio::signal::ctrl_c() => Err(Interrupted.into()),
+            _ = tokio::signal::ctrl_c() => Err(Error::Interrupted),
             result = work(&self) => result,
         };
         let removed = self.remove().await;
         result.and_then(|value| removed.map(|()| value))
     }
 
-    async fn remove(self) -> anyhow::Result<()> {
+    async fn remove(self) -> Result<()> {
         match self.home {
             Home::File(file) => {
                 for suffix in ["", "-wal", "-shm"] {
@@ -69,7 +61,7 @@ impl Scratch {
                     path.push(suffix);
                     match std::fs::remove_file(&path) {
                         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                            return Err(error).with_context(|| format!("cannot remove {}", file.display()));
+                            return Err(Error::io(format!("cannot remove {}", file.display()))(error));
                         }
                         _ => {}
                     }
@@ -80,13 +72,13 @@ impl Scratch {
         }
     }
 
-    pub async fn open(&self, connections: u32) -> anyhow::Result<Store> {
+    pub async fn open(&self, connections: u32) -> Result<Store> {
         let connections = usize::try_from(connections).unwrap_or(8);
         Ok(Store::open(&self.url, Open::Migrate, Options { connections, ..Options::default() }).await?)
     }
 }
 
-async fn refuse_foreign(url: &StoreUrl) -> anyhow::Result<()> {
+async fn refuse_foreign(url: &StoreUrl) -> Result<()> {
     if let StoreUrl::Sqlite(path) = url
         && !path.exists()
     {
@@ -97,18 +89,11 @@ async fn refuse_foreign(url: &StoreUrl) -> anyhow::Result<()> {
         Schema::Empty | Schema::Redrive { beside_others: false, .. } => Ok(()),
         Schema::Foreign | Schema::Redrive { beside_others: true, .. } => {
             let place = store.place();
-            Err(Refusal(format!("{place} holds tables of something else; use --force to measure beside them")).into())
+            Err(Error::Refused(format!("{place} holds tables of something else; use --force to measure beside them")))
         }
     }
 }
 
-async fn execute(url: &str, sql: &str) -> anyhow::Result<()> {
-    let place = StoreUrl::Postgres(url.to_owned()).place();
-    let connected = tokio_postgres::connect(url, NoTls).await;
-    let (client, connection) = connected.with_context(|| format!("cannot reach {place}"))?;
-    let driver = tokio::spawn(connection);
-    let result = client.batch_execute(sql).await;
-    drop(client);
-    let _ = driver.await;
-    result.with_context(|| format!("the database refused {sql:?}"))
+async fn execute(url: &str, sql: &str) -> Result<()> {
+    plain::execute(&StoreUrl::Postgres(url.to_owned()), sql).await
 }

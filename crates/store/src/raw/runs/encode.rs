@@ -15,7 +15,7 @@
 
 use percent_encoding::percent_encode_byte;
 
-use super::digest::Sha256;
+use crate::raw::digest::Sha256;
 
 /// The longest file name that ext4, XFS, APFS and NTFS all take.
 const NAME_MAX: usize = 255;

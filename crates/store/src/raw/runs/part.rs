@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use bytes::Bytes;
 use zstd::stream::write::Encoder;
 
-use super::digest::Sha256;
+use crate::raw::digest::Sha256;
 
 const LEVEL: i32 = 1;
 

@@ -4,12 +4,12 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 
-use super::error::Error;
-use super::place::Place;
-use super::s3::S3Options;
-use super::url::RawUrl;
 use super::view::RawView;
 use super::writer::RawWriter;
+use crate::raw::error::Error;
+use crate::raw::place::Place;
+use crate::raw::s3::S3Options;
+use crate::raw::url::RawUrl;
 
 /// What a part is closed at, compressed: large enough for S3, small enough to hold in memory.
 const PART_BYTES: usize = 8 << 20;
@@ -27,9 +27,9 @@ impl Default for RawOptions {
     }
 }
 
-/// Who writes, for what, and since when.
+/// What a manifest says of its run before the run has an outcome: who writes, for which partition, since when.
 #[derive(Debug, Clone)]
-pub struct Attempt {
+pub struct RunHeader {
     pub key: PartitionKey,
     pub run_id: RunId,
     pub fence: TaskId,
@@ -51,8 +51,8 @@ impl RawSink {
     }
 
     /// Touches nothing yet: the first full part or the manifest makes the directory.
-    pub fn begin(&self, attempt: Attempt) -> RawWriter {
-        RawWriter::new(self.place.clone(), attempt, self.part_bytes)
+    pub fn begin(&self, header: RunHeader) -> RawWriter {
+        RawWriter::new(self.place.clone(), header, self.part_bytes)
     }
 
     /// Whether it can be written now, as far as can be told without writing a run.

@@ -9,11 +9,11 @@ use memchr::{memchr, memchr_iter};
 use object_store::path::Path;
 use zstd::stream::read::Decoder;
 
-use super::digest::Sha256;
-use super::error::{Damage, Error};
 use super::layout;
 use super::manifest::{Manifest, PartInfo};
-use super::place::{Found, Place, blocking};
+use crate::raw::digest::Sha256;
+use crate::raw::error::{Damage, Error};
+use crate::raw::place::{Found, Place, blocking};
 
 /// Decompressed bytes handed out at once.
 const CHUNK: u64 = 256 << 10;

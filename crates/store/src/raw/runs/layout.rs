@@ -15,7 +15,7 @@ const RUN: &str = "run_id=";
 
 /// The longest key below the base: three full names, the date, the run and a part with its slashes. S3 takes 1,024 bytes
 /// in all, so the base may have what is left.
-pub(super) const MAX_BELOW_BASE: usize = 3 * 256 + "logical_date=2026-01-01/".len() + 44 + 32;
+pub(in crate::raw) const MAX_BELOW_BASE: usize = 3 * 256 + "logical_date=2026-01-01/".len() + 44 + 32;
 
 /// The directory that holds every day of one query.
 pub(super) fn query(base: &Path, key: &PartitionKey) -> Path {

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use redrive_control::{ControlPlane, Order, Request, Sink, Sources, Verb, Watch};
+use redrive_control::{Audit, ControlPlane, Request, Sink, Sources, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::partition::Status;
 use redrive_core::time::Timestamp;
@@ -12,19 +12,17 @@ use redrive_store::statements::{self, For};
 use redrive_store::{Band, Page, Reach, Store, StoreUrl};
 use serde::Serialize;
 
-use super::measure::{millis, percentiles, phase, rate, ratio};
-use super::plain;
-use super::scratch::Scratch;
-use super::state_rows::{self, CLAIMABLE, FAILED_AT, OURS, PLAIN, Rows, SOURCE};
-use crate::cli::{BenchState, Format};
-use crate::commands::Context;
-use crate::exit::Exit;
-use crate::output;
+use crate::figures::{Summary, alone, compared};
+use crate::flags::BenchState;
+use crate::measure::{OnPhase, millis, percentiles, phase, rate, ratio};
+use crate::scratch::Scratch;
+use crate::state_rows::{self, CLAIMABLE, FAILED_AT, OURS, PLAIN, Rows, SOURCE};
+use crate::{Error, Result, plain};
 
 const LOOKS: u32 = 200;
 
 #[derive(Debug, Serialize)]
-struct Figures {
+pub struct Figures {
     bench: &'static str,
     store: &'static str,
     partitions: u32,
@@ -42,37 +40,37 @@ struct Figures {
     due_found: u32,
     due_ms: f64,
     due_plan: Vec<String>,
-    sequential_scan: bool,
+    pub(crate) sequential_scan: bool,
 }
 
-pub async fn run(args: &BenchState, context: &Context) -> anyhow::Result<Exit> {
-    let scratch = Scratch::make(&args.common, context).await?;
+pub async fn run(args: &BenchState, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<Figures> {
+    let scratch = Scratch::make(url, args.common.force).await?;
     let work = async |scratch: &Scratch| {
         let store = scratch.open(4).await?;
-        measure(store, &scratch.url, args, context.global.quiet).await
+        measure(store, &scratch.url, args, on_phase).await
     };
-    let figures = scratch.during(work).await?;
-    show(&figures, context.global.output)?;
-    Ok(if figures.sequential_scan { Exit::SomeFailed } else { Exit::Done })
+    scratch.during(work).await
 }
 
-async fn measure(store: Store, url: &StoreUrl, args: &BenchState, quiet: bool) -> anyhow::Result<Figures> {
+async fn measure(store: Store, url: &StoreUrl, args: &BenchState, on_phase: OnPhase<'_>) -> Result<Figures> {
     let failed = args.failed.unwrap_or(args.partitions).max(args.due);
     let all = args.rows.unwrap_or(failed.saturating_mul(10));
     let rows = Rows { retried: args.partitions, failed, due: args.due, all };
-    phase(quiet, "making rows", state_rows::make(url, rows)).await?;
-    let (due_found, due) = phase(quiet, "due", due(&store, args.due)).await?;
+    phase(on_phase, "making rows", state_rows::make(url, rows)).await?;
+    let (due_found, due) = phase(on_phase, "due", due(&store, args.due)).await?;
     let plan = plan(url).await?;
-    let (looks, _) = phase(quiet, "inspect", inspect(&store)).await?;
+    let (looks, _) = phase(on_phase, "inspect", inspect(&store)).await?;
     let plainly = match args.common.baseline {
         true => {
-            let two = phase(quiet, "plain retry", plain_retry(url, PLAIN, false)).await?.1;
-            Some((two, phase(quiet, "plain retry, claimable", plain_retry(url, CLAIMABLE, true)).await?.1))
+            let two = phase(on_phase, "plain retry", plain_retry(url, PLAIN, false)).await?.1;
+            Some((two, phase(on_phase, "plain retry, claimable", plain_retry(url, CLAIMABLE, true)).await?.1))
         }
         false => None,
     };
-    let (changed, retry) = phase(quiet, "retry", retry(&store)).await?;
-    anyhow::ensure!(changed == args.partitions, "{changed} of {} partitions were retried", args.partitions);
+    let (changed, retry) = phase(on_phase, "retry", retry(&store)).await?;
+    if changed != args.partitions {
+        return Err(Error::Failed(format!("{changed} of {} partitions were retried", args.partitions)));
+    }
     let count = u64::from(args.partitions);
     Ok(Figures {
         bench: "state",
@@ -95,28 +93,28 @@ async fn measure(store: Store, url: &StoreUrl, args: &BenchState, quiet: bool) -
 }
 
 /// Retries every failed partition of one customer, as `state retry --force --allow-missing-raw` does.
-async fn retry(store: &Store) -> anyhow::Result<u32> {
+async fn retry(store: &Store) -> Result<u32> {
     let nowhere = std::env::temp_dir().join(format!("redrive_bench_{}_raw", std::process::id()));
     let raw = Sink::new(RawUrl::File(nowhere), S3Options::default());
-    let earliest = "2015-01-01".parse()?;
-    let plane = ControlPlane::new(store.control(), raw, Sources::default(), "bench".to_owned(), earliest);
+    let earliest = "2015-01-01".parse().map_err(Error::failed)?;
+    let plane = ControlPlane::new(store.control(), raw, Sources::default(), earliest);
     let request = Request {
         verb: Verb::Retry { clear_terminal: true, allow_missing_raw: true, stale: false },
         filter: filter(OURS, Some(Status::Failed))?,
-        order: Order { command: "bench state".to_owned(), dry_run: false, yes: false, force: true, reason: None },
+        audit: Audit { force: true, ..Audit::new("bench", "bench state") },
     };
     let watch = Watch { cancelled: &AtomicBool::new(false), progress: &|_| {}, stop_after: None };
     let report = plane.operate(&request, watch).await?;
     Ok(u32::try_from(report.changed.len())?)
 }
 
-fn filter(customer: &str, status: Option<Status>) -> anyhow::Result<Filter> {
-    Ok(Filter { status, ..Filter::exact(Some(SOURCE), Some(customer), None)? })
+fn filter(customer: &str, status: Option<Status>) -> Result<Filter> {
+    Ok(Filter { status, ..Filter::exact(Some(SOURCE), Some(customer), None).map_err(Error::failed)? })
 }
 
 /// What the store is compared with: one update and one insert into the audit, in one transaction; with `claimable` also
 /// the control rows without which nobody would ever run what was retried.
-async fn plain_retry(url: &StoreUrl, customer: &str, claimable: bool) -> anyhow::Result<()> {
+async fn plain_retry(url: &StoreUrl, customer: &str, claimable: bool) -> Result<()> {
     let (hash, op) = match url {
         StoreUrl::Sqlite(_) => ("x'00'", "x'00000000000000000000000000000000'"),
         StoreUrl::Postgres(_) => ("'\\x00'", "'00000000-0000-0000-0000-000000000000'::uuid"),
@@ -145,7 +143,7 @@ async fn plain_retry(url: &StoreUrl, customer: &str, claimable: bool) -> anyhow:
 }
 
 /// The middle of many looks at one key, and at one page of fifty.
-async fn inspect(store: &Store) -> anyhow::Result<(Duration, Duration)> {
+async fn inspect(store: &Store) -> Result<(Duration, Duration)> {
     let view = store.view();
     let first = view.partitions(Page { filter: filter("done", None)?, limit: 1, ..Page::default() }).await?;
     let key = first.first().map(|partition| partition.state.key.clone());
@@ -165,7 +163,7 @@ async fn inspect(store: &Store) -> anyhow::Result<(Duration, Duration)> {
 }
 
 /// Finds what is due, as the daemon does.
-async fn due(store: &Store, limit: u32) -> anyhow::Result<u32> {
+async fn due(store: &Store, limit: u32) -> Result<u32> {
     let view = store.view();
     let mut found = 0;
     for band in view.bands().await? {
@@ -179,7 +177,7 @@ fn reach(band: Band, limit: u32) -> Reach {
 }
 
 /// How the database goes about it.
-async fn plan(url: &StoreUrl) -> anyhow::Result<Vec<String>> {
+async fn plan(url: &StoreUrl) -> Result<Vec<String>> {
     let long_ago = i64::MIN;
     match url {
         StoreUrl::Sqlite(path) => {
@@ -212,32 +210,22 @@ fn scans_all(line: &str) -> bool {
     line.contains("Seq Scan on partitions ") || line.trim_start().starts_with("SCAN p")
 }
 
-fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
-    match format {
-        Format::Json | Format::Jsonl => return output::json(figures),
-        Format::Table | Format::Csv => {}
+impl Figures {
+    pub(crate) fn summary(&self) -> Summary {
+        let Self { store, partitions, failed, rows, .. } = self;
+        let (plain, same_effect) = (self.baseline_retry_per_s, self.same_effect_retry_per_s);
+        let plan = self.due_plan.iter().map(|line| format!("  {line}"));
+        Summary {
+            heading: format!("{partitions} of {failed} failed partitions, {rows} in all, on {store}"),
+            columns: ["", "redrive", "plain SQL", "of it"],
+            rows: vec![
+                compared("retry, audited", "/s", self.retry_per_s, plain, self.retry_ratio),
+                compared("  and made claimable", "/s", self.retry_per_s, same_effect, self.same_effect_ratio),
+                alone("inspect one key, p50", format!("{} ms", self.inspect_key_p50_ms)),
+                alone("inspect a page of 50, p50", format!("{} ms", self.inspect_page_p50_ms)),
+                alone(format!("select {} due", self.due_found), format!("{} ms", self.due_ms)),
+            ],
+            notes: [String::new(), "plan of the selection:".to_owned()].into_iter().chain(plan).collect(),
+        }
     }
-    let Figures { store, partitions, failed, rows, .. } = figures;
-    output::line(&format!("{partitions} of {failed} failed partitions, {rows} in all, on {store}"))?;
-    let compared = |per_s: Option<f64>, ratio: Option<f64>| {
-        let per_s = per_s.map_or_else(String::new, |per_s| format!("{per_s:.0}/s"));
-        [per_s, ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0))]
-    };
-    let [plainly, of_it] = compared(figures.baseline_retry_per_s, figures.retry_ratio);
-    let [claimable, of_that] = compared(figures.same_effect_retry_per_s, figures.same_effect_ratio);
-    let per_s = format!("{:.0}/s", figures.retry_per_s);
-    let only = |name: &str, value: String| vec![name.to_owned(), value, String::new(), String::new()];
-    let table = vec![
-        vec!["retry, audited".to_owned(), per_s.clone(), plainly, of_it],
-        vec!["  and made claimable".to_owned(), per_s, claimable, of_that],
-        only("inspect one key, p50", format!("{} ms", figures.inspect_key_p50_ms)),
-        only("inspect a page of 50, p50", format!("{} ms", figures.inspect_page_p50_ms)),
-        only(&format!("select {} due", figures.due_found), format!("{} ms", figures.due_ms)),
-    ];
-    output::line(&output::table(&["", "redrive", "plain SQL", "of it"], table))?;
-    output::line("\nplan of the selection:")?;
-    for line in &figures.due_plan {
-        output::line(&format!("  {line}"))?;
-    }
-    Ok(())
 }

@@ -1,8 +1,11 @@
-//! Taking time, and showing what was found.
+//! Taking time.
 
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::Result;
+
+/// Called with a phase's name when it begins.
+pub type OnPhase<'a> = &'a (dyn Fn(&'static str) + Send + Sync);
 
 /// How many a second.
 pub fn rate(count: u64, took: Duration) -> f64 {
@@ -27,22 +30,14 @@ pub fn percentiles(mut times: Vec<Duration>) -> (Duration, Duration) {
     (at(50).copied().unwrap_or_default(), at(99).copied().unwrap_or_default())
 }
 
-/// Runs one phase with a word of what it is on stderr.
+/// Runs one phase and says how long it took.
 pub async fn phase<T>(
-    quiet: bool,
-    name: &str,
-    work: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<(T, Duration)> {
-    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let bar = ProgressBar::with_draw_target(None, target);
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.set_message(name.to_owned());
-    bar.enable_steady_tick(Duration::from_millis(250));
+    on_phase: OnPhase<'_>,
+    name: &'static str,
+    work: impl Future<Output = Result<T>>,
+) -> Result<(T, Duration)> {
+    on_phase(name);
     let start = Instant::now();
-    let result = work.await;
-    let took = start.elapsed();
-    bar.finish_and_clear();
-    Ok((result?, took))
+    let result = work.await?;
+    Ok((result, start.elapsed()))
 }

@@ -2,7 +2,7 @@
 
 use redrive_store::StoreUrl;
 
-use super::plain;
+use crate::{Result, plain};
 
 pub const SOURCE: &str = "bench";
 /// The customers whose failed partitions are retried by the store, and by plain SQL.
@@ -23,7 +23,7 @@ pub struct Rows {
 }
 
 /// Failed ones to retry, failed ones of which a few are due, and successes for the rest.
-pub async fn make(url: &StoreUrl, rows: Rows) -> anyhow::Result<()> {
+pub async fn make(url: &StoreUrl, rows: Rows) -> Result<()> {
     let Rows { retried, failed, due, all } = rows;
     let others = failed.saturating_sub(retried);
     let successes = all.saturating_sub(failed).saturating_sub(retried);
@@ -47,7 +47,7 @@ pub async fn make(url: &StoreUrl, rows: Rows) -> anyhow::Result<()> {
 }
 
 /// Rows `n = 0, 1, …` of one customer: a thousand days of each query.
-async fn fill(url: &StoreUrl, customer: &str, count: u32, outcome: &str, at: &str) -> anyhow::Result<()> {
+async fn fill(url: &StoreUrl, customer: &str, count: u32, outcome: &str, at: &str) -> Result<()> {
     let (numbers, query, date) = match url {
         StoreUrl::Sqlite(_) => (
             format!(

@@ -10,39 +10,41 @@ use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::measure::phase;
-use super::plain;
-use super::queue::{CATEGORY, PAYLOAD, share};
-use crate::cli::BenchQueue;
+use crate::flags::BenchQueue;
+use crate::measure::{OnPhase, phase};
+use crate::queue::{CATEGORY, PAYLOAD, share};
+use crate::{Error, Result, plain};
 
 /// Any moment will do, as long as the lease lies ahead of it.
 const NOW: i64 = 1_767_225_600_000_000;
 const LEASE_END: i64 = NOW + 120_000_000;
 
-pub async fn run(url: &StoreUrl, args: &BenchQueue, quiet: bool) -> anyhow::Result<(Duration, Duration)> {
+pub async fn run(url: &StoreUrl, args: &BenchQueue, on_phase: OnPhase<'_>) -> Result<(Duration, Duration)> {
     drop(Store::open(url, Open::Migrate, Options::default()).await?);
     let ((), enqueue) = match url {
-        StoreUrl::Sqlite(path) => phase(quiet, "bare enqueue", on_sqlite(path, args, enqueue_sqlite)).await?,
-        StoreUrl::Postgres(url) => phase(quiet, "bare enqueue", enqueue_postgres(url, args)).await?,
+        StoreUrl::Sqlite(path) => phase(on_phase, "bare enqueue", on_sqlite(path, args, enqueue_sqlite)).await?,
+        StoreUrl::Postgres(url) => phase(on_phase, "bare enqueue", enqueue_postgres(url, args)).await?,
     };
     let (drained, drain) = match url {
-        StoreUrl::Sqlite(path) => phase(quiet, "bare drain", on_sqlite(path, args, drain_sqlite)).await?,
-        StoreUrl::Postgres(url) => phase(quiet, "bare drain", drain_postgres(url, args)).await?,
+        StoreUrl::Sqlite(path) => phase(on_phase, "bare drain", on_sqlite(path, args, drain_sqlite)).await?,
+        StoreUrl::Postgres(url) => phase(on_phase, "bare drain", drain_postgres(url, args)).await?,
     };
-    anyhow::ensure!(drained == args.jobs, "{drained} of {} runs came out", args.jobs);
+    if drained != args.jobs {
+        return Err(Error::Failed(format!("{drained} of {} runs came out", args.jobs)));
+    }
     Ok((enqueue, drain))
 }
 
 async fn on_sqlite<T: Send + 'static>(
     path: &Path,
     args: &BenchQueue,
-    work: fn(&mut rusqlite::Connection, &BenchQueue) -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
+    work: fn(&mut rusqlite::Connection, &BenchQueue) -> Result<T>,
+) -> Result<T> {
     let (path, args) = (path.to_owned(), args.clone());
     tokio::task::spawn_blocking(move || work(&mut plain::sqlite(&path)?, &args)).await?
 }
 
-fn enqueue_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> anyhow::Result<()> {
+fn enqueue_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> Result<()> {
     let mut left = args.jobs;
     while left > 0 {
         let size = left.min(args.batch);
@@ -69,7 +71,7 @@ fn enqueue_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> a
     Ok(())
 }
 
-fn drain_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> anyhow::Result<u32> {
+fn drain_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> Result<u32> {
     let (promote, claim) = (statements::promote_runs(For::Sqlite), statements::claim_runs(For::Sqlite));
     let mut done = 0;
     loop {
@@ -117,11 +119,11 @@ fn drain_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> any
     }
 }
 
-async fn each_worker<T: Send + 'static, F: Future<Output = anyhow::Result<T>> + Send + 'static>(
+async fn each_worker<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
     url: &str,
     args: &BenchQueue,
     work: impl Fn(Client, BenchQueue, u32) -> F,
-) -> anyhow::Result<Vec<T>> {
+) -> Result<Vec<T>> {
     let mut tasks = tokio::task::JoinSet::new();
     for nth in 0..args.workers {
         let client = plain::postgres(url).await?;
@@ -131,7 +133,7 @@ async fn each_worker<T: Send + 'static, F: Future<Output = anyhow::Result<T>> + 
     tasks.join_all().await.into_iter().collect()
 }
 
-async fn enqueue_postgres(url: &str, args: &BenchQueue) -> anyhow::Result<()> {
+async fn enqueue_postgres(url: &str, args: &BenchQueue) -> Result<()> {
     let work = |mut client: Client, args: BenchQueue, nth| async move {
         let insert = client.prepare(statements::submit_runs(For::Postgres)).await?;
         let mut left = share(args.jobs, args.workers, nth);
@@ -147,12 +149,12 @@ async fn enqueue_postgres(url: &str, args: &BenchQueue) -> anyhow::Result<()> {
             tx.commit().await?;
             left -= left.min(args.batch);
         }
-        anyhow::Ok(())
+        Ok(())
     };
     each_worker(url, args, work).await.map(drop)
 }
 
-async fn drain_postgres(url: &str, args: &BenchQueue) -> anyhow::Result<u32> {
+async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
     let work = |mut client: Client, args: BenchQueue, _| async move {
         let promote = client.prepare(&statements::promote_runs(For::Postgres)).await?;
         let claim = client.prepare(&statements::claim_runs(For::Postgres)).await?;
@@ -166,7 +168,7 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> anyhow::Result<u32> {
             let rows = tx.query(&claim, &[&"process", &CATEGORY, &batch, &task, &"bench", &NOW, &LEASE_END]).await?;
             tx.commit().await?;
             if rows.is_empty() {
-                return anyhow::Ok(done);
+                return Ok(done);
             }
             let claimed: Vec<(Uuid, Option<&str>)> = rows.iter().map(|row| (row.get(0), row.get(20))).collect();
             let size = claimed.len();

@@ -1,0 +1,21 @@
+//! `redrive bench`: how fast this machine is under Redrive, and under a bare loop of the same work.
+//!
+//! Nothing here prints. The program hands in the database to measure and shows the [`Figures`] that come back. Only this
+//! crate and the store speak SQL.
+
+mod error;
+pub mod extract;
+mod figures;
+mod flags;
+mod measure;
+mod plain;
+pub mod queue;
+mod queue_loop;
+mod scratch;
+pub mod state;
+mod state_rows;
+
+pub use error::{Error, Result};
+pub use figures::{Figures, Summary};
+pub use flags::{Bench, BenchCommon, BenchExtract, BenchQueue, BenchState};
+pub use measure::OnPhase;
