@@ -9,7 +9,8 @@ use std::time::Duration;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Judgement;
-use redrive_data::extract::{Extractor, Job, Leash, Records, Roster, Surroundings, command};
+use redrive_data::extract::{Extractor, ExtractorContext, Job, Records, command};
+use redrive_data::program::{ChildReaper, ChildTracker};
 use redrive_data::validate::{self, Rules, Submission};
 use redrive_store::clock::{Clock, SystemClock};
 use redrive_store::raw::{Manifest, RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
@@ -108,14 +109,15 @@ async fn extract(sink: &RawSink, file: &Path) -> Result<Manifest> {
         directory: None,
         env: std::collections::BTreeMap::new(),
     };
-    let surroundings = Surroundings { variable: &|_| None, clock: Arc::new(SystemClock), leash: Leash::default() };
-    let extractor = command::Command::new(&settings, &surroundings).map_err(Error::failed)?;
+    let context =
+        ExtractorContext { variable: &|_| None, clock: Arc::new(SystemClock), reaper: ChildReaper::default() };
+    let extractor = command::Command::new(&settings, &context).map_err(Error::failed)?;
     let key = PartitionKey::new("bench", "bench", "bench", "2026-01-01").map_err(Error::failed)?;
     let (run_id, fence) = (RunId::from_uuid(Uuid::now_v7()), TaskId::from_uuid(Uuid::now_v7()));
     let started_at = SystemClock.now();
     let attempt = RunHeader { key: key.clone(), run_id, fence, extractor: extractor.name().to_owned(), started_at };
     let mut records = Records::new(sink.begin(attempt));
-    let job = Job { key, run_id, attempt: 1, query: None, roster: Roster::default() };
+    let job = Job { key, run_id, attempt: 1, query: None, children: ChildTracker::default() };
     extractor.extract(&job, &mut records).await?;
     Ok(records.finish(RunOutcome::Complete, SystemClock.now()).await?.0)
 }

@@ -6,14 +6,12 @@
 pub mod calendar;
 pub mod classify;
 pub mod count;
-pub mod duration;
 pub mod failure;
 pub mod filter;
 pub mod id;
 pub mod invariants;
 pub mod key;
 pub mod lane;
-pub mod mistake;
 pub mod outlook;
 pub mod partition;
 pub mod refusal;

@@ -6,7 +6,11 @@
 
 mod error;
 pub mod extract;
+mod failure;
+pub mod program;
+pub mod settings;
 pub mod validate;
+mod web;
 pub mod worker;
 
 pub use error::{Error, Result};

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::config::ConfigError;
-use crate::output::Unwritten;
+use crate::error::Error;
 
 /// The exit codes that scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,71 +24,24 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Something was asked for that cannot be done as asked.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);
+pub fn code(error: &Error) -> Exit {
+    match error {
+        Error::Usage(_) | Error::Config(_) => Exit::Usage,
+        Error::NothingFound(_) => Exit::NothingFound,
+        Error::Refused(_) => Exit::Refused,
+        Error::NotConfirmed(_) => Exit::NotConfirmed,
+        Error::Unreadable(_) | Error::Stdout(_) | Error::Io { .. } | Error::Raw(_) => Exit::Unavailable,
+        Error::Store(error) => store(error),
+        Error::Control(error) => control(error),
+        Error::Data(error) => data(error),
+        Error::Bench(error) => bench(error),
+        Error::Json(_) | Error::Stopped(_) => Exit::SomeFailed,
+        Error::Interrupted => Exit::Interrupted,
+    }
+}
 
-/// Nobody said yes, or it is too much to be said yes to.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct NotConfirmed(pub String);
-
-/// Somebody pressed Ctrl-C.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub struct Interrupted;
-
-/// There is nothing of that name.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct NothingFound(pub String);
-
-/// What should be there to be read is not.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unreadable(pub String);
-
-/// A rule stands against it.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Refusal(pub String);
-
-pub fn code(error: &anyhow::Error) -> Exit {
-    if error.is::<Usage>() || error.is::<ConfigError>() {
-        return Exit::Usage;
-    }
-    if error.is::<Refusal>() {
-        return Exit::Refused;
-    }
-    if error.is::<NotConfirmed>() {
-        return Exit::NotConfirmed;
-    }
-    if error.is::<Unreadable>() || error.is::<Unwritten>() {
-        return Exit::Unavailable;
-    }
-    if error.is::<NothingFound>() {
-        return Exit::NothingFound;
-    }
-    if let Some(error) = error.downcast_ref::<redrive_control::Error>() {
-        return control(error);
-    }
-    if let Some(error) = error.downcast_ref::<redrive_store::Error>() {
-        return store(error);
-    }
-    if let Some(redrive_data::Error::Store(error)) = error.downcast_ref::<redrive_data::Error>() {
-        return store(error);
-    }
-    if let Some(error) = error.downcast_ref::<redrive_bench::Error>() {
-        return bench(error);
-    }
-    if error.is::<Interrupted>() {
-        return Exit::Interrupted;
-    }
-    let out_of_reach = error.chain().any(|cause| {
-        cause.is::<redrive_store::raw::Error>() || cause.is::<redrive_data::Error>() || cause.is::<std::io::Error>()
-    });
-    if out_of_reach { Exit::Unavailable } else { Exit::SomeFailed }
+fn store(error: &redrive_store::Error) -> Exit {
+    if error.is_unavailable() { Exit::Unavailable } else { Exit::Refused }
 }
 
 pub fn control(error: &redrive_control::Error) -> Exit {
@@ -99,6 +51,14 @@ pub fn control(error: &redrive_control::Error) -> Exit {
         Error::NoOperation(_) => Exit::NothingFound,
         Error::Store(error) => store(error),
         Error::Raw(_) => Exit::Unavailable,
+    }
+}
+
+fn data(error: &redrive_data::Error) -> Exit {
+    use redrive_data::Error;
+    match error {
+        Error::Store(error) => store(error),
+        Error::Raw(_) | Error::Thread(_) | Error::KeeperGone => Exit::Unavailable,
     }
 }
 
@@ -112,8 +72,4 @@ fn bench(error: &redrive_bench::Error) -> Exit {
         Error::Interrupted => Exit::Interrupted,
         Error::Extract(_) | Error::Failed(_) => Exit::SomeFailed,
     }
-}
-
-fn store(error: &redrive_store::Error) -> Exit {
-    if error.is_unavailable() { Exit::Unavailable } else { Exit::Refused }
 }

@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod config;
+mod error;
 mod exit;
 mod log;
 mod output;
@@ -22,15 +23,15 @@ async fn main() -> ExitCode {
     let context = Context { global: cli.global, environment: Environment::of_process() };
     match run(cli.command, &context).await {
         Ok(exit) => exit.into(),
-        Err(error) if output::is_closed(&error) => exit::Exit::Done.into(),
+        Err(error) if error.is_broken_pipe() => exit::Exit::Done.into(),
         Err(error) => {
-            output::complain(&error);
+            output::print_error(&error);
             exit::code(&error).into()
         }
     }
 }
 
-async fn run(command: Command, context: &Context) -> anyhow::Result<exit::Exit> {
+async fn run(command: Command, context: &Context) -> error::Result<exit::Exit> {
     match command {
         Command::Init(args) => commands::init::run(&args, context).await,
         Command::Demo(args) => commands::demo::run(&args, context).await,

@@ -3,7 +3,7 @@
 
 pub mod listing;
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use redrive_core::key::PartitionKey;
@@ -12,54 +12,50 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::{Format, Global};
+use crate::error::{Error, Result};
 
 /// Stdout cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to stdout: {0}")]
-pub struct Unwritten(io::Error);
+pub struct StdoutError(pub io::Error);
 
 /// Writes data to stdout, or to what buffers it.
-pub fn write(out: &mut impl Write, bytes: &[u8]) -> anyhow::Result<()> {
-    out.write_all(bytes).map_err(|error| Unwritten(error).into())
+pub fn write(out: &mut impl Write, bytes: &[u8]) -> Result<()> {
+    out.write_all(bytes).map_err(|error| StdoutError(error).into())
 }
 
-pub fn flush(out: &mut impl Write) -> anyhow::Result<()> {
-    out.flush().map_err(|error| Unwritten(error).into())
+pub fn flush(out: &mut impl Write) -> Result<()> {
+    out.flush().map_err(|error| StdoutError(error).into())
 }
 
-/// Whether it is only that whoever reads has enough, like `head`. That ends the program, and is no failure.
-pub fn is_closed(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Unwritten>().is_some_and(|Unwritten(error)| error.kind() == ErrorKind::BrokenPipe)
-}
-
-/// For a command whose end says what came of its work: a reader who has gone away does not change that.
-pub fn unless_closed(told: anyhow::Result<()>) -> anyhow::Result<()> {
-    match told {
-        Err(error) if is_closed(&error) => Ok(()),
-        told => told,
+/// Ignores a closed stdout. The exit code of a changing command reports the change, not the printing.
+pub fn ignore_broken_pipe(printed: Result<()>) -> Result<()> {
+    match printed {
+        Err(error) if error.is_broken_pipe() => Ok(()),
+        printed => printed,
     }
 }
 
 /// Writes a line of data.
-pub fn line(text: &str) -> anyhow::Result<()> {
+pub fn line(text: &str) -> Result<()> {
     let mut stdout = anstream::stdout();
     write(&mut stdout, format!("{text}\n").as_bytes())?;
     flush(&mut stdout)
 }
 
-/// Writes a line of talk.
-pub fn say(text: &str) {
+/// Writes a line for people to stderr.
+pub fn note(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
+pub fn json(value: &impl Serialize) -> Result<()> {
     line(&serde_json::to_string(value)?)
 }
 
-/// Says what went wrong, in one line.
-pub fn complain(error: &anyhow::Error) {
+/// Writes an error to stderr, in one line.
+pub fn print_error(error: &Error) {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-    let text = one_line(&format!("{error:#}"));
+    let text = one_line(&error.to_string());
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {text}");
 }
 
@@ -70,7 +66,7 @@ pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
     table.trim_fmt()
 }
 
-/// The rows alone, without frames; what came from a source is made printable.
+/// The rows alone, without frames, each cell in one line.
 fn plain_table(rows: Vec<Vec<String>>) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
@@ -92,7 +88,7 @@ pub fn text_or_empty(value: Option<impl ToString>) -> String {
 }
 
 /// Rows as a table for people, or as CSV, whose columns have the `names` that JSON has.
-pub fn rows(header: &[&str], names: &[&str], rows: Vec<Vec<String>>, format: Format) -> anyhow::Result<()> {
+pub fn rows(header: &[&str], names: &[&str], rows: Vec<Vec<String>>, format: Format) -> Result<()> {
     match format {
         Format::Csv => {
             csv_header(names)?;
@@ -103,7 +99,7 @@ pub fn rows(header: &[&str], names: &[&str], rows: Vec<Vec<String>>, format: For
 }
 
 /// One object as CSV: a header of its fields, and a row.
-pub fn record(names: &[&str], object: &impl Serialize) -> anyhow::Result<()> {
+pub fn record(names: &[&str], object: &impl Serialize) -> Result<()> {
     csv_header(names)?;
     csv(&cells(names, &serde_json::to_value(object)?))
 }
@@ -118,17 +114,17 @@ pub fn cells(names: &[&str], object: &Value) -> Vec<String> {
     names.iter().map(|name| cell(&object[*name])).collect()
 }
 
-pub fn csv_header(names: &[&str]) -> anyhow::Result<()> {
+pub fn csv_header(names: &[&str]) -> Result<()> {
     line(&names.join(","))
 }
 
 /// Says that there is nothing: to people as the answer, beside a CSV of no rows as talk.
-pub fn nothing(text: &str, names: &[&str], global: &Global) -> anyhow::Result<()> {
-    unless_closed(match global.output {
+pub fn nothing(text: &str, names: &[&str], global: &Global) -> Result<()> {
+    ignore_broken_pipe(match global.output {
         Format::Table => line(text),
         Format::Csv => {
             if !global.quiet {
-                say(text);
+                note(text);
             }
             csv_header(names)
         }
@@ -137,7 +133,7 @@ pub fn nothing(text: &str, names: &[&str], global: &Global) -> anyhow::Result<()
 }
 
 /// Writes a row of CSV.
-pub fn csv(values: &[String]) -> anyhow::Result<()> {
+pub fn csv(values: &[String]) -> Result<()> {
     line(&csv_row(values))
 }
 

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt as _};
-use redrive_core::duration;
-use redrive_core::mistake::Mistake;
+use crate::settings::SettingError;
+use crate::settings::duration;
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
-use super::child::{Cut, Launch, Program, Watch};
-use super::value::ValueRef;
-use super::{Error, Extractor, Failure, Job, Records, Surroundings};
+use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
+use crate::program::{Cut, Launch, Watch};
+use crate::settings::ValueRef;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,27 +36,10 @@ pub struct Command {
 }
 
 impl Command {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
+    pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
         let launch =
             Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
-        Ok(Self { program: Program::new(&launch, surroundings)? })
-    }
-
-    async fn bring(&self, job: &Job, records: &mut Records) -> Result<(), Error> {
-        let watch = Watch { secrets: self.secrets(), patterns: Vec::new() };
-        let mut child = self.program.start(job, &[], watch)?;
-        loop {
-            match child.block().await {
-                Ok(Some(block)) => records.lines(block).await?,
-                Ok(None) => break,
-                Err(Cut::Overlong) => return records.check_length(usize::MAX),
-                Err(Cut::Io(error)) => {
-                    return Err(Failure::retryable(format!("cannot read the program's output: {error}")).into());
-                }
-            }
-        }
-        let end = child.finish().await?;
-        if end.is_success() { Ok(()) } else { Err(end.failure().into()) }
+        Ok(Self { program: Program::new(&launch, context.variable, &context.reaper)? })
     }
 }
 
@@ -66,7 +49,22 @@ impl Extractor for Command {
     }
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
-        self.bring(job, records).boxed()
+        Box::pin(async move {
+            let watch = Watch { secrets: self.secrets(), patterns: Vec::new() };
+            let mut child = job.start(&self.program, &[], watch)?;
+            loop {
+                match child.block().await {
+                    Ok(Some(block)) => records.lines(block).await?,
+                    Ok(None) => break,
+                    Err(Cut::Overlong) => return records.check_length(usize::MAX),
+                    Err(Cut::Io(error)) => {
+                        return Err(Failure::retryable(format!("cannot read the program's output: {error}")).into());
+                    }
+                }
+            }
+            let end = child.finish().await?;
+            if end.is_success() { Ok(()) } else { Err(end.failure().into()) }
+        })
     }
 
     fn secrets(&self) -> Vec<String> {

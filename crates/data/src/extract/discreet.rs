@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 
-use super::{Error, Extractor, Failure, Job, Records, redact};
+use super::{Error, Extractor, Failure, Job, Records};
+use crate::settings::redact;
 
 #[derive(Debug)]
 pub(super) struct Discreet(pub(super) Arc<dyn Extractor>);

@@ -4,55 +4,33 @@
 //! which class; whether the data is right is the validator's to say.
 
 pub mod airbyte;
-mod child;
 pub mod command;
 mod connector;
 mod discreet;
-mod failure;
 pub mod google_ads;
 pub mod http;
+mod job;
 mod json_stream;
 mod records;
-mod redact;
 pub mod sample;
-mod secret;
 mod seen;
 mod settings;
 pub mod singer;
-mod template;
-mod used_secrets;
-mod value;
 
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use redrive_core::id::RunId;
-use redrive_core::key::PartitionKey;
+use redrive_store::raw;
 
-pub use child::{Leash, Roster};
-use failure::span;
-pub use failure::{Error, Failure, Scope};
+pub use crate::failure::{Failure, Scope};
+pub use job::Job;
 pub use records::{MAX_RECORD_BYTES, Records};
-pub use redact::redact;
-pub use secret::{Secret, SecretRef};
-pub use settings::{Settings, Surroundings};
-pub use template::{Escape, Template};
-use used_secrets::UsedSecrets;
-pub use value::ValueRef;
+pub use settings::{ExtractorContext, Settings};
 
-/// What is to be extracted.
-#[derive(Debug, Clone)]
-pub struct Job {
-    pub key: PartitionKey,
-    pub run_id: RunId,
-    /// The first attempt is 1.
-    pub attempt: u32,
-    /// The query's text with its placeholders filled in, where the configuration has one.
-    pub query: Option<String>,
-    /// Where the programs are entered that are started for it. When the extraction has ended or was dropped, some of
-    /// them may still be ending.
-    pub roster: Roster,
-}
+/// A text with placeholders that a job fills in.
+pub type Template = crate::settings::Template<Job>;
+
+type Program = crate::program::Program<Job>;
 
 pub trait Extractor: Send + Sync + fmt::Debug {
     /// What manifests call it.
@@ -65,4 +43,14 @@ pub trait Extractor: Send + Sync + fmt::Debug {
     fn secrets(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// Why an extraction did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Source(#[from] Failure),
+    /// The raw sink failed: no fault of the source, and no attempt of the partition.
+    #[error(transparent)]
+    Sink(#[from] raw::Error),
 }

@@ -7,7 +7,8 @@ use redrive_core::time::Timestamp;
 use redrive_store::raw::{Manifest, RawWriter, RunOutcome};
 use serde_json::Value;
 
-use super::failure::{Error, Failure};
+use super::json_stream::{Fault, RecordStream};
+use super::{Error, Failure};
 
 /// The longest record, so that memory stays bounded whatever a source sends.
 pub const MAX_RECORD_BYTES: usize = 16 << 20;
@@ -42,6 +43,26 @@ impl Records {
             self.record(line).await?;
         }
         Ok(())
+    }
+
+    /// Takes the records out of one chunk of the answer called `name`.
+    pub(super) async fn feed(&mut self, stream: &mut RecordStream, mut chunk: &[u8], name: &str) -> Result<(), Error> {
+        loop {
+            match stream.next(&mut chunk) {
+                Ok(Some(record)) => self.record(record).await?,
+                Ok(None) => return Ok(()),
+                Err(fault) => return Err(self.unusable(&fault, name)),
+            }
+        }
+    }
+
+    pub(super) fn unusable(&self, fault: &Fault, name: &str) -> Error {
+        if let Fault::LongRecord { bytes } = fault
+            && let Err(error) = self.check_length(*bytes)
+        {
+            return error;
+        }
+        Failure::retryable(format!("{name}: the answer cannot be used: {fault}")).into()
     }
 
     /// Fails when a record would be longer than may be held in memory.

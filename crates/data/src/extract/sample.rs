@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt as _};
-use redrive_core::duration;
-use redrive_core::mistake::Mistake;
+use crate::settings::SettingError;
+use crate::settings::duration;
+use futures_util::future::BoxFuture;
 use redrive_core::retry;
 use serde::Deserialize;
 
@@ -56,7 +56,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    pub fn new(settings: &Settings) -> Result<Self, Mistake> {
+    pub fn new(settings: &Settings) -> Result<Self, SettingError> {
         let shares = [
             ("failure", settings.failure),
             ("rate_limit", settings.rate_limit),
@@ -65,44 +65,14 @@ impl Sample {
         ];
         for (name, share) in shares {
             if !(0.0..=1.0).contains(&share) {
-                return Err(Mistake::at(name, format!("{share} is not between 0 and 1")));
+                return Err(SettingError::at(name, format!("{share} is not between 0 and 1")));
             }
         }
         if settings.failure + settings.rate_limit + settings.truncation > 1.0 {
             let why = "failure, rate_limit and truncation are more than 1 together";
-            return Err(Mistake::at("failure", why).beside(&["rate_limit", "truncation"]));
+            return Err(SettingError::at("failure", why).also(&["rate_limit", "truncation"]));
         }
         Ok(Self { settings: settings.clone() })
-    }
-
-    async fn bring(&self, job: &Job, records: &mut Records) -> Result<(), Error> {
-        let settings = &self.settings;
-        let mut partition = Dice::new(settings.seed, retry::seed(&job.key));
-        let gone = partition.share() < settings.gone;
-        let mut dice = Dice::new(partition.next(), u64::from(job.attempt));
-        tokio::time::sleep(settings.latency.mul_f64(2.0 * dice.share())).await;
-        if gone {
-            return Err(Failure::fatal("the source has no such report any more").into());
-        }
-        let luck = dice.share();
-        if luck < settings.rate_limit {
-            let told = format!("too many requests; come again in {} s", settings.retry_after.as_secs());
-            return Err(Failure::rate_limited(told, Some(settings.retry_after)).into());
-        }
-        let fails = luck < settings.rate_limit + settings.failure;
-        let cut = fails || luck < settings.rate_limit + settings.failure + settings.truncation;
-        let (customer, query, date) = (&job.key.customer_id, &job.key.query_name, job.key.logical_date);
-        for id in 0..if cut { settings.records / 2 } else { settings.records } {
-            let (clicks, cents) = (partition.next() % 1000, partition.next() % 100_000);
-            let record = serde_json::json!({
-                "id": id, "customer_id": customer, "query": query, "date": date, "clicks": clicks, "cost_cents": cents,
-            });
-            records.record(record.to_string().as_bytes()).await?;
-        }
-        if fails {
-            return Err(Failure::retryable("connection reset by the source").into());
-        }
-        Ok(())
     }
 }
 
@@ -112,7 +82,35 @@ impl Extractor for Sample {
     }
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
-        self.bring(job, records).boxed()
+        Box::pin(async move {
+            let settings = &self.settings;
+            let mut partition = Dice::new(settings.seed, retry::seed(&job.key));
+            let gone = partition.share() < settings.gone;
+            let mut dice = Dice::new(partition.next(), u64::from(job.attempt));
+            tokio::time::sleep(settings.latency.mul_f64(2.0 * dice.share())).await;
+            if gone {
+                return Err(Failure::fatal("the source has no such report any more").into());
+            }
+            let luck = dice.share();
+            if luck < settings.rate_limit {
+                let told = format!("too many requests; come again in {} s", settings.retry_after.as_secs());
+                return Err(Failure::rate_limited(told, Some(settings.retry_after)).into());
+            }
+            let fails = luck < settings.rate_limit + settings.failure;
+            let cut = fails || luck < settings.rate_limit + settings.failure + settings.truncation;
+            let (customer, query, date) = (&job.key.customer_id, &job.key.query_name, job.key.logical_date);
+            for id in 0..if cut { settings.records / 2 } else { settings.records } {
+                let (clicks, cents) = (partition.next() % 1000, partition.next() % 100_000);
+                let record = serde_json::json!({
+                    "id": id, "customer_id": customer, "query": query, "date": date, "clicks": clicks, "cost_cents": cents,
+                });
+                records.record(record.to_string().as_bytes()).await?;
+            }
+            if fails {
+                return Err(Failure::retryable("connection reset by the source").into());
+            }
+            Ok(())
+        })
     }
 }
 

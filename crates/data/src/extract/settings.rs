@@ -4,15 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::mistake::Mistake;
 use redrive_store::clock::Clock;
 use serde::Deserialize;
 
 use super::discreet::Discreet;
-use super::{Extractor, Leash, airbyte, command, google_ads, http, sample, singer};
+use super::{Extractor, airbyte, command, google_ads, http, sample, singer};
+use crate::program::ChildReaper;
+use crate::settings::{SettingError, Variables};
 
-/// In the file `kind` stands beside the other keys; here it is around them, as whoever reads the file has to put it. Serde's
-/// own `tag` would lose the lines of mistakes.
+/// Externally tagged here; in the file `kind` stands beside the other keys. The reader of the file rewrites it, because
+/// serde's own `tag` would lose the lines of errors.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Settings {
@@ -25,18 +26,18 @@ pub enum Settings {
 }
 
 /// What a configuration may refer to outside itself.
-pub struct Surroundings<'a> {
+pub struct ExtractorContext<'a> {
     /// The environment as it was when the program started.
-    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    pub variable: Variables<'a>,
     /// For sources that name a moment, not a span, to come again.
     pub clock: Arc<dyn Clock>,
     /// Ends the programs that extractors start, should this process be killed.
-    pub leash: Leash,
+    pub reaper: ChildReaper,
 }
 
-impl fmt::Debug for Surroundings<'_> {
+impl fmt::Debug for ExtractorContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Surroundings")
+        f.write_str("ExtractorContext")
     }
 }
 
@@ -45,13 +46,13 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 impl Settings {
     /// The extractor, or what is wrong with its settings.
-    pub fn build(&self, surroundings: &Surroundings<'_>) -> Result<Arc<dyn Extractor>, Mistake> {
+    pub fn build(&self, context: &ExtractorContext<'_>) -> Result<Arc<dyn Extractor>, SettingError> {
         let extractor: Arc<dyn Extractor> = match self {
-            Self::Command(settings) => Arc::new(command::Command::new(settings, surroundings)?),
-            Self::Http(settings) => Arc::new(http::Http::new(settings, surroundings)?),
-            Self::GoogleAds(settings) => Arc::new(google_ads::GoogleAds::new(settings, surroundings)?),
-            Self::Singer(settings) => Arc::new(singer::Singer::new(settings, surroundings)?),
-            Self::Airbyte(settings) => Arc::new(airbyte::Airbyte::new(settings, surroundings)?),
+            Self::Command(settings) => Arc::new(command::Command::new(settings, context)?),
+            Self::Http(settings) => Arc::new(http::Http::new(settings, context)?),
+            Self::GoogleAds(settings) => Arc::new(google_ads::GoogleAds::new(settings, context)?),
+            Self::Singer(settings) => Arc::new(singer::Singer::new(settings, context)?),
+            Self::Airbyte(settings) => Arc::new(airbyte::Airbyte::new(settings, context)?),
             Self::Sample(settings) => Arc::new(sample::Sample::new(settings)?),
         };
         Ok(Arc::new(Discreet(extractor)))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use redrive_core::mistake::Mistake;
+use crate::settings::SettingError;
 use redrive_core::validation::{FieldPath, FieldType, PathError, Totals, TotalsError};
 use serde::Deserialize;
 
@@ -33,35 +33,35 @@ pub struct Settings {
 
 impl Settings {
     /// The rules, or what is wrong with the settings.
-    pub fn build(&self) -> Result<Rules, Mistake> {
+    pub fn build(&self) -> Result<Rules, SettingError> {
         let totals = Totals::new(self.min_records, self.max_records, self.max_shrink);
         let of_type = |(field, wanted): (&String, &FieldType)| {
-            let path = path(field).map_err(|why| Mistake::at(field.as_str(), why).within("types"))?;
+            let path = path(field).map_err(|why| SettingError::at(field.as_str(), why).within("types"))?;
             Ok((path, *wanted))
         };
         let (date, schema) = (self.date_field.as_deref().map(path), self.schema.as_deref().map(Schema::read));
         Ok(Rules::new(Asked {
             totals: totals.map_err(miscounted)?,
             required: paths("required_fields", &self.required_fields)?,
-            types: self.types.iter().map(of_type).collect::<Result<_, Mistake>>()?,
-            date: date.transpose().map_err(|why| Mistake::at("date_field", why))?,
+            types: self.types.iter().map(of_type).collect::<Result<_, SettingError>>()?,
+            date: date.transpose().map_err(|why| SettingError::at("date_field", why))?,
             unique: paths("unique", &self.unique)?,
-            schema: schema.transpose().map_err(|why| Mistake::at("schema", why))?,
+            schema: schema.transpose().map_err(|why| SettingError::at("schema", why))?,
         }))
     }
 }
 
-fn miscounted(error: TotalsError) -> Mistake {
+fn miscounted(error: TotalsError) -> SettingError {
     match error {
-        TotalsError::Crossed { .. } => Mistake::at("min_records", error.to_string()).beside(&["max_records"]),
-        TotalsError::Shrink(_) => Mistake::at("max_shrink", error.to_string()),
+        TotalsError::Crossed { .. } => SettingError::at("min_records", error.to_string()).also(&["max_records"]),
+        TotalsError::Shrink(_) => SettingError::at("max_shrink", error.to_string()),
     }
 }
 
-fn paths(setting: &str, fields: &[String]) -> Result<Vec<FieldPath>, Mistake> {
+fn paths(setting: &str, fields: &[String]) -> Result<Vec<FieldPath>, SettingError> {
     let mut paths = Vec::new();
     for (index, field) in fields.iter().enumerate() {
-        let wrong = |why: String| Mistake::at(index, why).within(setting);
+        let wrong = |why: String| SettingError::at(index, why).within(setting);
         let path = path(field).map_err(wrong)?;
         if paths.contains(&path) {
             return Err(wrong(format!("{field:?} is named twice; remove one")));

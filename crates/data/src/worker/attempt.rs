@@ -22,7 +22,9 @@ use super::keeper::Held;
 use super::plan::SourcePlan;
 use super::stop::Stop;
 use crate::error::{Error, Result, TRY_AGAIN};
-use crate::extract::{self, Failure, Job, Records, Roster, Scope, redact};
+use crate::extract::{self, Failure, Job, Records, Scope};
+use crate::program::ChildTracker;
+use crate::settings::{Escape, redact};
 use crate::validate::{Submission, Validator, Verdict};
 
 /// What became of an attempt.
@@ -60,7 +62,7 @@ pub(super) struct Attempt {
     pub held: Held,
     pub stop: Stop,
     /// The programs that are started for it.
-    pub roster: Roster,
+    pub children: ChildTracker,
 }
 
 /// What an extraction left, when it left anything.
@@ -79,7 +81,7 @@ impl Attempt {
         };
         // What was dropped on the way is still ending, and this attempt is not over before it has: nobody else may have
         // the partition, nor its place among the source's attempts.
-        self.roster.ended().await;
+        self.children.ended().await;
         match end {
             Ok(End::Released) => Course::Ended(self.give_back(None).await),
             Ok(end @ (End::Accepted { .. } | End::Rejected { .. } | End::Refused(_) | End::Lost)) => Course::Ended(end),
@@ -142,8 +144,8 @@ impl Attempt {
             Ok(Err(_)) => Some(Failure::retryable("the extractor panicked; its log has more")),
             Err(_) => {
                 // What a program said is known when it has ended.
-                self.roster.ended().await;
-                Some(timed_out(self.source.timeout, self.roster.said()))
+                self.children.ended().await;
+                Some(timed_out(self.source.timeout, self.children.last_stderr()))
             }
         };
         let failure = failure.map(|failure| Failure { message: self.presentable(&failure.message), ..failure });
@@ -152,7 +154,7 @@ impl Attempt {
             self.cool_down(failure).await;
         }
         // Also where the source failed early: whoever gave up on a program has only asked it to end.
-        self.roster.ended().await;
+        self.children.ended().await;
         let outcome = failure.as_ref().map_or(RunOutcome::Complete, |failure| RunOutcome::Failed {
             error_class: failure.class.to_string(),
             message: failure.message.clone(),
@@ -231,9 +233,9 @@ impl Attempt {
             run_id: run.run_id,
             attempt: run.attempt,
             query: None,
-            roster: self.roster.clone(),
+            children: self.children.clone(),
         };
-        job.query = self.source.queries.get(&key.query_name).map(|query| query.render(&job, extract::Escape::Plain));
+        job.query = self.source.queries.get(&key.query_name).map(|query| query.render(&job, Escape::Plain));
         job
     }
 

@@ -20,7 +20,7 @@ use super::scouts::Scouts;
 use super::stop::Stop;
 use super::tally::Tally;
 use crate::error::{Error, Result};
-use crate::extract::Roster;
+use crate::program::ChildTracker;
 use crate::validate;
 
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ pub struct Worker {
     attempts: JoinSet<(Source, Course)>,
     scouts: Scouts,
     /// The programs of all attempts.
-    programs: Roster,
+    programs: ChildTracker,
     /// When leases that have passed are looked for next.
     sweep_at: Instant,
     /// Nothing is claimed before then, because something of ours failed.
@@ -87,7 +87,7 @@ impl Worker {
             rotation: Rotation::default(),
             attempts: JoinSet::new(),
             scouts: Scouts::default(),
-            programs: Roster::default(),
+            programs: ChildTracker::default(),
             sweep_at: now,
             rest_until: now,
             rest: Duration::ZERO,
@@ -219,7 +219,7 @@ impl Worker {
         self.scouts.started(&name, asked);
         let held = self.keeper.hold(claimed.run.run_id, fence, asked, self.options.terms);
         let (data, sink, stop) = (self.data.clone(), self.sink.clone(), self.stop.clone());
-        let attempt = Attempt { data, sink, source, claimed, fence, held, stop, roster: self.programs.part() };
+        let attempt = Attempt { data, sink, source, claimed, fence, held, stop, children: self.programs.child() };
         self.attempts.spawn(async move {
             // Whoever panics here has lost its lease: it runs out, and the attempt is ended as abandoned.
             let course = AssertUnwindSafe(attempt.run()).catch_unwind().await;

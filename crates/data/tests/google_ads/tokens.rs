@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use redrive_core::failure::ErrorClass;
 use redrive_core::time::Timestamp;
 use redrive_data::extract::google_ads::{GoogleAds, Settings};
-use redrive_data::extract::{Extractor, Leash, Surroundings};
+use redrive_data::extract::{Extractor, ExtractorContext};
+use redrive_data::program::ChildReaper;
 use redrive_store::clock::ManualClock;
 use serde_json::json;
 
@@ -89,12 +90,12 @@ async fn a_token_is_used_until_shortly_before_its_end() {
     let mut settings = config(&server, json!({}));
     settings.as_object_mut().unwrap().remove("kind");
     let settings: Settings = serde_json::from_value(settings).unwrap();
-    let surroundings = Surroundings {
+    let context = ExtractorContext {
         variable: &|_| Some("hush".to_owned()),
         clock: Arc::new(clock.clone()),
-        leash: Leash::default(),
+        reaper: ChildReaper::default(),
     };
-    let extractor = GoogleAds::new(&settings, &surroundings).unwrap();
+    let extractor = GoogleAds::new(&settings, &context).unwrap();
     let extractor: Arc<dyn Extractor> = Arc::new(extractor);
     for (later, tokens) in [(0, 1), (3538, 1), (1, 2), (3538, 2), (3600, 3)] {
         clock.advance(Duration::from_secs(later));

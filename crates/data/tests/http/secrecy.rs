@@ -20,7 +20,6 @@ async fn a_source_that_repeats_a_secret_does_not_get_it_into_the_log() {
     });
     let headers = json!({"Authorization": {"env": "SECRET_token", "prefix": "Bearer "}, "X-File": {"file": file}});
     let extractor = http(&server, "/x", json!({"headers": headers}));
-    assert!(extractor.secrets().is_empty());
     let extracted = extract(&extractor).await;
     assert!(extracted.failure().message.contains("bad Bearer *** and ***, --"), "{extracted:?}");
     let mut secrets = extractor.secrets();

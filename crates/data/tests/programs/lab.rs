@@ -8,7 +8,8 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
-use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Roster, Settings, Surroundings};
+use redrive_data::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records, Settings};
+use redrive_data::program::{ChildReaper, ChildTracker};
 use redrive_store::clock::ManualClock;
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use serde_json::Value;
@@ -46,7 +47,7 @@ impl Lab {
             run_id: "019a0000-0000-7000-8000-000000000001".parse().unwrap(),
             attempt: 3,
             query: None,
-            roster: Roster::default(),
+            children: ChildTracker::default(),
         };
         Self { dir, sink, job }
     }
@@ -114,10 +115,10 @@ pub fn build(settings: &str) -> Result<Arc<dyn Extractor>, String> {
     let tagged = toml::Table::from_iter([(kind.to_owned(), toml::Value::Table(rest))]);
     let settings: Settings = tagged.try_into().map_err(|error: toml::de::Error| error.to_string())?;
     let variable = |name: &str| (name == "API_TOKEN").then(|| SECRET.to_owned());
-    let built = settings.build(&Surroundings {
+    let built = settings.build(&ExtractorContext {
         variable: &variable,
         clock: Arc::new(ManualClock::at(NOW)),
-        leash: Leash::default(),
+        reaper: ChildReaper::default(),
     });
     built.map_err(|mistake| mistake.to_string())
 }

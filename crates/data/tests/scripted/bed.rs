@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
-use redrive_data::extract::{Error, Extractor, Failure, Job, Leash, Records, Roster, Settings, Surroundings};
+use redrive_data::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records, Settings};
+use redrive_data::program::{ChildReaper, ChildTracker};
 use redrive_store::clock::SystemClock;
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use serde_json::Value;
@@ -78,7 +79,7 @@ pub fn job(customer: &str, n: u32) -> Job {
         run_id: format!("019a0000-0000-7000-8000-{n:012}").parse().unwrap(),
         attempt: 1,
         query: Some("SELECT campaign.id FROM campaign WHERE campaign.name = \"a\"".to_owned()),
-        roster: Roster::default(),
+        children: ChildTracker::default(),
     }
 }
 
@@ -88,7 +89,10 @@ pub fn settings(mut json: Value) -> Result<Arc<dyn Extractor>, String> {
     let kind = json.as_object_mut().unwrap().remove("kind").unwrap();
     let tagged = serde_json::json!({ kind.as_str().unwrap(): json });
     let settings: Settings = serde_json::from_value(tagged).map_err(|error| error.to_string())?;
-    let built =
-        settings.build(&Surroundings { variable: &variable, clock: Arc::new(SystemClock), leash: Leash::default() });
+    let built = settings.build(&ExtractorContext {
+        variable: &variable,
+        clock: Arc::new(SystemClock),
+        reaper: ChildReaper::default(),
+    });
     built.map_err(|mistake| mistake.to_string())
 }

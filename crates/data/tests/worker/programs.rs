@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_data::extract::{Extractor, Leash, Settings, Surroundings};
+use redrive_data::extract::{Extractor, ExtractorContext, Settings};
+use redrive_data::program::ChildReaper;
 use redrive_data::worker::Tally;
 use redrive_store::clock::SystemClock;
 use tokio::time::timeout;
@@ -17,8 +18,9 @@ fn program(kind: &str, directory: &Path, script: &str, more: &str) -> Arc<dyn Ex
     let settings = format!("[{kind}]\ncommand = ['/bin/sh', '-c', '''{script}''']\ndirectory = '{directory}'\n{more}");
     let settings: Settings = settings.parse::<toml::Table>().unwrap().try_into().unwrap();
     let variable = |name: &str| (name == "TOKEN").then(|| "s3cr3t-t0ken".to_owned());
-    let surroundings = Surroundings { variable: &variable, clock: Arc::new(SystemClock), leash: Leash::default() };
-    settings.build(&surroundings).unwrap()
+    let context =
+        ExtractorContext { variable: &variable, clock: Arc::new(SystemClock), reaper: ChildReaper::default() };
+    settings.build(&context).unwrap()
 }
 
 async fn work(house: &House, work: Work) -> Tally {

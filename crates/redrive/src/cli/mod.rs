@@ -101,7 +101,7 @@ pub struct Init {
 
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Where to [default: redrive-demo]
+    /// Where to [default: redrive-demo, or redrive-demo-2 and so on where there is one]
     pub directory: Option<PathBuf>,
 }
 
@@ -147,7 +147,7 @@ pub struct Daemon {
     #[arg(long)]
     pub dry_run: bool,
     /// How long to sleep between ticks [default: daemon.interval]
-    #[arg(long, value_name = "DURATION", value_parser = redrive_core::duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = redrive_data::settings::duration::parse)]
     pub interval: Option<std::time::Duration>,
 }
 

@@ -5,10 +5,11 @@ use redrive_store::StoreUrl;
 
 use super::Context;
 use crate::cli::Format;
+use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
 
-pub async fn run(bench: &Bench, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(bench: &Bench, context: &Context) -> Result<Exit> {
     let progress = spinner(context.global.quiet);
     let on_phase = |name: &'static str| progress.set_message(name);
     let measured = match bench {
@@ -32,14 +33,14 @@ fn spinner(quiet: bool) -> indicatif::ProgressBar {
 }
 
 /// The database beside which to measure.
-fn store(common: &BenchCommon, context: &Context) -> anyhow::Result<StoreUrl> {
+fn store(common: &BenchCommon, context: &Context) -> Result<StoreUrl> {
     match &common.store {
-        Some(url) => Ok(StoreUrl::parse(url)?),
+        Some(url) => StoreUrl::parse(url).map_err(|error| Error::Usage(format!("--store: {error}"))),
         None => Ok(context.config()?.store),
     }
 }
 
-fn show(figures: &Figures, format: Format) -> anyhow::Result<()> {
+fn show(figures: &Figures, format: Format) -> Result<()> {
     match format {
         Format::Json | Format::Jsonl => return output::json(figures),
         Format::Table | Format::Csv => {}

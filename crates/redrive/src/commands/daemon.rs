@@ -6,10 +6,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Context, person};
 use crate::cli::{Daemon, Format};
-use crate::exit::{Exit, Usage};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::output;
 
-pub async fn run(args: &Daemon, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let actor = format!("daemon {} pid {}", person(), std::process::id());
     let ticks = match args.dry_run {
@@ -18,7 +19,7 @@ pub async fn run(args: &Daemon, context: &Context) -> anyhow::Result<Exit> {
     };
     let interval = args.interval.unwrap_or(config.settings.daemon.interval);
     if interval.is_zero() {
-        return Err(Usage("--interval 0 would never rest; give at least 100ms".to_owned()).into());
+        return Err(Error::Usage("--interval 0 would never rest; give at least 100ms".to_owned()));
     }
     if args.once {
         let tick = ticks.next().await?;
@@ -27,7 +28,8 @@ pub async fn run(args: &Daemon, context: &Context) -> anyhow::Result<Exit> {
     }
     tracing::info!(interval_ms = interval.as_millis(), dry_run = args.dry_run, "started");
     // Heard from now on, also while a tick is at work; it is finished first.
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let listen = |kind| signal(kind).map_err(Error::io("cannot listen for signals"));
+    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
     loop {
         match ticks.next().await {
             Ok(tick) => tracing::info!(
@@ -66,7 +68,7 @@ impl Ticks {
     }
 }
 
-fn show(tick: &Tick, dry_run: bool, context: &Context) -> anyhow::Result<()> {
+fn show(tick: &Tick, dry_run: bool, context: &Context) -> Result<()> {
     match context.global.output {
         Format::Json => return output::json(tick),
         Format::Jsonl if dry_run => return tick.would.iter().try_for_each(output::json),
@@ -83,7 +85,7 @@ fn show(tick: &Tick, dry_run: bool, context: &Context) -> anyhow::Result<()> {
     output::line(&format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued))
 }
 
-fn actions(tick: &Tick) -> anyhow::Result<()> {
+fn actions(tick: &Tick) -> Result<()> {
     let names = [output::KEY.as_slice(), &["action", "attempt_count", "delay_seconds"]].concat();
     output::csv_header(&names)?;
     for action in &tick.would {

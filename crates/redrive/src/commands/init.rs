@@ -5,23 +5,23 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use redrive_store::{Open, Options, Schema, Store, StoreUrl};
 
 use super::Context;
 use crate::cli::Init;
 use crate::config::{Config, FILE};
-use crate::exit::{Exit, Refusal};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::output;
 
 const TEMPLATE: &str = include_str!("init.toml");
 
-pub async fn run(args: &Init, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &Init, context: &Context) -> Result<Exit> {
     let directory = args.directory.clone().unwrap_or_else(|| PathBuf::from("."));
     let url = args.store.as_deref().unwrap_or("sqlite:redrive.db");
     // A wrong URL must not leave a file behind that holds it.
-    let store_url = StoreUrl::parse(url)?;
-    std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let store_url = StoreUrl::parse(url).map_err(|error| Error::Usage(format!("--store: {error}")))?;
+    std::fs::create_dir_all(&directory).map_err(Error::io(format!("cannot make {}", directory.display())))?;
     let file = directory.join(FILE);
     if file.exists() && !args.force {
         return complete(&file, &directory, args, context).await;
@@ -31,7 +31,7 @@ pub async fn run(args: &Init, context: &Context) -> anyhow::Result<Exit> {
     let text = TEMPLATE.replace("\"sqlite:redrive.db\"", &quoted);
     // A password is for nobody else to read.
     let mode = if redrive_store::redacted(url) == url { 0o644 } else { 0o600 };
-    write_whole(&file, &text, mode).with_context(|| format!("cannot write {}", file.display()))?;
+    write_whole(&file, &text, mode).map_err(Error::io(format!("cannot write {}", file.display())))?;
     if !context.global.quiet {
         output::line(&format!("wrote {} and made {}", file.display(), store.place()))?;
     }
@@ -39,18 +39,18 @@ pub async fn run(args: &Init, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// A configuration that is there is kept. What it names may still have to be made.
-async fn complete(file: &Path, directory: &Path, args: &Init, context: &Context) -> anyhow::Result<Exit> {
-    let there = || Refusal(format!("{} is there already; use --force to replace it", file.display()));
+async fn complete(file: &Path, directory: &Path, args: &Init, context: &Context) -> Result<Exit> {
+    let there = || Error::Refused(format!("{} is there already; use --force to replace it", file.display()));
     // Which of the two databases would be meant is not for us to guess.
     if args.store.is_some() {
-        return Err(there().into());
+        return Err(there());
     }
     let config = Config::load(Some(file), &context.environment)?;
     let url = beneath(directory, config.store);
     let store = Store::open(&url, Open::Untouched, Options::default()).await?;
     match store.schema().await? {
         Schema::Empty => store.migrate().await.map(drop)?,
-        Schema::Redrive { .. } | Schema::Foreign => return Err(there().into()),
+        Schema::Redrive { .. } | Schema::Foreign => return Err(there()),
     }
     if !context.global.quiet {
         output::line(&format!("kept {} as it is and made {}", file.display(), store.place()))?;

@@ -4,10 +4,11 @@ use redrive_store::{Open, Options, Store};
 
 use super::Context;
 use crate::cli::Format;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 
-pub async fn run(context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let store = Store::open(&config.store, Open::Untouched, Options::default()).await?;
     let (from, to) = store.migrate().await?;

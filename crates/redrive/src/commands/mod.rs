@@ -17,6 +17,7 @@ use redrive_store::{Options, Store, View};
 
 use crate::cli::Global;
 use crate::config::{Config, Environment};
+use crate::error::Result;
 pub use opening::open;
 
 /// What every command is given.
@@ -27,8 +28,8 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn config(&self) -> anyhow::Result<Config> {
-        Config::load(self.global.config.as_deref(), &self.environment)
+    pub fn config(&self) -> Result<Config> {
+        Ok(Config::load(self.global.config.as_deref(), &self.environment)?)
     }
 
     /// The same, with this configuration file and no environment over it.
@@ -38,14 +39,14 @@ impl Context {
     }
 
     /// What can be seen of the configured store, opened to be read: nothing is made or migrated.
-    pub async fn insight(&self, config: &Config) -> anyhow::Result<Insight> {
+    pub async fn insight(&self, config: &Config) -> Result<Insight> {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         Ok(Insight::new(look(config).await?, raw, config.sources.clone(), earliest))
     }
 
     /// The control plane over the configured store and sink.
-    pub async fn control(&self, config: &Config) -> anyhow::Result<ControlPlane> {
+    pub async fn control(&self, config: &Config) -> Result<ControlPlane> {
         let store = open(config, self).await?;
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;

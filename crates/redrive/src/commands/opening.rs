@@ -20,7 +20,7 @@ pub async fn open(config: &Config, context: &Context) -> redrive_store::Result<S
     if let Some(path) = new
         && !context.global.quiet
     {
-        output::say(&format!("made a new, empty database at {}", absolute(path)));
+        output::note(&format!("made a new, empty database at {}", absolute(path)));
     }
     Ok(store)
 }

@@ -8,15 +8,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Context, open, person};
 use crate::cli;
 use crate::config::Config;
-use crate::exit::{Exit, Usage};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::{cli::Format, output};
 
-pub async fn run(args: &cli::Worker, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let plan = config.plan(&context.environment)?;
     if plan.is_empty() {
         let todo = "add a [sources.<name>.extract] section to redrive.toml";
-        return Err(Usage(format!("there is no source that a worker could extract; {todo}")).into());
+        return Err(Error::Usage(format!("there is no source that a worker could extract; {todo}")));
     }
     let store = open(&config, context).await?;
     let mut options = options(&config, args.drain);
@@ -25,13 +26,13 @@ pub async fn run(args: &cli::Worker, context: &Context) -> anyhow::Result<Exit> 
     tracing::info!(name = options.name, concurrency = options.concurrency, sources, "started");
     let stop = Stop::default();
     let worker = start(&config, &store, plan, options, stop.clone()).await?;
-    let heeding = tokio::spawn(heed_signals(stop.clone())?);
+    let heeding = tokio::spawn(heed_signals(stop.clone()).map_err(Error::io("cannot listen for signals"))?);
     let told = worker.tally();
     let ended = worker.run().await;
     heeding.abort();
     let tally = *told.borrow();
     tracing::info!(?tally, "stopped");
-    let told = if args.drain { output::unless_closed(show(&tally, context)) } else { Ok(()) };
+    let told = if args.drain { output::ignore_broken_pipe(show(&tally, context)) } else { Ok(()) };
     // What became of the work matters more than whether it could be told.
     ended?;
     told?;
@@ -40,13 +41,7 @@ pub async fn run(args: &cli::Worker, context: &Context) -> anyhow::Result<Exit> 
 }
 
 /// A worker over the configured store and sink.
-pub async fn start(
-    config: &Config,
-    store: &Store,
-    plan: Plan,
-    options: WorkerOptions,
-    stop: Stop,
-) -> anyhow::Result<Worker> {
+pub async fn start(config: &Config, store: &Store, plan: Plan, options: WorkerOptions, stop: Stop) -> Result<Worker> {
     let sink = RawSink::open(&config.raw, &config.raw_options).await?;
     let keeper = Keeper::start(&config.store, Options::default(), options.terms).await?;
     Ok(Worker::new(store.data(), sink, keeper, plan, options, stop))
@@ -95,7 +90,7 @@ fn others(tally: &Tally) -> String {
     }
 }
 
-fn show(tally: &Tally, context: &Context) -> anyhow::Result<()> {
+fn show(tally: &Tally, context: &Context) -> Result<()> {
     match context.global.output {
         Format::Json | Format::Jsonl => output::json(tally),
         Format::Csv => output::record(&TALLY, tally),

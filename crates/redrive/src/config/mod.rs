@@ -3,22 +3,22 @@
 //! An unknown key, a bad value or a missing section is an error that names the file, the line and the key. Every key can
 //! be overridden by environment: `REDRIVE_STORE__URL` is `store.url`.
 
+mod extraction;
+mod locations;
 mod overlay;
-mod places;
-mod plan;
 mod sections;
 mod sources;
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
 
-use anyhow::Context as _;
 use redrive_control::Sources;
-use redrive_core::mistake::KeyPath;
+use redrive_data::settings::SettingError;
 use redrive_data::worker::Plan;
 use redrive_store::StoreUrl;
 use redrive_store::raw::{RawOptions, RawUrl, S3Options};
 
-use places::Places;
+use locations::KeyLocations;
 pub use sections::Settings;
 
 /// Where the file lies unless told otherwise.
@@ -61,12 +61,12 @@ pub struct Config {
     pub sources: Sources,
     /// The file they came from; none when the defaults serve.
     pub file: Option<PathBuf>,
-    places: Places,
+    locations: KeyLocations,
 }
 
 impl Config {
     /// Reads the file given by `--config`, else by `REDRIVE_CONFIG`, else `redrive.toml` here if there is one.
-    pub fn load(flag: Option<&Path>, environment: &Environment) -> anyhow::Result<Self> {
+    pub fn load(flag: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
         let named = flag.map(Path::to_path_buf).or_else(|| environment.get("REDRIVE_CONFIG").map(PathBuf::from));
         let file = match named {
             Some(path) => Some(path),
@@ -78,15 +78,17 @@ impl Config {
             None => String::new(),
         };
         let shown = file.as_deref().unwrap_or(Path::new(FILE));
-        let (settings, places) = overlay::read(shown, &text, &environment.0)?;
-        settings.check().map_err(|mistake| places.blame(&mistake))?;
-        let url_of = |section| places.name(&KeyPath::from_iter([section, "url"]));
-        let store = StoreUrl::parse(&settings.store.url).with_context(|| url_of("store"))?;
-        let raw: RawUrl = settings.raw.url.parse().with_context(|| url_of("raw"))?;
+        let (settings, locations) = overlay::read(shown, &text, &environment.0)?;
+        settings.check().map_err(|mistake| locations.locate(&mistake))?;
+        let bad_url = |section, why: String| {
+            locations.locate_redacted(&SettingError::at("url", why.as_str()).within(section), &why)
+        };
+        let store = StoreUrl::parse(&settings.store.url).map_err(|error| bad_url("store", error.to_string()))?;
+        let raw = RawUrl::from_str(&settings.raw.url).map_err(|error| bad_url("raw", error.to_string()))?;
         let s3 = S3Options::from_vars(environment.0.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let sources = sources::resolve(&settings.sources).map_err(|mistake| places.blame(&mistake))?;
+        let sources = sources::resolve(&settings.sources).map_err(|mistake| locations.locate(&mistake))?;
         let raw_options = RawOptions { s3, ..RawOptions::default() };
-        Ok(Self { settings, store, raw, raw_options, sources, file, places })
+        Ok(Self { settings, store, raw, raw_options, sources, file, locations })
     }
 
     /// What a worker needs to know of the sources. Only a worker's secrets have to be there.
@@ -100,6 +102,6 @@ impl Config {
     }
 
     fn plan_with(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Plan, ConfigError> {
-        plan::resolve(&self.settings.sources, variable).map_err(|mistake| self.places.blame(&mistake))
+        extraction::resolve(&self.settings.sources, variable).map_err(|mistake| self.locations.locate(&mistake))
     }
 }

@@ -6,13 +6,13 @@
 use std::ops::Range;
 use std::path::Path;
 
-use redrive_core::mistake::Mistake;
+use redrive_data::settings::SettingError;
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::ConfigError;
-use super::places::{Places, syntax};
+use super::locations::{KeyLocations, syntax};
 use super::sections::Settings;
 
 const PREFIX: &str = "REDRIVE_";
@@ -24,7 +24,7 @@ pub(super) fn read(
     file: &Path,
     text: &str,
     environment: &[(String, String)],
-) -> Result<(Settings, Places), ConfigError> {
+) -> Result<(Settings, KeyLocations), ConfigError> {
     let overrides: Vec<_> =
         environment.iter().filter(|(name, _)| name.starts_with(PREFIX) && name.contains("__")).collect();
     let variables: Vec<&str> = overrides.iter().map(|(name, _)| name.as_str()).collect();
@@ -38,22 +38,22 @@ pub(super) fn read(
             set(document.get_mut(), &steps(&name[PREFIX.len()..]), value)
                 .map_err(|why| ConfigError::new(format!("{name}: {why}")))?;
         }
-        let places = Places::new(file, text, &variables, document.get_ref());
-        tag_extracts(document.get_mut()).map_err(|mistake| places.blame(&mistake))?;
+        let locations = KeyLocations::new(file, text, &variables, document.get_ref());
+        tag_extracts(document.get_mut()).map_err(|mistake| locations.locate(&mistake))?;
         let error = match Settings::deserialize(Deserializer::from(document)) {
-            Ok(settings) => return Ok((settings, places)),
+            Ok(settings) => return Ok((settings, locations)),
             Err(error) => error,
         };
         let other_kind = error.message().starts_with(OTHER_KIND);
         let number = error.span().and_then(|span| span.start.checked_sub(text.len() + 1));
         match (number.filter(|_| other_kind), doubt.take()) {
             // As a text it is of no use either, so it is told as it looks.
-            (Some(number), Some((doubtful, first))) if doubtful == number => return Err(places.explain(&first)),
+            (Some(number), Some((doubtful, first))) if doubtful == number => return Err(locations.explain(&first)),
             (Some(number), _) if is_bare(overrides[number].1.as_str()) => {
                 kinds[number] = Kind::Text;
                 doubt = Some((number, error));
             }
-            _ => return Err(places.explain(&error)),
+            _ => return Err(locations.explain(&error)),
         }
     }
 }
@@ -162,27 +162,28 @@ fn moved<'i>(value: DeValue<'i>, position: &Range<usize>) -> Spanned<DeValue<'i>
 
 /// Makes `extract = { kind = "http", url = … }` of every source into `extract = { http = { url = … } }`. Serde could read
 /// the first form too, but only by way of a copy that forgets the positions.
-fn tag_extracts(document: &mut DeTable<'_>) -> Result<(), Mistake> {
+fn tag_extracts(document: &mut DeTable<'_>) -> Result<(), SettingError> {
     let Some(DeValue::Table(sources)) = document.get_mut("sources").map(Spanned::get_mut) else { return Ok(()) };
     for (name, source) in sources {
         if let DeValue::Table(source) = source.get_mut()
             && let Some(extract) = source.get_mut("extract")
         {
-            let within = |mistake: Mistake| mistake.within("extract").within(name.get_ref().as_ref()).within("sources");
+            let within =
+                |mistake: SettingError| mistake.within("extract").within(name.get_ref().as_ref()).within("sources");
             tag(extract).map_err(within)?;
         }
     }
     Ok(())
 }
 
-fn tag(extract: &mut Spanned<DeValue<'_>>) -> Result<(), Mistake> {
+fn tag(extract: &mut Spanned<DeValue<'_>>) -> Result<(), SettingError> {
     let position = extract.span();
-    let wrong = |why| Err(Mistake::at("kind", format!("kind {why}; it names the extractor, like \"command\"")));
+    let wrong = |why| Err(SettingError::at("kind", format!("kind {why}; it names the extractor, like \"command\"")));
     let DeValue::Table(section) = extract.get_mut() else { return wrong("is missing") };
     // Serde would repeat what stands there instead, and that may be a secret.
     for (key, name) in [("env", "NAME"), ("headers", "Name")] {
         if section.get(key).is_some_and(|value| !matches!(value.get_ref(), DeValue::Table(_))) {
-            return Err(Mistake::at(key, format!("is no section; write it like {{ {name} = \"value\" }}")));
+            return Err(SettingError::at(key, format!("is no section; write it like {{ {name} = \"value\" }}")));
         }
     }
     let Some(kind) = section.remove("kind") else { return wrong("is missing") };
@@ -212,7 +213,7 @@ mod tests {
         let variables = ["REDRIVE_SOURCES__ENV__EXTRACT__ENV__API_KEY", "REDRIVE_SOURCES__ENV__EXTRACT__ENV__KNOWN"];
         assert_eq!(names_of("env", text, &variables), r#"env: {"API_KEY": Text("abc"), "Known": Text("abc")}"#);
         let secret = ["REDRIVE_SOURCES__ENV__EXTRACT__ENV__API_KEY__ENV"];
-        assert_eq!(names_of("env", text, &secret), r#"env: {"API_KEY": Secret(Env("abc")), "Known": Text("x")}"#);
+        assert_eq!(names_of("env", text, &secret), r#"env: {"API_KEY": Secret { secret: Env("abc"), prefix: "" }"#);
         let text = "[sources.a.extract]\nkind = 'http'\nurl = 'https://a.example/'\n";
         let variables = ["REDRIVE_SOURCES__A__EXTRACT__HEADERS__X-Api-Key"];
         assert_eq!(names_of("headers", text, &variables), r#"headers: {"X-Api-Key": Text("abc")}"#);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redrive_core::duration;
 use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
-use redrive_core::mistake::Mistake;
+use redrive_data::settings::SettingError;
+use redrive_data::settings::duration;
 use redrive_data::{extract, validate};
 use serde::Deserialize;
 
@@ -160,14 +160,14 @@ impl Default for Safety {
 
 impl Settings {
     /// What no single key's type can tell.
-    pub fn check(&self) -> Result<(), Mistake> {
-        let worker = |key: &str, why: &str| Err(Mistake::at(key, why).within("worker"));
+    pub fn check(&self) -> Result<(), SettingError> {
+        let worker = |key: &str, why: &str| Err(SettingError::at(key, why).within("worker"));
         if self.worker.concurrency == 0 {
             return worker("concurrency", "0 is too little; a worker needs at least 1");
         }
         if self.worker.heartbeat > self.worker.lease / 2 {
             let why = "heartbeat is more than half of lease; one late heartbeat would lose it";
-            return Err(Mistake::at("heartbeat", why).beside(&["lease"]).within("worker"));
+            return Err(SettingError::at("heartbeat", why).also(&["lease"]).within("worker"));
         }
         if self.worker.heartbeat.is_zero() {
             return worker("heartbeat", "0 is too little; a worker would do nothing else");
@@ -176,7 +176,7 @@ impl Settings {
             return worker("poll", "0 is too little; an idle worker would never rest");
         }
         if self.daemon.interval.is_zero() {
-            return Err(Mistake::at("interval", "0 is too little; the daemon would never rest").within("daemon"));
+            return Err(SettingError::at("interval", "0 is too little; the daemon would never rest").within("daemon"));
         }
         Ok(())
     }

@@ -6,15 +6,15 @@ use jiff::tz::TimeZone;
 use redrive_control::{SourceRules, Sources};
 use redrive_core::calendar::Calendar;
 use redrive_core::key::Source;
-use redrive_core::mistake::Mistake;
 use redrive_core::retry::{Backoff, RetryPolicy};
+use redrive_data::settings::SettingError;
 
 use super::sections::{CalendarSection, RetrySection, SourceSection};
 
-pub(super) fn resolve(sections: &BTreeMap<Source, SourceSection>) -> Result<Sources, Mistake> {
+pub(super) fn resolve(sections: &BTreeMap<Source, SourceSection>) -> Result<Sources, SettingError> {
     let mut known = BTreeMap::new();
     for (source, section) in sections {
-        let wrong = |mistake: Mistake| mistake.within(source.as_str()).within("sources");
+        let wrong = |mistake: SettingError| mistake.within(source.as_str()).within("sources");
         let calendar = section.calendar.as_ref().map(calendar).transpose().map_err(wrong)?;
         let rules = SourceRules {
             retry: policy(&section.retry, RetryPolicy::partitions()).map_err(wrong)?,
@@ -28,15 +28,15 @@ pub(super) fn resolve(sections: &BTreeMap<Source, SourceSection>) -> Result<Sour
     Ok(Sources::new(known))
 }
 
-fn calendar(section: &CalendarSection) -> Result<Calendar, Mistake> {
+fn calendar(section: &CalendarSection) -> Result<Calendar, SettingError> {
     let unknown = || format!("{:?} is unknown; name one like \"Europe/Berlin\"", section.timezone);
     let timezone =
-        TimeZone::get(&section.timezone).map_err(|_| Mistake::at("timezone", unknown()).within("calendar"))?;
+        TimeZone::get(&section.timezone).map_err(|_| SettingError::at("timezone", unknown()).within("calendar"))?;
     Ok(Calendar { start: section.start, timezone, ready_at: section.ready_at })
 }
 
 /// A policy with what the section says in place of the defaults.
-pub(super) fn policy(section: &RetrySection, default: RetryPolicy) -> Result<RetryPolicy, Mistake> {
+pub(super) fn policy(section: &RetrySection, default: RetryPolicy) -> Result<RetryPolicy, SettingError> {
     let backoff = match (&section.delays, default.backoff) {
         (Some(delays), _) => Backoff::Fixed(delays.clone()),
         (None, Backoff::Exponential { base, multiplier, cap }) => Backoff::Exponential {
@@ -46,7 +46,7 @@ pub(super) fn policy(section: &RetrySection, default: RetryPolicy) -> Result<Ret
         },
         (None, fixed @ Backoff::Fixed(_)) => fixed,
     };
-    let wrong = |key: &str, why: String| Err(Mistake::at(key, why).within("retry"));
+    let wrong = |key: &str, why: String| Err(SettingError::at(key, why).within("retry"));
     if let Some(multiplier) = section.multiplier
         && !(multiplier.is_finite() && multiplier >= 1.0)
     {
@@ -54,7 +54,7 @@ pub(super) fn policy(section: &RetrySection, default: RetryPolicy) -> Result<Ret
     }
     if section.delays.is_some() && (section.base.is_some() || section.multiplier.is_some() || section.cap.is_some()) {
         let why = "delays stand instead of base, multiplier and cap; give one or the other";
-        return Err(Mistake::at("delays", why).beside(&["base", "multiplier", "cap"]).within("retry"));
+        return Err(SettingError::at("delays", why).also(&["base", "multiplier", "cap"]).within("retry"));
     }
     if section.max_attempts == Some(0) {
         return wrong("max_attempts", "0 is too little; at least one attempt must be allowed".to_owned());

@@ -6,8 +6,9 @@ use std::io::{self, BufWriter, Stdout, Write};
 use comfy_table::{ColumnConstraint, Width};
 use serde::Serialize;
 
-use super::{cells, csv_row, flush, plain_table, say, write};
+use super::{cells, csv_row, flush, note, plain_table, write};
 use crate::cli::{Format, Global};
+use crate::error::Result;
 
 const BUFFER: usize = 256 << 10;
 /// How many rows of a table are laid out together. The columns keep the widths of the first of these pages.
@@ -37,7 +38,7 @@ pub trait Row: Serialize {
     fn lines(&self) -> Vec<Vec<String>>;
 
     /// Its rows of CSV, one unless it says otherwise.
-    fn records(&self, columns: &[&str]) -> anyhow::Result<Vec<Vec<String>>> {
+    fn records(&self, columns: &[&str]) -> Result<Vec<Vec<String>>> {
         Ok(vec![cells(columns, &serde_json::to_value(self)?)])
     }
 }
@@ -64,7 +65,7 @@ impl Listing<BufWriter<Stdout>> {
 
     /// A listing inside an object: JSON has the object's own fields first. Lines of JSON could not say them, so that format is one
     /// line with everything.
-    pub fn inside(object: &impl Serialize, layout: &'static Layout, global: &Global) -> anyhow::Result<Self> {
+    pub fn inside(object: &impl Serialize, layout: &'static Layout, global: &Global) -> Result<Self> {
         let format = match global.output {
             Format::Jsonl => Format::Json,
             format @ (Format::Json | Format::Csv | Format::Table) => format,
@@ -75,7 +76,7 @@ impl Listing<BufWriter<Stdout>> {
     }
 
     /// Prints rows that are all there already.
-    pub fn print(layout: &'static Layout, global: &Global, rows: &[impl Row]) -> anyhow::Result<()> {
+    pub fn print(layout: &'static Layout, global: &Global, rows: &[impl Row]) -> Result<()> {
         let mut listing = Self::new(layout, global);
         rows.iter().try_for_each(|row| listing.add(row))?;
         listing.end().map(drop)
@@ -88,7 +89,7 @@ impl<W: Write> Listing<W> {
         Self { out, layout, format, quiet, opening, count: 0, page: vec![], widths: None }
     }
 
-    pub fn add(&mut self, row: &impl Row) -> anyhow::Result<()> {
+    pub fn add(&mut self, row: &impl Row) -> Result<()> {
         let first = self.count == 0;
         self.count += 1;
         match self.format {
@@ -116,13 +117,13 @@ impl<W: Write> Listing<W> {
     }
 
     /// Writes what is left; gives the number of rows.
-    pub fn end(mut self) -> anyhow::Result<u64> {
+    pub fn end(mut self) -> Result<u64> {
         match (self.format, self.count) {
             (Format::Json, 0) => self.line(&format!("{}]}}", self.opening))?,
             (Format::Json, _) => self.line("]}")?,
             (Format::Csv, 0) => {
                 if let Some(text) = self.layout.nothing.filter(|_| !self.quiet) {
-                    say(text);
+                    note(text);
                 }
                 self.line(&self.layout.columns.join(","))?;
             }
@@ -134,12 +135,12 @@ impl<W: Write> Listing<W> {
         Ok(self.count)
     }
 
-    fn line(&mut self, text: &str) -> anyhow::Result<()> {
+    fn line(&mut self, text: &str) -> Result<()> {
         write(&mut self.out, text.as_bytes())?;
         write(&mut self.out, b"\n")
     }
 
-    fn print_page(&mut self) -> anyhow::Result<()> {
+    fn print_page(&mut self) -> Result<()> {
         if self.page.is_empty() {
             return Ok(());
         }

@@ -64,6 +64,23 @@ fn a_value_of_the_wrong_type_is_named_with_its_variable() {
     }
 }
 
+#[test]
+fn a_malformed_url_is_named_with_its_line_or_its_variable() {
+    let is_url = |line: &Line| line.key.as_deref() == Some("url") && ["store", "raw"].contains(&line.section.as_str());
+    let urls: Vec<Line> = lines().into_iter().filter(is_url).collect();
+    assert_eq!(urls.len(), 2);
+    for Line { number, section, .. } in urls {
+        for command in [["doctor"].as_slice(), &["worker", "--drain"], &["state", "inspect"], &["data", "ls"]] {
+            let told = with_line(number, "url = 'gopher://u:hunter2@h/x'").run(command).complaint(2);
+            assert!(told.starts_with(&format!("error: redrive.toml:{number}: {section}.url: ")), "{told}");
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+        let variable = format!("REDRIVE_{}__URL", section.to_uppercase());
+        let told = Home::with_config(EVERY_KEY).env(&variable, "gopher:x").run(&["doctor"]).complaint(2);
+        assert!(told.starts_with(&format!("error: {variable}: ")), "{told}");
+    }
+}
+
 /// An unknown key is answered with those that are known, and each of them is in the file.
 #[test]
 fn an_unknown_key_is_named_with_its_line_and_all_known_ones_are_tried_here() {

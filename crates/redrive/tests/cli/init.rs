@@ -154,19 +154,19 @@ fn a_file_with_a_password_is_for_its_owner_alone() {
 
 #[test]
 fn a_wrong_store_url_is_one_line_and_leaves_nothing_behind() {
-    for (url, why) in [
-        ("mysql://u:hunter2@h/db", "starts with neither sqlite: nor postgres://"),
-        ("sqlite:", "names no file"),
-        ("sqlite::memory:", "lost with the process"),
-        ("postgres://u:hunter2@h:port/db", "port"),
-        ("sqlite:no/such/folder/redrive.db", "does not exist"),
-        ("postgres://u:hunter2@127.0.0.1:9/db?connect_timeout=5", "cannot open"),
+    for (url, exit, why) in [
+        ("mysql://u:hunter2@h/db", 2, "starts with neither sqlite: nor postgres://"),
+        ("sqlite:", 2, "names no file"),
+        ("sqlite::memory:", 2, "lost with the process"),
+        ("postgres://u:hunter2@h:port/db", 2, "port"),
+        ("sqlite:no/such/folder/redrive.db", 6, "does not exist"),
+        ("postgres://u:hunter2@127.0.0.1:9/db?connect_timeout=5", 6, "cannot open"),
     ] {
         let home = Home::new();
-        let line = home.run(&["init", "--store", url]).complaint(6);
+        let line = home.run(&["init", "--store", url]).complaint(exit);
         assert!(line.contains(why), "{line}");
         assert!(home.files().is_empty(), "{url} left {:?}", home.files());
-        let line = home.run(&["init", "sub", "--store", url]).complaint(6);
+        let line = home.run(&["init", "sub", "--store", url]).complaint(exit);
         assert!(line.contains(why), "{line}");
         assert!(!home.file("sub/redrive.toml").exists(), "{url}");
     }

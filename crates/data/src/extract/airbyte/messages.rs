@@ -8,8 +8,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::catalog::StreamName;
-use crate::extract::connector::Listener;
-use crate::extract::{Failure, redact};
+use crate::extract::Failure;
+use crate::extract::connector::MessageHandler;
+use crate::settings::redact;
 
 const TEXT_BYTES: usize = 1 << 10;
 const EXCERPT_BYTES: usize = 80;
@@ -197,7 +198,7 @@ impl Source {
     }
 
     /// A line that is no message. Only where it was to be a record is that more than talk.
-    fn talk(&self, number: u64, line: &[u8]) -> Result<(), Failure> {
+    fn log_noise(&self, number: u64, line: &[u8]) -> Result<(), Failure> {
         let said = cut(&one_line(&String::from_utf8_lossy(line)), EXCERPT_BYTES);
         if line.starts_with(b"{") && memchr::memmem::find(line, b"\"RECORD\"").is_some() {
             return Err(Failure::retryable(format!("line {number} of the output is a broken RECORD: {said:?}")));
@@ -216,14 +217,14 @@ impl Source {
     }
 }
 
-impl Listener for Source {
+impl MessageHandler for Source {
     fn line(&mut self, number: u64, line: &[u8], records: &mut Vec<u8>) -> Result<(), Failure> {
         // A list would be taken for an object's values.
         let message: Option<Message<'_>> = line.starts_with(b"{").then(|| serde_json::from_slice(line).ok()).flatten();
-        let Some(message) = message else { return self.talk(number, line) };
+        let Some(message) = message else { return self.log_noise(number, line) };
         match (&*message.kind, message.record) {
             ("RECORD", Some(record)) => self.record(&record, records),
-            ("RECORD", None) => return self.talk(number, line),
+            ("RECORD", None) => return self.log_noise(number, line),
             ("STATE", _) => message.state.iter().for_each(|state| self.state(state)),
             ("TRACE", _) => message.trace.iter().for_each(|trace| self.trace(trace)),
             ("LOG", _) => message.log.iter().for_each(|log| self.log(log)),

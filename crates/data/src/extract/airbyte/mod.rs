@@ -11,13 +11,13 @@ mod verdict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, FutureExt as _};
-use redrive_core::mistake::Mistake;
+use crate::settings::SettingError;
+use futures_util::future::BoxFuture;
 use redrive_store::clock::Clock;
 
-use super::child::{Child, Launch, Program, Watch};
-use super::connector::{Config, Messages, PrivateFiles, absolute, gather, listen, read_catalog, wanted};
-use super::{Error, Extractor, Failure, Job, Records, Surroundings};
+use super::connector::{Config, MessageReader, PrivateFiles, absolute, gather, listen, read_catalog, wanted};
+use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
+use crate::program::{Child, Launch, Watch};
 use catalog::StreamName;
 use messages::Source;
 pub use settings::Settings;
@@ -32,29 +32,16 @@ pub struct Airbyte {
 }
 
 impl Airbyte {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
+    pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
         let launch =
             Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
         Ok(Self {
-            program: Program::new(&launch, surroundings)?,
-            config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), surroundings)?,
+            program: Program::new(&launch, context.variable, &context.reaper)?,
+            config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), context)?,
             catalog_file: settings.catalog_file.as_deref().map(|file| absolute("catalog_file", file)).transpose()?,
             require_status: settings.require_status,
-            clock: surroundings.clock.clone(),
+            clock: context.clock.clone(),
         })
-    }
-
-    async fn bring(&self, job: &Job, records: &mut Records) -> Result<(), Error> {
-        let files = PrivateFiles::new()?;
-        let config = self.config.file(job, &files)?;
-        let (stream, catalog) = self.catalog(job, &config, &files).await?;
-        let arguments = ["read".as_ref(), "--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()];
-        let child = self.start(job, &arguments)?;
-        let heard = listen(child, Source::new(Some(stream), self.secrets()), records).await?;
-        let (source, end) = (heard.listener, heard.end);
-        records.note("records_seen", source.records);
-        let failed = verdict::of_exit(&end, &source);
-        Ok(verdict::of_read(&source, failed, self.require_status, self.clock.now())?)
     }
 
     /// The stream and the catalog that configures it alone.
@@ -70,9 +57,9 @@ impl Airbyte {
     async fn discover(&self, job: &Job, config: &Path) -> Result<serde_json::Value, Failure> {
         let child = self.start(job, &["discover".as_ref(), "--config".as_ref(), config.as_ref()])?;
         let (answer, end) = gather(child).await?;
-        let mut messages = Messages::new(Source::new(None, self.secrets()));
+        let mut messages = MessageReader::new(Source::new(None, self.secrets()));
         messages.take(&answer)?;
-        let source = messages.into_listener();
+        let source = messages.into_handler();
         let failed = verdict::of_exit(&end, &source);
         if let Some(failure) = verdict::of_failure(&source, failed, self.clock.now()) {
             return Err(failure);
@@ -81,7 +68,7 @@ impl Airbyte {
     }
 
     fn start(&self, job: &Job, more: &[&std::ffi::OsStr]) -> Result<Child, Failure> {
-        self.program.start(job, more, Watch { secrets: self.secrets(), patterns: Vec::new() })
+        job.start(&self.program, more, Watch { secrets: self.secrets(), patterns: Vec::new() })
     }
 }
 
@@ -91,7 +78,19 @@ impl Extractor for Airbyte {
     }
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
-        self.bring(job, records).boxed()
+        Box::pin(async move {
+            let files = PrivateFiles::new()?;
+            let config = self.config.file(job, &files)?;
+            let (stream, catalog) = self.catalog(job, &config, &files).await?;
+            let arguments =
+                ["read".as_ref(), "--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()];
+            let child = self.start(job, &arguments)?;
+            let heard = listen(child, Source::new(Some(stream), self.secrets()), records).await?;
+            let (source, end) = (heard.handler, heard.end);
+            records.note("records_seen", source.records);
+            let failed = verdict::of_exit(&end, &source);
+            Ok(verdict::of_read(&source, failed, self.require_status, self.clock.now())?)
+        })
     }
 
     fn secrets(&self) -> Vec<String> {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use redrive_core::duration;
+use crate::settings::duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::extract::ValueRef;
+use crate::settings::ValueRef;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,7 +7,7 @@ use redrive_core::time::{Timestamp, whole_micros};
 
 use super::messages::{Counted, FailureType, RateLimit, Source, Status};
 use crate::extract::Failure;
-use crate::extract::child::End;
+use crate::program::End;
 
 /// What the exit alone says; sources complain in their log, and seldom on stderr.
 pub(super) fn of_exit(end: &End, source: &Source) -> Option<Failure> {
@@ -93,7 +93,7 @@ fn wait(limit: RateLimit, now: Timestamp) -> Option<Option<Duration>> {
 mod tests {
     use super::super::catalog::StreamName;
     use super::*;
-    use crate::extract::connector::Messages;
+    use crate::extract::connector::MessageReader;
 
     const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000_000);
 
@@ -103,9 +103,9 @@ mod tests {
     }
 
     fn heard(said: &[&str]) -> Source {
-        let mut messages = Messages::new(Source::new(Some(stream()), Vec::new()));
+        let mut messages = MessageReader::new(Source::new(Some(stream()), Vec::new()));
         messages.take(said.join("\n").as_bytes()).unwrap();
-        messages.into_listener()
+        messages.into_handler()
     }
 
     fn verdict(said: &[&str]) -> Result<(), Failure> {
@@ -203,14 +203,14 @@ mod tests {
     fn records_are_kept_as_they_stand_and_talk_is_none_of_them() {
         let said =
             ["starting…", "[1]", "{\"level\":\"info\"}", RECORD, &RECORD.replace("\"s\"", "\"t\""), "{}", COMPLETE];
-        let mut messages = Messages::new(Source::new(Some(stream()), Vec::new()));
+        let mut messages = MessageReader::new(Source::new(Some(stream()), Vec::new()));
         assert_eq!(messages.take(said.join("\n").as_bytes()).unwrap(), b"{\"a\":1.50}\n");
     }
 
     #[test]
     fn a_record_that_is_broken_is_no_talk() {
         for broken in [&RECORD[..60], r#"{"type":"RECORD"}"#, r#"{"type":"RECORD","record":{"stream":"s"}}"#] {
-            let mut messages = Messages::new(Source::new(Some(stream()), Vec::new()));
+            let mut messages = MessageReader::new(Source::new(Some(stream()), Vec::new()));
             let failure = messages.take(broken.as_bytes()).unwrap_err();
             assert!(failure.message.starts_with("line 1 of the output is a broken RECORD"), "{failure}");
         }

@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use redrive_core::mistake::{Mistake, Step};
 use serde_json::{Map, Value};
 
 use super::files::PrivateFiles;
-use crate::extract::{Escape, Failure, Job, Secret, SecretRef, Surroundings, Template};
+use crate::extract::{ExtractorContext, Failure, Job, Template};
+use crate::settings::{Escape, Secret, SecretRef, SettingError, Step};
 
 /// How a date that is not in quotes comes through from the configuration file.
 const TOML_DATE: &str = "$__toml_private_datetime";
@@ -32,17 +32,17 @@ impl Config {
     pub(in crate::extract) fn new(
         table: Option<&Map<String, Value>>,
         file: Option<&Path>,
-        surroundings: &Surroundings<'_>,
-    ) -> Result<Self, Mistake> {
+        context: &ExtractorContext<'_>,
+    ) -> Result<Self, SettingError> {
         match (table, file) {
             (Some(_), Some(_)) => {
                 let why = "config and config_file are both there; keep one of them";
-                Err(Mistake::at("config_file", why).beside(&["config"]))
+                Err(SettingError::at("config_file", why).also(&["config"]))
             }
             (None, Some(file)) => absolute("config_file", file).map(Self::File),
             (table, None) => {
                 let table = table.cloned().unwrap_or_default();
-                Node::new("config".into(), &Value::Object(table), surroundings).map(Self::Table)
+                Node::new("config".into(), &Value::Object(table), context).map(Self::Table)
             }
         }
     }
@@ -66,11 +66,10 @@ impl Config {
 }
 
 impl Node {
-    fn new(at: Step, value: &Value, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
-        let wrong = |why: String| Mistake::at(at.clone(), why);
-        let inner = |step: Step, value: &Value| {
-            Self::new(step, value, surroundings).map_err(|mistake| mistake.within(at.clone()))
-        };
+    fn new(at: Step, value: &Value, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
+        let wrong = |why: String| SettingError::at(at.clone(), why);
+        let inner =
+            |step: Step, value: &Value| Self::new(step, value, context).map_err(|error| error.within(at.clone()));
         Ok(match value {
             Value::String(text) => Self::Text(Template::parse(text).map_err(wrong)?),
             Value::Array(values) => {
@@ -79,13 +78,13 @@ impl Node {
             }
             Value::Object(table) => {
                 if let Some(secret) = secret_ref(table) {
-                    return secret.resolve(surroundings).map(Self::Secret).map_err(wrong);
+                    return secret.resolve(context.variable).map(Self::Secret).map_err(wrong);
                 }
                 if let Some(Value::String(date)) = table.get(TOML_DATE) {
                     return Ok(Self::Other(Value::from(date.as_str())));
                 }
                 let node = |(name, value): (&String, &Value)| {
-                    Ok::<_, Mistake>((name.clone(), inner(name.as_str().into(), value)?))
+                    Ok::<_, SettingError>((name.clone(), inner(name.as_str().into(), value)?))
                 };
                 Self::Table(table.iter().map(node).collect::<Result<_, _>>()?)
             }
@@ -127,6 +126,7 @@ fn secret_ref(table: &Map<String, Value>) -> Option<SecretRef> {
 }
 
 /// The connector may run in another directory than we do.
-pub(in crate::extract) fn absolute(key: &str, path: &Path) -> Result<PathBuf, Mistake> {
-    std::path::absolute(path).map_err(|error| Mistake::at(key, format!("{:?} is no path: {error}", path.display())))
+pub(in crate::extract) fn absolute(key: &str, path: &Path) -> Result<PathBuf, SettingError> {
+    std::path::absolute(path)
+        .map_err(|error| SettingError::at(key, format!("{:?} is no path: {error}", path.display())))
 }

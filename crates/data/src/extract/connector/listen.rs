@@ -1,42 +1,42 @@
-//! Reads a connector's messages. Parsing them takes a processor's time and a listener may look things up on disk, so it
+//! Reads a connector's messages. Parsing them takes a processor's time and a handler may look things up on disk, so it
 //! happens a block at a time where blocking is allowed.
 
 use memchr::memchr;
 use tokio::task::spawn_blocking;
 
-use crate::extract::child::{Child, Cut, End};
 use crate::extract::{Error, Failure, MAX_RECORD_BYTES, Records};
+use crate::program::{Child, Cut, End};
 
 /// The largest answer that is gathered whole.
 const GATHERED: usize = 64 << 20;
 
 /// Understands a connector's messages, line by line.
-pub(in crate::extract) trait Listener: Send + 'static {
+pub(in crate::extract) trait MessageHandler: Send + 'static {
     /// Takes one line that is not blank. Its record, if it holds one, goes after the others in `records`, with a newline.
     fn line(&mut self, number: u64, line: &[u8], records: &mut Vec<u8>) -> Result<(), Failure>;
 }
 
-/// A listener and how far it has come.
+/// A handler and how far it has come.
 #[derive(Debug)]
-pub(in crate::extract) struct Messages<L> {
-    listener: L,
+pub(in crate::extract) struct MessageReader<L> {
+    handler: L,
     lines: u64,
 }
 
 /// What is known when the output has ended.
 #[derive(Debug)]
-pub(in crate::extract) struct Heard<L> {
-    pub(in crate::extract) listener: L,
+pub(in crate::extract) struct ReadResult<L> {
+    pub(in crate::extract) handler: L,
     pub(in crate::extract) end: End,
 }
 
-impl<L: Listener> Messages<L> {
-    pub(in crate::extract) fn new(listener: L) -> Self {
-        Self { listener, lines: 0 }
+impl<L: MessageHandler> MessageReader<L> {
+    pub(in crate::extract) fn new(handler: L) -> Self {
+        Self { handler, lines: 0 }
     }
 
-    pub(in crate::extract) fn into_listener(self) -> L {
-        self.listener
+    pub(in crate::extract) fn into_handler(self) -> L {
+        self.handler
     }
 
     /// Takes whole lines and gives the records in them.
@@ -47,7 +47,7 @@ impl<L: Listener> Messages<L> {
             self.lines += 1;
             let line = block[..end].trim_ascii();
             if !line.is_empty() {
-                self.listener.line(self.lines, line, &mut records)?;
+                self.handler.line(self.lines, line, &mut records)?;
             }
             block = block.get(end + 1..).unwrap_or_default();
         }
@@ -55,13 +55,13 @@ impl<L: Listener> Messages<L> {
     }
 }
 
-/// Brings every record that the listener finds, until the output ends.
-pub(in crate::extract) async fn listen<L: Listener>(
+/// Brings every record that the handler finds, until the output ends.
+pub(in crate::extract) async fn listen<L: MessageHandler>(
     mut child: Child,
-    listener: L,
+    handler: L,
     records: &mut Records,
-) -> Result<Heard<L>, Error> {
-    let mut messages = Messages::new(listener);
+) -> Result<ReadResult<L>, Error> {
+    let mut messages = MessageReader::new(handler);
     while let Some(block) = child.block().await.map_err(|cut| unreadable(&cut, messages.lines))? {
         let block = block.to_vec();
         let parsing = spawn_blocking(move || {
@@ -72,7 +72,7 @@ pub(in crate::extract) async fn listen<L: Listener>(
         (messages, found) = parsing.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         records.lines(&found?).await?;
     }
-    Ok(Heard { listener: messages.listener, end: child.finish().await? })
+    Ok(ReadResult { handler: messages.handler, end: child.finish().await? })
 }
 
 /// Everything a program writes, for answers that are one document.

@@ -7,5 +7,5 @@ mod streams;
 
 pub(super) use config::{Config, absolute};
 pub(super) use files::PrivateFiles;
-pub(super) use listen::{Listener, Messages, gather, listen};
+pub(super) use listen::{MessageHandler, MessageReader, gather, listen};
 pub(super) use streams::{listed, read_catalog, wanted};

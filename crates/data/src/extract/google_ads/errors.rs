@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use serde_json::{Map, Value};
 
-use crate::extract::{Scope, span};
+use crate::failure::{Scope, span};
 
 /// How permanent an error is, the least first: of several, the greatest decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use futures_util::future::{BoxFuture, FutureExt as _};
-use redrive_core::mistake::Mistake;
+use futures_util::future::BoxFuture;
 use redrive_core::text::cut;
 use redrive_store::clock::Clock;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -13,14 +12,13 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::customer;
 use super::errors::{self, Kind, Meaning};
-use super::settings::Settings;
+use super::settings::{Settings, customer_digits};
 use super::token::{Last, Token, Tokens};
-use crate::extract::UsedSecrets;
-use crate::extract::http::{Answer, ClientOptions, client, excerpt, feed, retry_after, send};
-use crate::extract::json_stream::{Path, Picker, Step};
-use crate::extract::{Error, Extractor, Failure, Job, Records, Secret, SecretRef, Surroundings, redact};
+use crate::extract::json_stream::{Path, RecordStream, Step};
+use crate::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records};
+use crate::settings::{Secret, SecretRef, SettingError, UsedSecrets, redact};
+use crate::web::{Client, ClientOptions, Response, excerpt, retry_after};
 
 /// How much of an error is read; the API repeats the query in it.
 const ERROR_BYTES: usize = 256 << 10;
@@ -31,19 +29,18 @@ const REQUEST_ID_BYTES: usize = 200;
 const LOGIN_CUSTOMER_ID: HeaderName = HeaderName::from_static("login-customer-id");
 const DEVELOPER_TOKEN: HeaderName = HeaderName::from_static("developer-token");
 
-/// The places of kept values in a stream's picker.
+/// The positions of kept values in a record stream.
 const REQUEST_ID: usize = 0;
 const ERROR_IN_BATCH: usize = 1;
 const ERROR_ALONE: usize = 2;
 
 #[derive(Debug)]
 pub struct GoogleAds {
-    settings: Settings,
     base: Url,
     login_customer_id: Option<String>,
     developer_token: Option<Secret>,
     tokens: Tokens,
-    client: reqwest::Client,
+    client: Client,
     used_secrets: UsedSecrets,
     clock: Arc<dyn Clock>,
 }
@@ -70,59 +67,42 @@ impl<E: Into<Error>> From<E> for Setback {
 }
 
 impl GoogleAds {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
-        let secret = |key: &str, secret: &SecretRef| secret.resolve(surroundings).map_err(|why| Mistake::at(key, why));
-        let login = settings.login_customer_id.as_deref().map(customer::digits).transpose();
+    pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
+        let secret =
+            |key: &str, secret: &SecretRef| secret.resolve(context.variable).map_err(|why| SettingError::at(key, why));
+        let login = settings.login_customer_id.as_deref().map(customer_digits).transpose();
         let developer = settings.developer_token.as_ref().map(|token| secret("developer_token", token)).transpose()?;
         let tokens = Tokens {
             endpoint: settings.token_address()?,
             client_id: secret("client_id", &settings.client_id)?,
             client_secret: secret("client_secret", &settings.client_secret)?,
             refresh_token: secret("refresh_token", &settings.refresh_token)?,
-            idle_timeout: settings.idle_timeout,
-            clock: Arc::clone(&surroundings.clock),
+            clock: Arc::clone(&context.clock),
             last: Mutex::new(Last::Never),
             fetched: AtomicU64::new(0),
         };
         // Both addresses are the configuration's own, and no answer can lead to another.
-        let options = ClientOptions { connect_timeout: settings.connect_timeout, ca_file: None, allow_private: true };
+        let options = ClientOptions {
+            connect_timeout: settings.connect_timeout,
+            idle_timeout: settings.idle_timeout,
+            ca_file: None,
+            allow_private: true,
+            redirects: false,
+        };
         Ok(Self {
             base: settings.base()?,
-            login_customer_id: login.map_err(|why| Mistake::at("login_customer_id", why))?,
+            login_customer_id: login.map_err(|why| SettingError::at("login_customer_id", why))?,
             developer_token: developer,
             tokens,
-            client: client(options)?,
-            settings: settings.clone(),
+            client: Client::new(options)?,
             used_secrets: UsedSecrets::default(),
-            clock: Arc::clone(&surroundings.clock),
+            clock: Arc::clone(&context.clock),
         })
-    }
-
-    async fn bring(&self, job: &Job, records: &mut Records) -> Result<(), Error> {
-        let customer = customer::digits(job.key.customer_id.as_str()).map_err(Failure::fatal)?;
-        let query = job.query.as_deref().filter(|query| !query.trim().is_empty()).ok_or_else(|| {
-            let (source, name) = (&job.key.source, &job.key.query_name);
-            Failure::fatal(format!("there is no query to send; set sources.{source}.queries.{name}.query"))
-        })?;
-        let token = self.tokens.get(&self.client, &self.used_secrets, None).await?;
-        match self.stream(&customer, query, &token, records).await {
-            Ok(()) => Ok(()),
-            Err(Setback::Failed(error)) => Err(error),
-            // Rows that were taken cannot be taken back within an attempt; the next one starts with another token.
-            Err(Setback::StaleToken(failure)) if records.count() > 0 => {
-                self.tokens.forget(&token).await;
-                Err(Failure::retryable(failure.message).into())
-            }
-            Err(Setback::StaleToken(_)) => {
-                let token = self.tokens.get(&self.client, &self.used_secrets, Some(&token)).await?;
-                self.stream(&customer, query, &token, records).await.map_err(Setback::into_error)
-            }
-        }
     }
 
     async fn stream(&self, customer: &str, query: &str, token: &Token, records: &mut Records) -> Result<(), Setback> {
         let request = self.request(customer, query, token)?;
-        let mut answer = send(&self.client, request, self.settings.idle_timeout).await?;
+        let mut answer = self.client.send(request).await?;
         let request_id = answer.header("request-id").map(str::to_owned);
         if let Some(id) = &request_id {
             self.note_request(id, records);
@@ -137,21 +117,21 @@ impl GoogleAds {
         }
         let each = |name: &str| Path::new([Step::Each, Step::Key(name.to_owned())]);
         let alone = Path::new([Step::Key("error".to_owned())]);
-        let mut picker = Picker::new(each("results"), [each("requestId"), each("error"), alone]);
+        let mut stream = RecordStream::new(each("results"), [each("requestId"), each("error"), alone]);
         while let Some(chunk) = answer.chunk().await? {
-            feed(&mut picker, &chunk, answer.name(), records).await?;
-            if let Some(error) = picker.kept(ERROR_IN_BATCH).or_else(|| picker.kept(ERROR_ALONE)) {
+            records.feed(&mut stream, &chunk, answer.name()).await?;
+            if let Some(error) = stream.kept(ERROR_IN_BATCH).or_else(|| stream.kept(ERROR_ALONE)) {
                 let error: Value = serde_json::from_slice(error).unwrap_or_default();
                 return Err(self.setback(&answer, errors::of_error(200, &error)));
             }
         }
         let unusable = |why: String| Failure::retryable(format!("{}: the stream cannot be used: {why}", answer.name()));
-        picker.finish().map_err(|fault| unusable(fault.to_string()))?;
-        if !picker.is_array() {
+        stream.finish().map_err(|fault| unusable(fault.to_string()))?;
+        if !stream.is_array() {
             return Err(unusable("it is no array of batches".to_owned()).into());
         }
         if request_id.is_none()
-            && let Some(Ok(Value::String(id))) = picker.kept(REQUEST_ID).map(serde_json::from_slice)
+            && let Some(Ok(Value::String(id))) = stream.kept(REQUEST_ID).map(serde_json::from_slice)
         {
             self.note_request(&id, records);
         }
@@ -182,7 +162,7 @@ impl GoogleAds {
         Ok(request)
     }
 
-    fn setback(&self, answer: &Answer, meaning: Meaning) -> Setback {
+    fn setback(&self, answer: &Response, meaning: Meaning) -> Setback {
         let words = excerpt(meaning.text.as_bytes(), true, &self.used_secrets.all());
         let mut text = format!("{} answered {}: {words}", answer.name(), answer.status());
         if let Some(id) = answer.header("request-id") {
@@ -211,7 +191,27 @@ impl Extractor for GoogleAds {
     }
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
-        self.bring(job, records).boxed()
+        Box::pin(async move {
+            let customer = customer_digits(job.key.customer_id.as_str()).map_err(Failure::fatal)?;
+            let query = job.query.as_deref().filter(|query| !query.trim().is_empty()).ok_or_else(|| {
+                let (source, name) = (&job.key.source, &job.key.query_name);
+                Failure::fatal(format!("there is no query to send; set sources.{source}.queries.{name}.query"))
+            })?;
+            let token = self.tokens.get(&self.client, &self.used_secrets, None).await?;
+            match self.stream(&customer, query, &token, records).await {
+                Ok(()) => Ok(()),
+                Err(Setback::Failed(error)) => Err(error),
+                // Rows that were taken cannot be taken back within an attempt; the next one starts with another token.
+                Err(Setback::StaleToken(failure)) if records.count() > 0 => {
+                    self.tokens.forget(&token).await;
+                    Err(Failure::retryable(failure.message).into())
+                }
+                Err(Setback::StaleToken(_)) => {
+                    let token = self.tokens.get(&self.client, &self.used_secrets, Some(&token)).await?;
+                    self.stream(&customer, query, &token, records).await.map_err(Setback::into_error)
+                }
+            }
+        })
     }
 
     fn secrets(&self) -> Vec<String> {

@@ -1,6 +1,5 @@
 //! `google-ads`: the rows of a GAQL query, by the Google Ads API's `searchStream`.
 
-mod customer;
 mod errors;
 mod extractor;
 mod settings;

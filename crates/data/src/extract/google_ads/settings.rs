@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use redrive_core::duration;
-use redrive_core::mistake::Mistake;
 use serde::Deserialize;
 use url::{Host, Url};
 
-use crate::extract::SecretRef;
+use crate::settings::{SecretRef, SettingError, duration};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,24 +39,24 @@ pub struct Settings {
 
 impl Settings {
     /// Where a version's methods are.
-    pub(super) fn base(&self) -> Result<Url, Mistake> {
+    pub(super) fn base(&self) -> Result<Url, SettingError> {
         let digits = self.version.strip_prefix('v').unwrap_or_default();
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(Mistake::at("version", format!("{:?} must be like \"v26\"", self.version)));
+            return Err(SettingError::at("version", format!("{:?} must be like \"v26\"", self.version)));
         }
         let endpoint = address("endpoint", &self.endpoint)?;
         let text = format!("{}/{}/", endpoint.as_str().trim_end_matches('/'), self.version);
-        Url::parse(&text).map_err(|why| Mistake::at("endpoint", format!("{:?} is no URL: {why}", self.endpoint)))
+        Url::parse(&text).map_err(|why| SettingError::at("endpoint", format!("{:?} is no URL: {why}", self.endpoint)))
     }
 
-    pub(super) fn token_address(&self) -> Result<Url, Mistake> {
+    pub(super) fn token_address(&self) -> Result<Url, SettingError> {
         address("token_endpoint", &self.token_endpoint)
     }
 }
 
 /// A place that secrets are sent to: encrypted, unless it is on this machine.
-fn address(key: &str, text: &str) -> Result<Url, Mistake> {
-    let url = Url::parse(text).map_err(|why| Mistake::at(key, format!("{text:?} is no URL: {why}")))?;
+fn address(key: &str, text: &str) -> Result<Url, SettingError> {
+    let url = Url::parse(text).map_err(|why| SettingError::at(key, format!("{text:?} is no URL: {why}")))?;
     let is_here = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -68,7 +66,7 @@ fn address(key: &str, text: &str) -> Result<Url, Mistake> {
     match url.scheme() {
         "https" => Ok(url),
         "http" if is_here => Ok(url),
-        _ => Err(Mistake::at(key, format!("{text:?} is not encrypted; it must begin with https://"))),
+        _ => Err(SettingError::at(key, format!("{text:?} is not encrypted; it must begin with https://"))),
     }
 }
 
@@ -91,4 +89,28 @@ fn idle_timeout() -> Duration {
 
 fn connect_timeout() -> Duration {
     Duration::from_secs(10)
+}
+
+/// The digits of a customer id, which people write as `123-456-7890`.
+pub(super) fn customer_digits(text: &str) -> Result<String, String> {
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    if digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        Ok(digits)
+    } else {
+        Err(format!("{text:?} is no Google Ads customer id; it has ten digits, like \"123-456-7890\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_digits_with_or_without_dashes_are_an_id() {
+        assert_eq!(customer_digits("123-456-7890").unwrap(), "1234567890");
+        assert_eq!(customer_digits("1234567890").unwrap(), "1234567890");
+        for wrong in ["", "-", "123456789", "12345678901", "12345678x0", "123 456 7890", "１234567890", "../1234567"] {
+            assert!(customer_digits(wrong).is_err(), "{wrong}");
+        }
+    }
 }

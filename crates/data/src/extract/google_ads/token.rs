@@ -15,9 +15,9 @@ use tokio::sync::Mutex;
 use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
-use crate::extract::UsedSecrets;
-use crate::extract::http::{Answer, Beginning, excerpt, retry_after, send};
-use crate::extract::{Failure, Secret};
+use crate::extract::Failure;
+use crate::settings::{Secret, UsedSecrets};
+use crate::web::{Beginning, Client, Response, excerpt, retry_after};
 
 /// A token that ends within this time is not used any more: a request takes a while to arrive.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -33,7 +33,6 @@ pub(super) struct Tokens {
     pub(super) client_id: Secret,
     pub(super) client_secret: Secret,
     pub(super) refresh_token: Secret,
-    pub(super) idle_timeout: Duration,
     pub(super) clock: Arc<dyn Clock>,
     /// Held while a token is fetched, so that the others wait for it instead of fetching their own.
     pub(super) last: Mutex<Last>,
@@ -66,7 +65,7 @@ impl Tokens {
     /// A token that is still good; `stale` is one that the API has just refused.
     pub(super) async fn get(
         &self,
-        client: &reqwest::Client,
+        client: &Client,
         used: &UsedSecrets,
         stale: Option<&Token>,
     ) -> Result<Token, Failure> {
@@ -95,8 +94,8 @@ impl Tokens {
         }
     }
 
-    async fn fetch(&self, client: &reqwest::Client, used: &UsedSecrets) -> Result<Token, Failure> {
-        let answer = send(client, self.request(used)?, self.idle_timeout).await?;
+    async fn fetch(&self, client: &Client, used: &UsedSecrets) -> Result<Token, Failure> {
+        let answer = client.send(self.request(used)?).await?;
         self.read(answer, used).await
     }
 
@@ -121,7 +120,7 @@ impl Tokens {
         Ok(request)
     }
 
-    async fn read(&self, mut answer: Answer, used: &UsedSecrets) -> Result<Token, Failure> {
+    async fn read(&self, mut answer: Response, used: &UsedSecrets) -> Result<Token, Failure> {
         #[derive(Deserialize)]
         struct Granted {
             access_token: String,
@@ -140,7 +139,7 @@ impl Tokens {
         Ok(Token { text: granted.access_token, until })
     }
 
-    fn refusal(&self, answer: &Answer, body: &Beginning, used: &UsedSecrets) -> Failure {
+    fn refusal(&self, answer: &Response, body: &Beginning, used: &UsedSecrets) -> Failure {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Refused {

@@ -1,24 +1,24 @@
 //! The body of an answer on its way into the raw sink.
 
-use super::answer::Answer;
 use super::lines::Lines;
 use super::settings::{Format, Settings};
-use crate::extract::json_stream::{Fault, Picker};
+use crate::extract::json_stream::RecordStream;
 use crate::extract::{Error, Failure, Records};
+use crate::web::Response;
 
-/// Reads one page to its end; gives the picker back, with what it kept.
+/// Reads one page to its end; gives the record stream back, with what it kept.
 pub(super) async fn read(
-    answer: &mut Answer,
+    answer: &mut Response,
     settings: &Settings,
-    mut picker: Picker,
+    mut stream: RecordStream,
     records: &mut Records,
-) -> Result<Picker, Error> {
+) -> Result<RecordStream, Error> {
     match settings.format {
         Format::Json => {
             while let Some(chunk) = answer.chunk().await? {
-                feed(&mut picker, &chunk, answer.name(), records).await?;
+                records.feed(&mut stream, &chunk, answer.name()).await?;
             }
-            picker.finish().map_err(|fault| unusable(&fault, answer.name(), records))?;
+            stream.finish().map_err(|fault| records.unusable(&fault, answer.name()))?;
         }
         Format::Jsonl => {
             if !answer.is_framed() && !settings.unframed {
@@ -33,30 +33,5 @@ pub(super) async fn read(
             lines.finish(answer.name(), records).await?;
         }
     }
-    Ok(picker)
-}
-
-/// Takes the records out of one chunk.
-pub(in crate::extract) async fn feed(
-    picker: &mut Picker,
-    mut chunk: &[u8],
-    name: &str,
-    records: &mut Records,
-) -> Result<(), Error> {
-    loop {
-        match picker.next(&mut chunk) {
-            Ok(Some(record)) => records.record(record).await?,
-            Ok(None) => return Ok(()),
-            Err(fault) => return Err(unusable(&fault, name, records)),
-        }
-    }
-}
-
-fn unusable(fault: &Fault, name: &str, records: &Records) -> Error {
-    if let Fault::LongRecord { bytes } = fault
-        && let Err(error) = records.check_length(*bytes)
-    {
-        return error;
-    }
-    Failure::retryable(format!("{name}: the answer cannot be used: {fault}")).into()
+    Ok(stream)
 }

@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::future::BoxFuture;
 use redrive_core::classify;
-use redrive_core::mistake::Mistake;
 use redrive_store::clock::Clock;
 use url::Url;
 
-use super::answer::Answer;
 use super::body;
-use super::client::{ClientOptions, client};
-use super::fetch::Question;
-use super::headers::Headers;
-use super::pages::{Paging, Trail};
-use super::retry_after::retry_after;
+use super::pages::{PageGuard, Paging};
 use super::settings::{Format, Method, RateLimitScope, Settings};
-use crate::extract::UsedSecrets;
-use crate::extract::json_stream::{Path, Picker};
-use crate::extract::{Error, Escape, Extractor, Failure, Job, Records, Surroundings, Template};
+use crate::extract::json_stream::{Path, RecordStream};
+use crate::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records, Template};
+use crate::settings::{Escape, SettingError};
+use crate::web::{Client, ClientOptions, Headers, Request, Response, retry_after};
 
 /// How much of an error's body is read.
 const ERROR_BYTES: usize = 2 << 10;
@@ -28,94 +23,81 @@ pub struct Http {
     settings: Settings,
     url: Template,
     body: Option<Template>,
-    headers: Headers,
+    headers: Headers<Job>,
     records: Path,
     paging: Paging,
-    client: reqwest::Client,
-    used_secrets: UsedSecrets,
+    client: Client,
     clock: Arc<dyn Clock>,
 }
 
 impl Http {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
-        let at = |key: &'static str| move |why: String| Mistake::at(key, why);
+    pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
+        let at = |key: &'static str| move |why: String| SettingError::at(key, why);
         if !settings.url.starts_with("http://") && !settings.url.starts_with("https://") {
-            return Err(Mistake::at("url", format!("{:?} must begin with https:// or http://", settings.url)));
+            return Err(SettingError::at("url", format!("{:?} must begin with https:// or http://", settings.url)));
         }
         let records = Path::dotted(&settings.records).map_err(at("records"))?;
         if settings.format == Format::Jsonl && !records.is_root() {
             let why = "records is for format = \"json\"; with \"jsonl\" every line is a record";
-            return Err(Mistake::at("records", why).beside(&["format"]));
+            return Err(SettingError::at("records", why).also(&["format"]));
         }
         let body = settings.body.as_deref().map(Template::parse).transpose().map_err(at("body"))?;
         if body.is_some() && settings.method == Some(Method::Get) {
             let why = "a GET has no body; set method = \"POST\", or leave body out";
-            return Err(Mistake::at("body", why).beside(&["method"]));
+            return Err(SettingError::at("body", why).also(&["method"]));
         }
         let options = ClientOptions {
             connect_timeout: settings.connect_timeout,
+            idle_timeout: settings.idle_timeout,
             ca_file: settings.ca_file.as_deref(),
             allow_private: settings.allow_private,
+            redirects: settings.redirects,
         };
         Ok(Self {
             url: Template::parse(&settings.url).map_err(at("url"))?,
             body,
-            headers: Headers::new(&settings.headers, surroundings)?,
+            headers: Headers::new(&settings.headers, context.variable)?,
             paging: Paging::new(settings, &records)?,
             records,
-            client: client(options)?,
+            client: Client::new(options)?,
             settings: settings.clone(),
-            used_secrets: UsedSecrets::default(),
-            clock: Arc::clone(&surroundings.clock),
+            clock: Arc::clone(&context.clock),
         })
     }
 
-    async fn bring(&self, job: &Job, records: &mut Records) -> Result<(), Error> {
-        let question = self.question(job)?;
-        let mut trail = Trail::new(&question.url, &self.settings);
-        let mut next = Some(question.url.clone());
-        while let Some(page) = next {
-            trail.admit(&page)?;
-            records.note("pages", trail.pages());
-            let answer = question.ask(&self.client, &self.settings, page).await?;
-            next = self.page(&question.url, answer, records).await?;
-        }
-        Ok(())
-    }
-
-    fn question(&self, job: &Job) -> Result<Question, Failure> {
+    fn request(&self, job: &Job) -> Result<Request, Failure> {
         let method = match (self.settings.method, &self.body) {
             (Some(Method::Get), _) | (None, None) => reqwest::Method::GET,
             (Some(Method::Post), _) | (None, Some(_)) => reqwest::Method::POST,
             (Some(Method::Put), _) => reqwest::Method::PUT,
         };
-        Ok(Question {
+        Ok(Request {
             url: place(&self.url.render(job, Escape::Url))?,
             method,
-            headers: self.headers.fill(job, &self.used_secrets)?,
+            headers: self.headers.resolve(job)?,
             body: self.body.as_ref().map(|body| body.render(job, Escape::Json)),
         })
     }
 
     /// Takes a page's records; gives the URL of the next one.
-    async fn page(&self, first: &Url, mut answer: Answer, records: &mut Records) -> Result<Option<Url>, Error> {
+    async fn page(&self, first: &Url, mut answer: Response, records: &mut Records) -> Result<Option<Url>, Error> {
         match answer.status().as_u16() {
             200 | 201 | 203 => {}
             204 => return Ok(None),
             // Among them "accepted" and "partial content": what would come is not all.
             _ => return Err(self.refusal(answer).await.into()),
         }
-        let picker = Picker::new(self.records.clone(), self.paging.path().cloned());
-        let picker = body::read(&mut answer, &self.settings, picker, records).await?;
-        if self.settings.format == Format::Json && !picker.found() {
+        let stream = RecordStream::new(self.records.clone(), self.paging.path().cloned());
+        let stream = body::read(&mut answer, &self.settings, stream, records).await?;
+        if self.settings.format == Format::Json && !stream.found() {
             let text = format!("{}: the answer has no array at {}", answer.name(), self.records);
             return Err(Failure::retryable(text).into());
         }
-        Ok(self.paging.next(first, &answer, &picker)?)
+        Ok(self.paging.next(first, &answer, &stream)?)
     }
 
-    async fn refusal(&self, mut answer: Answer) -> Failure {
-        let words = answer.beginning(ERROR_BYTES).await.words(&self.used_secrets.all());
+    async fn refusal(&self, mut answer: Response) -> Failure {
+        let words = answer.beginning(ERROR_BYTES).await.words(&self.headers.secrets());
         let mut text = format!("{} answered {}", answer.name(), answer.status());
         if !words.is_empty() {
             text = format!("{text}: {words}");
@@ -149,10 +131,21 @@ impl Extractor for Http {
     }
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
-        self.bring(job, records).boxed()
+        Box::pin(async move {
+            let request = self.request(job)?;
+            let mut guard = PageGuard::new(&request.url, &self.settings);
+            let mut next = Some(request.url.clone());
+            while let Some(page) = next {
+                guard.admit(&page)?;
+                records.note("pages", guard.pages());
+                let answer = self.client.fetch(&request, page).await?;
+                next = self.page(&request.url, answer, records).await?;
+            }
+            Ok(())
+        })
     }
 
     fn secrets(&self) -> Vec<String> {
-        self.used_secrets.all()
+        self.headers.secrets()
     }
 }

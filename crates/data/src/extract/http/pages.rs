@@ -2,18 +2,18 @@
 
 use std::collections::HashSet;
 
-use redrive_core::mistake::Mistake;
 use reqwest::header::LINK;
 use serde_json::Value;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::hash::Hasher as _;
 use url::Url;
 
-use super::answer::{Answer, without_query};
 use super::link_header;
 use super::settings::{Format, Settings};
 use crate::extract::Failure;
-use crate::extract::json_stream::{Path, Picker};
+use crate::extract::json_stream::{Path, RecordStream};
+use crate::settings::SettingError;
+use crate::web::{Response, without_query};
 
 /// How a page says where the next one is.
 #[derive(Debug)]
@@ -25,24 +25,24 @@ pub(super) enum Paging {
 }
 
 impl Paging {
-    pub(super) fn new(settings: &Settings, records: &Path) -> Result<Self, Mistake> {
+    pub(super) fn new(settings: &Settings, records: &Path) -> Result<Self, SettingError> {
         let path = |name: &str, text: &str| in_document(name, text, settings.format, records);
         match (&settings.next_link, &settings.cursor, settings.link_header) {
             (None, None, false) if settings.cursor_param.is_some() => {
-                Err(Mistake::at("cursor_param", "needs cursor, the path to its value"))
+                Err(SettingError::at("cursor_param", "needs cursor, the path to its value"))
             }
             (None, None, false) => Ok(Self::Single),
             (Some(text), None, false) => path("next_link", text).map(Self::Link),
             (None, Some(text), false) => {
                 let param = settings.cursor_param.clone().filter(|param| !param.is_empty());
                 let why = "needs cursor_param, the query parameter that it is sent as";
-                let param = param.ok_or_else(|| Mistake::at("cursor", why))?;
+                let param = param.ok_or_else(|| SettingError::at("cursor", why))?;
                 Ok(Self::Cursor { path: path("cursor", text)?, param })
             }
             (None, None, true) => Ok(Self::Header),
             _ => {
                 let why = "next_link, cursor and link_header exclude each other; keep one";
-                Err(Mistake::at("next_link", why).beside(&["cursor", "link_header"]))
+                Err(SettingError::at("next_link", why).also(&["cursor", "link_header"]))
             }
         }
     }
@@ -56,7 +56,7 @@ impl Paging {
     }
 
     /// The next page's URL, when this page was not the last.
-    pub(super) fn next(&self, first: &Url, answer: &Answer, page: &Picker) -> Result<Option<Url>, Failure> {
+    pub(super) fn next(&self, first: &Url, answer: &Response, page: &RecordStream) -> Result<Option<Url>, Failure> {
         let told = match self {
             Self::Single => None,
             Self::Link(path) => kept_text(page, path, answer.name(), false)?,
@@ -78,25 +78,25 @@ impl Paging {
     }
 }
 
-fn in_document(name: &str, text: &str, format: Format, records: &Path) -> Result<Path, Mistake> {
-    let path = Path::dotted(text).map_err(|why| Mistake::at(name, why))?;
+fn in_document(name: &str, text: &str, format: Format, records: &Path) -> Result<Path, SettingError> {
+    let path = Path::dotted(text).map_err(|why| SettingError::at(name, why))?;
     if format == Format::Jsonl {
         let why = format!("{name} needs format = \"json\"; lines have no place for it");
-        return Err(Mistake::at(name, why).beside(&["format"]));
+        return Err(SettingError::at(name, why).also(&["format"]));
     }
     if path.is_root() || records.is_root() {
         let why = format!("{name} needs a document with names; set {name} and records to their paths");
-        return Err(Mistake::at(name, why).beside(&["records"]));
+        return Err(SettingError::at(name, why).also(&["records"]));
     }
     if path.starts_with(records) || records.starts_with(&path) {
         let why = format!("{name} and records cannot be inside each other; correct one of them");
-        return Err(Mistake::at(name, why).beside(&["records"]));
+        return Err(SettingError::at(name, why).also(&["records"]));
     }
     Ok(path)
 }
 
 /// A cursor may be a number; a link is a text.
-fn kept_text(page: &Picker, path: &Path, name: &str, numbers: bool) -> Result<Option<String>, Failure> {
+fn kept_text(page: &RecordStream, path: &Path, name: &str, numbers: bool) -> Result<Option<String>, Failure> {
     let value = page.kept(0).map_or(Ok(Value::Null), serde_json::from_slice);
     match value {
         Ok(Value::Null | Value::Bool(false)) => Ok(None),
@@ -124,7 +124,7 @@ fn with_param(url: &Url, param: &str, value: &str) -> Url {
 
 /// The pages that were asked for.
 #[derive(Debug)]
-pub(super) struct Trail<'a> {
+pub(super) struct PageGuard<'a> {
     first: &'a Url,
     next_hosts: &'a [String],
     max_pages: u64,
@@ -133,7 +133,7 @@ pub(super) struct Trail<'a> {
     seen: HashSet<u128>,
 }
 
-impl<'a> Trail<'a> {
+impl<'a> PageGuard<'a> {
     pub(super) fn new(first: &'a Url, settings: &'a Settings) -> Self {
         let (next_hosts, max_pages) = (settings.next_hosts.as_slice(), settings.max_pages);
         Self { first, next_hosts, max_pages, pages: 0, seen: HashSet::new() }
@@ -202,7 +202,7 @@ mod tests {
         let settings: Settings =
             serde_json::from_value(serde_json::json!({"url": "https://a/x", "next_hosts": ["B.example"]})).unwrap();
         let first: Url = "https://a/x".parse().unwrap();
-        let mut trail = Trail::new(&first, &settings);
+        let mut guard = PageGuard::new(&first, &settings);
         for (page, fine) in [
             ("https://a/x", true),
             ("https://a:443/y", true),
@@ -212,7 +212,7 @@ mod tests {
             ("http://b.example/z", false),
             ("https://c/y", false),
         ] {
-            assert_eq!(trail.admit(&page.parse().unwrap()).is_ok(), fine, "{page}");
+            assert_eq!(guard.admit(&page.parse().unwrap()).is_ok(), fine, "{page}");
         }
     }
 }

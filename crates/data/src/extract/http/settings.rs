@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use redrive_core::duration;
 use serde::Deserialize;
 
-use super::headers::Header;
+use crate::settings::{ValueRef, duration};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,7 +19,7 @@ pub struct Settings {
     /// Each a text with placeholders, or a secret: `{ env = "TOKEN", prefix = "Bearer " }`, `{ file = "PATH" }`. Secrets
     /// are sent to the URL's own origin and nowhere else.
     #[serde(default)]
-    pub headers: BTreeMap<String, Header>,
+    pub headers: BTreeMap<String, ValueRef>,
     /// What is sent with every page's request. Placeholders in it are written as inside a JSON string.
     #[serde(default)]
     pub body: Option<String>,

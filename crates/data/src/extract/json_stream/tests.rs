@@ -1,4 +1,4 @@
-//! The picker beside serde_json: any value, cut into chunks anywhere.
+//! The stream beside serde_json: any value, cut into chunks anywhere.
 
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
@@ -11,19 +11,19 @@ fn path(text: &str) -> Path {
 }
 
 /// Feeds a document in chunks of these sizes, over and over.
-fn pick(picker: &mut Picker, document: &[u8], sizes: &[usize]) -> Result<Vec<String>, Fault> {
+fn pick(stream: &mut RecordStream, document: &[u8], sizes: &[usize]) -> Result<Vec<String>, Fault> {
     let mut records = Vec::new();
     let mut sizes = sizes.iter().copied().cycle();
     let mut rest = document;
     while !rest.is_empty() {
         let (chunk, after) = rest.split_at(sizes.next().unwrap_or(usize::MAX).clamp(1, rest.len()));
         let mut chunk = chunk;
-        while let Some(record) = picker.next(&mut chunk)? {
+        while let Some(record) = stream.next(&mut chunk)? {
             records.push(String::from_utf8(record.to_vec()).unwrap());
         }
         rest = after;
     }
-    picker.finish()?;
+    stream.finish()?;
     Ok(records)
 }
 
@@ -45,7 +45,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same document with white space at every place where it may stand.
+/// The same document with white space at every frame where it may stand.
 fn spread(json: &str, spaces: &[&str]) -> String {
     let mut spaces = spaces.iter().cycle();
     let mut spread = String::new();
@@ -85,14 +85,14 @@ fn records_that_come_twice_are_a_fault() {
         ("data.items", r#"{"data":{"items":[1]},"data":{"items":[2]}}"#),
         ("data.items", r#"{"data":{"items":[1],"items":[]}}"#),
     ] {
-        let found = pick(&mut Picker::new(path(way), []), document.as_bytes(), &[3]);
+        let found = pick(&mut RecordStream::new(path(way), []), document.as_bytes(), &[3]);
         assert_eq!(found, Err(Fault::Twice { path: way.to_owned() }), "{document}");
     }
     let batches = || Path::new([Step::Each, Step::Key("rows".to_owned())]);
     let once_each = br#"[{"rows":[1]},{"rows":[2],"more":{"rows":[3]}}]"#;
-    assert_eq!(pick(&mut Picker::new(batches(), []), once_each, &[5]).unwrap(), ["1", "2"]);
+    assert_eq!(pick(&mut RecordStream::new(batches(), []), once_each, &[5]).unwrap(), ["1", "2"]);
     let twice = br#"[{"rows":[1]},{"rows":[2],"rows":[3]}]"#;
-    assert!(matches!(pick(&mut Picker::new(batches(), []), twice, &[5]), Err(Fault::Twice { .. })));
+    assert!(matches!(pick(&mut RecordStream::new(batches(), []), twice, &[5]), Err(Fault::Twice { .. })));
 }
 
 proptest! {
@@ -111,17 +111,17 @@ proptest! {
             spread_out.join("\n , "),
             spread(&next.to_string(), &spaces),
         );
-        let mut picker = Picker::new(path("data.items"), [path("data.next"), path("data.nothing")]);
-        let records = pick(&mut picker, document.as_bytes(), &sizes).unwrap();
+        let mut stream = RecordStream::new(path("data.items"), [path("data.next"), path("data.nothing")]);
+        let records = pick(&mut stream, document.as_bytes(), &sizes).unwrap();
 
         let one_line = |text: &String| text.replace(['\n', '\r'], "").trim_start_matches([' ', '\t']).to_owned();
         let expected: Vec<String> = spread_out.iter().map(one_line).map(|text| text.trim_end().to_owned()).collect();
         prop_assert_eq!(&records, &expected);
         let parsed: Vec<Value> = records.iter().map(|record| serde_json::from_str(record).unwrap()).collect();
         prop_assert_eq!(parsed, elements);
-        prop_assert!(picker.found());
-        prop_assert_eq!(serde_json::from_slice::<Value>(picker.kept(0).unwrap()).unwrap(), next);
-        prop_assert_eq!(picker.kept(1), None);
+        prop_assert!(stream.found());
+        prop_assert_eq!(serde_json::from_slice::<Value>(stream.kept(0).unwrap()).unwrap(), next);
+        prop_assert_eq!(stream.kept(1), None);
     }
 
     #[test]
@@ -142,8 +142,8 @@ proptest! {
             }
         }
         let expected = serde_json::from_slice::<IgnoredAny>(&document).is_ok();
-        let mut picker = Picker::new(path("no.such.thing"), []);
-        let outcome = pick(&mut picker, &document, &sizes);
+        let mut stream = RecordStream::new(path("no.such.thing"), []);
+        let outcome = pick(&mut stream, &document, &sizes);
         prop_assert_eq!(outcome.is_ok(), expected, "{:?} {:?}", String::from_utf8_lossy(&document), outcome);
     }
 }
@@ -152,24 +152,24 @@ proptest! {
 fn every_beginning_of_a_document_is_a_cut_one() {
     let document = r#" {"a":[1,-2.5e+3,"x\u00e9\"é",true,false,null,{"b":[]}],"c":{}}"#;
     for end in 0..document.len() {
-        let outcome = pick(&mut Picker::new(path("a"), []), &document.as_bytes()[..end], &[3]);
+        let outcome = pick(&mut RecordStream::new(path("a"), []), &document.as_bytes()[..end], &[3]);
         let at = u64::try_from(end).unwrap();
         assert_eq!(outcome, Err(Fault::Cut { at }), "{}", &document[..document.floor_char_boundary(end)]);
     }
-    assert_eq!(pick(&mut Picker::new(path("a"), []), document.as_bytes(), &[1]).unwrap().len(), 7);
+    assert_eq!(pick(&mut RecordStream::new(path("a"), []), document.as_bytes(), &[1]).unwrap().len(), 7);
 }
 
 #[test]
 fn what_follows_the_end_is_refused() {
     for more in ["x", "{}", ",", "]", "\0", "\n\n1"] {
         let document = format!("[1] {more}");
-        let outcome = pick(&mut Picker::new(Path::default(), []), document.as_bytes(), &[2]);
+        let outcome = pick(&mut RecordStream::new(Path::default(), []), document.as_bytes(), &[2]);
         assert!(
             matches!(outcome, Err(Fault::Malformed { why: "there is more after its end", .. })),
             "{more} {outcome:?}"
         );
     }
-    assert_eq!(pick(&mut Picker::new(Path::default(), []), b"[1] \r\n\t ", &[2]).unwrap(), ["1"]);
+    assert_eq!(pick(&mut RecordStream::new(Path::default(), []), b"[1] \r\n\t ", &[2]).unwrap(), ["1"]);
 }
 
 #[test]
@@ -177,24 +177,24 @@ fn records_may_stand_in_many_arrays() {
     let each = |name: &str| Path::new([Step::Each, Step::Key(name.to_owned())]);
     let document = br#"[{"results":[{"n":1},{"n":2}],"id":"a"},{"id":"b"},{"results":[],"x":[[3]]},
         {"results":null},{"results":[4],"id":"c"}]"#;
-    let mut picker = Picker::new(each("results"), [each("id"), each("error"), path("error")]);
-    assert_eq!(pick(&mut picker, document, &[5]).unwrap(), [r#"{"n":1}"#, r#"{"n":2}"#, "4"]);
-    assert_eq!(picker.kept(0), Some(&br#""c""#[..]), "the last one");
-    assert_eq!(picker.kept(1), None);
+    let mut stream = RecordStream::new(each("results"), [each("id"), each("error"), path("error")]);
+    assert_eq!(pick(&mut stream, document, &[5]).unwrap(), [r#"{"n":1}"#, r#"{"n":2}"#, "4"]);
+    assert_eq!(stream.kept(0), Some(&br#""c""#[..]), "the last one");
+    assert_eq!(stream.kept(1), None);
 
-    let mut picker = Picker::new(each("results"), [path("error")]);
-    assert!(pick(&mut picker, br#"{"error": {"code":7}}"#, &[4]).unwrap().is_empty());
-    assert_eq!(picker.kept(0), Some(&br#"{"code":7}"#[..]));
-    assert!(!picker.found());
+    let mut stream = RecordStream::new(each("results"), [path("error")]);
+    assert!(pick(&mut stream, br#"{"error": {"code":7}}"#, &[4]).unwrap().is_empty());
+    assert_eq!(stream.kept(0), Some(&br#"{"code":7}"#[..]));
+    assert!(!stream.found());
 }
 
 #[test]
 fn a_place_that_holds_no_array_is_said() {
     for (document, named) in [(r#"{"a":{"b":{}}}"#, "a.b is no array"), (r#"{"a":{"b":"n"}}"#, "a.b is no array")] {
-        let fault = pick(&mut Picker::new(path("a.b"), []), document.as_bytes(), &[9]).unwrap_err();
+        let fault = pick(&mut RecordStream::new(path("a.b"), []), document.as_bytes(), &[9]).unwrap_err();
         assert_eq!(fault.to_string(), named);
     }
-    let fault = pick(&mut Picker::new(Path::default(), []), b"{}", &[9]).unwrap_err();
+    let fault = pick(&mut RecordStream::new(Path::default(), []), b"{}", &[9]).unwrap_err();
     assert_eq!(fault.to_string(), "the document is no array");
 }
 
@@ -204,14 +204,14 @@ fn depth_ends_where_serde_json_ends() {
     for depth in [126, 127, 128, 129] {
         let document = nested(depth);
         let expected = serde_json::from_str::<Value>(&document).is_ok();
-        let outcome = pick(&mut Picker::new(path("x"), []), document.as_bytes(), &[7]);
+        let outcome = pick(&mut RecordStream::new(path("x"), []), document.as_bytes(), &[7]);
         assert_eq!(outcome.is_ok(), expected, "{depth} {outcome:?}");
     }
 }
 
 #[test]
 fn bytes_that_are_not_utf8_are_refused() {
-    let outcome = pick(&mut Picker::new(Path::default(), []), b"[\"a\xc3\"]", &[1]);
+    let outcome = pick(&mut RecordStream::new(Path::default(), []), b"[\"a\xc3\"]", &[1]);
     assert!(matches!(outcome, Err(Fault::Malformed { why: "a record is not UTF-8", .. })), "{outcome:?}");
 }
 
@@ -219,42 +219,42 @@ fn bytes_that_are_not_utf8_are_refused() {
 fn memory_follows_the_longest_record_and_not_the_document() {
     let record = format!("{{\"pad\":\"{}\",\"n\":[1,2,3]}},\n", "x".repeat(9_000));
     let chunk = record.repeat(8);
-    let mut picker = Picker::new(path("rows"), []);
+    let mut stream = RecordStream::new(path("rows"), []);
     let mut count = 0;
-    let mut feed = |picker: &mut Picker, bytes: &str| {
+    let mut feed = |stream: &mut RecordStream, bytes: &str| {
         for mut piece in bytes.as_bytes().chunks(8 << 10) {
-            while picker.next(&mut piece).unwrap().is_some() {
+            while stream.next(&mut piece).unwrap().is_some() {
                 count += 1;
             }
-            assert!(picker.buffered() < 64 << 10, "{}", picker.buffered());
+            assert!(stream.buffered() < 64 << 10, "{}", stream.buffered());
         }
     };
-    feed(&mut picker, "{\"rows\":[");
+    feed(&mut stream, "{\"rows\":[");
     for _ in 0..1400 {
-        feed(&mut picker, &chunk);
+        feed(&mut stream, &chunk);
     }
-    feed(&mut picker, "0]}");
-    picker.finish().unwrap();
+    feed(&mut stream, "0]}");
+    stream.finish().unwrap();
     assert_eq!(count, 1400 * 8 + 1, "about 100 MB");
 }
 
 #[test]
 fn what_is_too_long_is_refused_before_it_is_held() {
     let text = "x".repeat(1 << 20);
-    let mut picker = Picker::new(Path::default(), []);
+    let mut stream = RecordStream::new(Path::default(), []);
     let fault = std::iter::once("[\"").chain(std::iter::repeat(text.as_str())).take(64).find_map(|part| {
         let mut part = part.as_bytes();
-        picker.next(&mut part).err()
+        stream.next(&mut part).err()
     });
     assert!(matches!(fault, Some(Fault::LongRecord { bytes }) if bytes <= (17 << 20) + 2), "{fault:?}");
 
-    let mut picker = Picker::new(path("rows"), [path("next")]);
+    let mut stream = RecordStream::new(path("rows"), [path("next")]);
     let document = format!("{{\"next\":\"{text}\"}}");
-    let fault = pick(&mut picker, document.as_bytes(), &[1 << 14]).unwrap_err();
+    let fault = pick(&mut stream, document.as_bytes(), &[1 << 14]).unwrap_err();
     assert_eq!(fault.to_string(), "next is longer than 262144 bytes");
 
     let long_name = format!("{{\"{text}\":1,\"rows\":[2]}}");
-    let mut picker = Picker::new(path("rows"), []);
-    assert_eq!(pick(&mut picker, long_name.as_bytes(), &[1 << 14]).unwrap(), ["2"]);
-    assert!(picker.buffered() < 64 << 10, "{}", picker.buffered());
+    let mut stream = RecordStream::new(path("rows"), []);
+    assert_eq!(pick(&mut stream, long_name.as_bytes(), &[1 << 14]).unwrap(), ["2"]);
+    assert!(stream.buffered() < 64 << 10, "{}", stream.buffered());
 }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::catalog::Stream;
 use super::key::Keys;
 use crate::extract::Failure;
-use crate::extract::connector::Listener;
+use crate::extract::connector::MessageHandler;
 use crate::extract::seen::Seen;
 
 const EXCERPT_BYTES: usize = 80;
@@ -84,7 +84,7 @@ impl Tap {
     }
 }
 
-impl Listener for Tap {
+impl MessageHandler for Tap {
     fn line(&mut self, number: u64, line: &[u8], records: &mut Vec<u8>) -> Result<(), Failure> {
         let message = Message::read(line).ok_or_else(|| {
             let said = cut(&one_line(&String::from_utf8_lossy(line)), EXCERPT_BYTES);
@@ -118,11 +118,11 @@ impl Listener for Tap {
 mod tests {
     use super::super::catalog;
     use super::*;
-    use crate::extract::connector::Messages;
+    use crate::extract::connector::MessageReader;
 
-    fn tap() -> Messages<Tap> {
+    fn tap() -> MessageReader<Tap> {
         let catalog = serde_json::json!({ "streams": [{ "tap_stream_id": "users" }] });
-        Messages::new(Tap::new(catalog::find(&catalog, "users").unwrap()))
+        MessageReader::new(Tap::new(catalog::find(&catalog, "users").unwrap()))
     }
 
     #[test]

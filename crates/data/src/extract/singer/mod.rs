@@ -11,13 +11,13 @@ mod settings;
 
 use std::path::{Path, PathBuf};
 
-use futures_util::future::{BoxFuture, FutureExt as _};
-use redrive_core::mistake::Mistake;
+use crate::settings::SettingError;
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::child::{Child, End, Launch, Program, Watch};
 use super::connector::{Config, PrivateFiles, absolute, gather, listed, listen, read_catalog, wanted};
-use super::{Error, Extractor, Failure, Job, Records, Surroundings};
+use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
+use crate::program::{Child, End, Launch, Watch};
 use catalog::Stream;
 use messages::Tap;
 use settings::{Exits, checked_exits};
@@ -33,38 +33,20 @@ pub struct Singer {
 }
 
 impl Singer {
-    pub fn new(settings: &Settings, surroundings: &Surroundings<'_>) -> Result<Self, Mistake> {
+    pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
         let launch =
             Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
         if let Some(index) = settings.stderr.iter().position(|pattern| pattern.pattern.is_empty()) {
             let why = "is empty, and so in every line; write a part of the line";
-            return Err(Mistake::at("pattern", why).within(index).within("stderr"));
+            return Err(SettingError::at("pattern", why).within(index).within("stderr"));
         }
         Ok(Self {
-            program: Program::new(&launch, surroundings)?,
-            config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), surroundings)?,
+            program: Program::new(&launch, context.variable, &context.reaper)?,
+            config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), context)?,
             catalog_file: settings.catalog_file.as_deref().map(|file| absolute("catalog_file", file)).transpose()?,
             exits: checked_exits(&settings.exit_codes)?,
             patterns: settings.stderr.clone(),
         })
-    }
-
-    async fn bring(&self, job: &Job, records: &mut Records) -> Result<(), Error> {
-        let files = PrivateFiles::new()?;
-        let config = self.config.file(job, &files)?;
-        let (stream, catalog) = self.catalog(job, &config, &files).await?;
-        let child = self.start(job, &["--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()])?;
-        let heard = listen(child, Tap::new(stream), records).await?;
-        let tap = heard.listener;
-        records.note("records_seen", tap.records);
-        records.note("duplicates_dropped", tap.duplicates);
-        self.check(&heard.end)?;
-        if !tap.has_schema() {
-            let (wanted, there) = (&tap.stream.wanted, listed(tap.others.iter().map(String::as_str)));
-            let why = format!("the tap sent no SCHEMA for stream {wanted:?}; it sent these streams: {there}");
-            return Err(Failure::fatal(why).into());
-        }
-        Ok(())
     }
 
     /// The stream and the catalog that selects it.
@@ -85,7 +67,7 @@ impl Singer {
 
     fn start(&self, job: &Job, more: &[&std::ffi::OsStr]) -> Result<Child, Failure> {
         let patterns = self.patterns.iter().map(|pattern| pattern.pattern.clone()).collect();
-        self.program.start(job, more, Watch { secrets: self.secrets(), patterns })
+        job.start(&self.program, more, Watch { secrets: self.secrets(), patterns })
     }
 
     /// What the end of the tap means: a text on stderr is more exact than a code.
@@ -111,7 +93,24 @@ impl Extractor for Singer {
     }
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
-        self.bring(job, records).boxed()
+        Box::pin(async move {
+            let files = PrivateFiles::new()?;
+            let config = self.config.file(job, &files)?;
+            let (stream, catalog) = self.catalog(job, &config, &files).await?;
+            let child =
+                self.start(job, &["--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()])?;
+            let heard = listen(child, Tap::new(stream), records).await?;
+            let tap = heard.handler;
+            records.note("records_seen", tap.records);
+            records.note("duplicates_dropped", tap.duplicates);
+            self.check(&heard.end)?;
+            if !tap.has_schema() {
+                let (wanted, there) = (&tap.stream.wanted, listed(tap.others.iter().map(String::as_str)));
+                let why = format!("the tap sent no SCHEMA for stream {wanted:?}; it sent these streams: {there}");
+                return Err(Failure::fatal(why).into());
+            }
+            Ok(())
+        })
     }
 
     fn secrets(&self) -> Vec<String> {

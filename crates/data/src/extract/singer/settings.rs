@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use redrive_core::duration;
+use crate::settings::SettingError;
+use crate::settings::duration;
 use redrive_core::failure::ErrorClass;
-use redrive_core::mistake::Mistake;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::extract::ValueRef;
+use crate::settings::ValueRef;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,12 +48,12 @@ pub struct Pattern {
 
 pub(super) type Exits = BTreeMap<i32, ErrorClass>;
 
-pub(super) fn checked_exits(given: &BTreeMap<String, ErrorClass>) -> Result<Exits, Mistake> {
+pub(super) fn checked_exits(given: &BTreeMap<String, ErrorClass>) -> Result<Exits, SettingError> {
     let checked = |(code, class): (&String, &ErrorClass)| match code.parse::<u8>() {
         Ok(code @ 1..) => Ok((i32::from(code), *class)),
         Ok(0) | Err(_) => {
             let why = "is no exit code of a failure; write 1 to 255";
-            Err(Mistake::at(code.as_str(), why).within("exit_codes"))
+            Err(SettingError::at(code.as_str(), why).within("exit_codes"))
         }
     };
     given.iter().map(checked).collect()

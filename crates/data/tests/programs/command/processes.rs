@@ -79,7 +79,7 @@ async fn asked_to_end(script: impl FnOnce(&str) -> String) {
         ended = extractor.extract(&lab.job, &mut records) => panic!("it ended: {ended:?}"),
         up = soon("up", witness.up) => up.unwrap(),
     }
-    soon("the program is gone", lab.job.roster.ended()).await;
+    soon("the program is gone", lab.job.children.ended()).await;
     soon("all processes gone", witness.gone).await.unwrap();
     assert!(asked.exists());
 }

@@ -129,7 +129,7 @@ fn settings_that_cannot_work_are_refused_when_they_are_read() {
     );
     assert!(
         wrong("command = ['x']\nenv = { A = { vault = 'x' } }")
-            .contains("unknown field `vault`, expected `env` or `file`")
+            .contains("unknown field `vault`, expected one of `env`, `file`")
     );
     assert!(wrong("command = ['x']\nenv = { A = 7 }").contains("expected a text, { env = \"NAME\" }"));
     assert!(wrong("command = ['x']\nshell = true").contains("unknown field `shell`"));

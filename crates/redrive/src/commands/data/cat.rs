@@ -5,14 +5,15 @@ use futures_util::TryStreamExt as _;
 use super::current::CurrentRuns;
 use crate::cli::DataCat;
 use crate::commands::Context;
-use crate::exit::{Exit, Usage};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::output;
 
-pub async fn run(args: &DataCat, runs: &CurrentRuns, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &DataCat, runs: &CurrentRuns, context: &Context) -> Result<Exit> {
     let filter = runs.filter(&args.filter, context.global.quiet)?;
     if filter.is_empty() && !args.all {
         let todo = "name a source, customer, query or date, or give --all";
-        return Err(Usage(format!("the filter is empty and would print every record there is; {todo}")).into());
+        return Err(Error::Usage(format!("the filter is empty and would print every record there is; {todo}")));
     }
     let (mut pages, mut out, mut any) = (runs.pages(&filter), output::listing::stdout(), false);
     loop {

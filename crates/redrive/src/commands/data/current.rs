@@ -13,7 +13,7 @@ use redrive_store::raw::{Manifest, RawView, RunOutcome};
 use crate::cli::FilterArgs;
 use crate::commands::Context;
 use crate::commands::state::filter;
-use crate::exit::{NothingFound, Unreadable, Usage};
+use crate::error::{Error, Result};
 
 const PAGE: u32 = 1000;
 /// How many manifests are fetched at once: on S3 each is a journey.
@@ -32,24 +32,23 @@ pub struct CurrentRun {
 }
 
 impl CurrentRuns {
-    pub async fn open(context: &Context) -> anyhow::Result<Self> {
+    pub async fn open(context: &Context) -> Result<Self> {
         let config = context.config()?;
         let insight = context.insight(&config).await?;
         let raw = RawView::open(&config.raw, &config.raw_options.s3).await?;
         Ok(Self { insight, raw })
     }
 
-    pub fn filter(&self, args: &FilterArgs, quiet: bool) -> anyhow::Result<Filter> {
+    pub fn filter(&self, args: &FilterArgs, quiet: bool) -> Result<Filter> {
         let filter = filter::resolve(args, &self.insight, quiet)?;
         let other = match filter.status {
             Some(Status::Pending | Status::Failed) => Some("--status"),
             Some(Status::Success) | None => filter.error_class.map(|_| "--error-class"),
         };
         match other {
-            Some(flag) => Err(Usage(format!(
+            Some(flag) => Err(Error::Usage(format!(
                 "{flag} asks for what is no success, and only successes have data; see `redrive state inspect`"
-            ))
-            .into()),
+            ))),
             None => Ok(filter),
         }
     }
@@ -60,25 +59,25 @@ impl CurrentRuns {
         Pages { runs: self, page: Page { filter, limit: PAGE, ..Page::default() } }
     }
 
-    pub async fn current(&self, state: PartitionState) -> anyhow::Result<CurrentRun> {
+    pub async fn current(&self, state: PartitionState) -> Result<CurrentRun> {
         let run_id = state.current_run_id.ok_or_else(|| damaged(&state, "it has no current run"))?;
         let manifest = self.raw.finished(&state.key, run_id).await?;
         if let Some((_, why)) = manifest_contradiction(&manifest, state.record_count) {
-            return Err(damaged(&state, &format!("the manifest of run {run_id} {why}")).into());
+            return Err(damaged(&state, &format!("the manifest of run {run_id} {why}")));
         }
         Ok(CurrentRun { state, run_id, manifest })
     }
 
     /// Says why there is nothing to read, and what to do about it.
-    pub async fn explain_absence(&self, filter: &Filter) -> anyhow::Error {
+    pub async fn explain_absence(&self, filter: &Filter) -> Error {
         let Some(key) = filter.as_key() else {
-            return NothingFound("nothing found: no partition of this filter is a success".to_owned()).into();
+            return Error::NothingFound("nothing found: no partition of this filter is a success".to_owned());
         };
         match self.insight.view().partition(&key).await {
-            Ok(Some(partition)) => NothingFound(format!("{key} has no data: {}", self.why(&partition))).into(),
+            Ok(Some(partition)) => Error::NothingFound(format!("{key} has no data: {}", self.why(&partition))),
             Ok(None) => {
                 let todo = "`redrive state backfill enqueue` wants it";
-                NothingFound(format!("{key} has no data: no entry found; {todo}")).into()
+                Error::NothingFound(format!("{key} has no data: no entry found; {todo}"))
             }
             Err(error) => error.into(),
         }
@@ -118,8 +117,8 @@ pub fn manifest_contradiction(manifest: &Manifest, records: Option<u64>) -> Opti
     Some(("record_count", format!("has {} records, and the partition's record_count is {records}", manifest.records)))
 }
 
-fn damaged(state: &PartitionState, why: &str) -> Unreadable {
-    Unreadable(format!("{} cannot be read: {why}; run `redrive doctor`", state.key))
+fn damaged(state: &PartitionState, why: &str) -> Error {
+    Error::Unreadable(format!("{} cannot be read: {why}; run `redrive doctor`", state.key))
 }
 
 pub struct Pages<'a> {
@@ -129,7 +128,7 @@ pub struct Pages<'a> {
 
 impl Pages<'_> {
     /// The next page of successes; empty at the end.
-    pub async fn next(&mut self) -> anyhow::Result<Vec<PartitionState>> {
+    pub async fn next(&mut self) -> Result<Vec<PartitionState>> {
         let page = self.runs.insight.view().partitions(self.page.clone()).await?;
         if let Some(last) = page.last() {
             self.page.after = Some(last.state.key.clone());
@@ -138,7 +137,7 @@ impl Pages<'_> {
     }
 
     /// The same with their manifests, in the same order.
-    pub async fn next_runs(&mut self) -> anyhow::Result<Vec<anyhow::Result<CurrentRun>>> {
+    pub async fn next_runs(&mut self) -> Result<Vec<Result<CurrentRun>>> {
         let runs = self.runs;
         let found = self.next().await?.into_iter().map(|state| runs.current(state));
         Ok(futures_util::stream::iter(found).buffered(AT_ONCE).collect().await)

@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::current::{CurrentRun, CurrentRuns};
 use crate::cli::DataLs;
 use crate::commands::Context;
-use crate::exit::{self, Exit, Unreadable};
+use crate::error::{Error, Result};
+use crate::exit::{self, Exit};
 use crate::output;
 use crate::output::listing::{self, Layout, Listing, Row};
 
@@ -47,12 +48,12 @@ impl Row for Entry {
         vec![[output::key(&self.key), vec![self.run_id.to_string()], numbers.to_vec()].concat()]
     }
 
-    fn records(&self, _: &[&str]) -> anyhow::Result<Vec<Vec<String>>> {
+    fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
         Ok(self.lines().into_iter().map(|line| [line, vec![self.path.clone()]].concat()).collect())
     }
 }
 
-pub async fn run(args: &DataLs, runs: &CurrentRuns, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &DataLs, runs: &CurrentRuns, context: &Context) -> Result<Exit> {
     let filter = runs.filter(&args.filter, context.global.quiet)?;
     let mut listing = match args.paths {
         true => Output::Paths(listing::stdout(), 0),
@@ -69,7 +70,7 @@ pub async fn run(args: &DataLs, runs: &CurrentRuns, context: &Context) -> anyhow
                 Ok(run) => listing.add(&Entry::of(run, runs))?,
                 // A damaged run is reported, and does not hide the others.
                 Err(error) if is_of_one(&error) => {
-                    output::complain(&error);
+                    output::print_error(&error);
                     worst.get_or_insert(exit::code(&error));
                 }
                 Err(error) => return Err(error),
@@ -84,10 +85,9 @@ pub async fn run(args: &DataLs, runs: &CurrentRuns, context: &Context) -> anyhow
 }
 
 /// Whether an error is about one run, and not about the sink as a whole.
-fn is_of_one(error: &anyhow::Error) -> bool {
-    use redrive_store::raw::Error;
-    let damaged = |error: &Error| matches!(error, Error::Damaged(_) | Error::Manifest { .. } | Error::Format { .. });
-    error.is::<Unreadable>() || error.downcast_ref::<Error>().is_some_and(damaged)
+fn is_of_one(error: &Error) -> bool {
+    use redrive_store::raw::Error::{Damaged, Format, Manifest};
+    matches!(error, Error::Unreadable(_) | Error::Raw(Damaged(_) | Manifest { .. } | Format { .. }))
 }
 
 /// Rows about runs, or with `--paths` the names of their files alone.
@@ -97,7 +97,7 @@ enum Output {
 }
 
 impl Output {
-    fn add(&mut self, entry: &Entry) -> anyhow::Result<()> {
+    fn add(&mut self, entry: &Entry) -> Result<()> {
         match self {
             Self::Rows(listing) => listing.add(entry),
             Self::Paths(out, count) => {
@@ -108,7 +108,7 @@ impl Output {
     }
 
     /// Gives how many runs there were.
-    fn end(self) -> anyhow::Result<u64> {
+    fn end(self) -> Result<u64> {
         match self {
             Self::Rows(listing) => listing.end(),
             Self::Paths(mut out, count) => output::flush(&mut out).map(|()| count),

@@ -7,11 +7,12 @@ mod ls;
 
 use super::Context;
 use crate::cli::Data;
+use crate::error::Result;
 use crate::exit::Exit;
 use current::CurrentRuns;
 pub use current::manifest_contradiction;
 
-pub async fn run(command: &Data, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(command: &Data, context: &Context) -> Result<Exit> {
     let runs = CurrentRuns::open(context).await?;
     match command {
         Data::Ls(args) => ls::run(args, &runs, context).await,

@@ -9,6 +9,8 @@ use redrive_core::retry::Stop;
 use redrive_store::Page;
 use serde::Serialize;
 
+use crate::error::Result;
+
 /// More than the demo has, so that one page is all.
 const ALL: u32 = 10_000;
 
@@ -30,7 +32,7 @@ pub struct Census {
 }
 
 impl Census {
-    pub async fn take(insight: &Insight) -> anyhow::Result<Self> {
+    pub async fn take(insight: &Insight) -> Result<Self> {
         let page = Page { limit: ALL, ..Page::default() };
         let partitions = insight.view().partitions(page).await?;
         let cooldowns = insight.cooldowns().await?;

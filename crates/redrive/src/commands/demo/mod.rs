@@ -5,10 +5,8 @@ mod census;
 mod folder;
 mod show;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use redrive_control::{ControlPlane, Sink};
 use redrive_core::key::LogicalDate;
 use redrive_core::time::Timestamp;
@@ -22,7 +20,8 @@ use self::census::Census;
 use super::{Context, doctor, person, worker};
 use crate::cli::Demo;
 use crate::config::{Config, FILE};
-use crate::exit::{Exit, Interrupted};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::output;
 
 const DAYS: i64 = 60;
@@ -30,12 +29,11 @@ const DAYS: i64 = 60;
 /// How often to look how far it is.
 const LOOK: Duration = Duration::from_millis(100);
 
-pub async fn run(args: &Demo, context: &Context) -> anyhow::Result<Exit> {
-    let directory = args.directory.clone().unwrap_or_else(|| PathBuf::from("redrive-demo"));
+pub async fn run(args: &Demo, context: &Context) -> Result<Exit> {
     let now = redrive_store::clock::Clock::now(&redrive_store::clock::SystemClock);
-    let _hold = folder::prepare(&directory, start_date(now)).await?;
+    let directory = folder::prepare(args.directory.as_deref(), start_date(now))?;
     // Everything in the file is relative to its own folder, as it will be for who looks around there afterwards.
-    std::env::set_current_dir(&directory).with_context(|| format!("cannot enter {}", directory.display()))?;
+    std::env::set_current_dir(&directory).map_err(Error::io(format!("cannot enter {}", directory.display())))?;
     // Nor does the environment reach in: it may name a store in earnest.
     let context = context.with_config_alone(FILE);
     let config = context.config()?;
@@ -44,7 +42,14 @@ pub async fn run(args: &Demo, context: &Context) -> anyhow::Result<Exit> {
     let stage = Stage::set(&config, &store, &context).await?;
     let (census, tally) = stage.play(&context).await?;
     let findings = doctor::examine(&config, false, &context).await;
-    output::unless_closed(show::summary(&census, &tally, begun.elapsed(), findings.checks(), &directory, &context))?;
+    output::ignore_broken_pipe(show::summary(
+        &census,
+        &tally,
+        begun.elapsed(),
+        findings.checks(),
+        &directory,
+        &context,
+    ))?;
     Ok(findings.exit())
 }
 
@@ -66,7 +71,7 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set(config: &Config, store: &Store, context: &Context) -> anyhow::Result<Self> {
+    async fn set(config: &Config, store: &Store, context: &Context) -> Result<Self> {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
@@ -85,10 +90,10 @@ impl Stage {
     }
 
     /// Ticks until every partition is a success or will never be one.
-    async fn play(mut self, context: &Context) -> anyhow::Result<(Census, Tally)> {
+    async fn play(mut self, context: &Context) -> Result<(Census, Tally)> {
         let progress = show::Progress::new(context);
         let mut next_tick = Instant::now();
-        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("cannot listen for signals"))?;
         let ended = loop {
             if Instant::now() >= next_tick {
                 self.plane.tick(&self.actor).await?;
@@ -101,10 +106,10 @@ impl Stage {
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
-                _ = interrupt.recv() => break Err(Interrupted),
+                _ = interrupt.recv() => break Err(Error::Interrupted),
                 ended = &mut self.worker => {
                     ended??;
-                    anyhow::bail!("the worker ended before its work was done");
+                    return Err(Error::Stopped("the worker ended before its work was done".to_owned()));
                 }
             }
         };

@@ -11,6 +11,7 @@ use super::census::Census;
 use crate::cli::Format;
 use crate::commands::Context;
 use crate::commands::doctor::Finding;
+use crate::error::Result;
 use crate::output;
 
 pub struct Progress {
@@ -24,7 +25,7 @@ impl Progress {
         let style = "{elapsed:>4} [{bar:30}] {pos}/{len}  {msg}";
         bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
         if !context.global.quiet {
-            output::say("3 customers × 2 queries × 60 days from a slow, unreliable source");
+            output::note("3 customers × 2 queries × 60 days from a slow, unreliable source");
         }
         Self { bar }
     }
@@ -52,7 +53,7 @@ pub fn summary(
     findings: &[Finding],
     directory: &Path,
     context: &Context,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     match context.global.output {
         Format::Json | Format::Jsonl => output::json(&serde_json::json!({
             "partitions": census,
@@ -64,13 +65,7 @@ pub fn summary(
     }
 }
 
-fn in_words(
-    census: &Census,
-    tally: &Tally,
-    took: Duration,
-    findings: &[Finding],
-    directory: &Path,
-) -> anyhow::Result<()> {
+fn in_words(census: &Census, tally: &Tally, took: Duration, findings: &[Finding], directory: &Path) -> Result<()> {
     let Census { partitions, success, retried, attempts, records, .. } = census;
     let row = |name: &str, number: u64, more: String| output::line(&format!("  {name:<12}{number:>7}  {more}"));
     output::line(&format!("{partitions} partitions in {:.1} s", took.as_secs_f64()))?;

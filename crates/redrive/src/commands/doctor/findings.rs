@@ -7,6 +7,7 @@ use redrive_core::text::one_line;
 use serde::Serialize;
 
 use crate::cli::Format;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 
@@ -112,7 +113,7 @@ impl Findings {
         }
     }
 
-    pub fn report(&self) -> anyhow::Result<()> {
+    pub fn report(&self) -> Result<()> {
         match self.format {
             Format::Json => output::json(&serde_json::json!({"checks": self.checks, "breaches": self.breaches}))?,
             Format::Jsonl => {
@@ -133,7 +134,7 @@ impl Findings {
         self.checks.iter().map(|finding| row(finding.word(), finding.check, &finding.says))
     }
 
-    fn table(&self) -> anyhow::Result<()> {
+    fn table(&self) -> Result<()> {
         output::line(&output::table(&["", "check", "finding"], self.rows().collect()))?;
         if self.breaches.is_empty() {
             return Ok(());

@@ -12,14 +12,15 @@ use redrive_store::{Verified, View};
 use super::{Context, look};
 use crate::cli::Doctor;
 use crate::config::Config;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 pub use findings::{Finding, Findings};
 use progress::Progress;
 
-pub async fn run(args: &Doctor, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &Doctor, context: &Context) -> Result<Exit> {
     let findings = examine(&context.config()?, args.quick, context).await;
-    output::unless_closed(findings.report())?;
+    output::ignore_broken_pipe(findings.report())?;
     Ok(findings.exit())
 }
 

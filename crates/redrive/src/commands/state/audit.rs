@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::cli::{Audit, Format};
 use crate::commands::Context;
-use crate::exit::{Exit, NothingFound, Usage};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::output;
 use crate::output::listing::{Layout, Listing, Row};
 
@@ -49,12 +50,12 @@ impl Row for ChangeShape {
     }
 
     /// The status alone: the whole of before and after would be JSON in a cell.
-    fn records(&self, _: &[&str]) -> anyhow::Result<Vec<Vec<String>>> {
+    fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
         Ok(self.lines())
     }
 }
 
-pub async fn run(command: &Audit, insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(command: &Audit, insight: &Insight, context: &Context) -> Result<Exit> {
     match command {
         Audit::List { limit } => list(*limit, insight, context).await,
         Audit::Show { operation } => show(operation, insight, context).await,
@@ -62,23 +63,23 @@ pub async fn run(command: &Audit, insight: &Insight, context: &Context) -> anyho
     }
 }
 
-async fn list(limit: u32, insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
+async fn list(limit: u32, insight: &Insight, context: &Context) -> Result<Exit> {
     let mut left = if limit == 0 { u32::MAX } else { limit };
     let (mut before, mut listing) = (None, Listing::new(&OPERATIONS, &context.global));
     while left > 0 {
         let page = insight.view().operations(before, left.min(PAGE)).await?;
         let Some(last) = page.last() else { break };
-        (before, left) = (Some(last.seq), left - u32::try_from(page.len())?);
+        (before, left) = (Some(last.seq), left - u32::try_from(page.len()).unwrap_or(left));
         page.into_iter().try_for_each(|past| listing.add(&OperationShape::from(past)))?;
     }
     listing.end()?;
     Ok(Exit::Done)
 }
 
-async fn show(operation: &str, insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
-    let wrong = |_| Usage(format!("{operation:?} is not an operation's id; `state audit list` shows them"));
+async fn show(operation: &str, insight: &Insight, context: &Context) -> Result<Exit> {
+    let wrong = |_| Error::Usage(format!("{operation:?} is not an operation's id; `state audit list` shows them"));
     let op_id: OpId = operation.parse().map_err(wrong)?;
-    let absent = || NothingFound(format!("there is no operation {op_id}; `state audit list` shows them"));
+    let absent = || Error::NothingFound(format!("there is no operation {op_id}; `state audit list` shows them"));
     let found = insight.view().operation(op_id).await?.ok_or_else(absent)?;
     if context.global.output == Format::Table {
         output::line(&format!("{} by {} at {}", found.op_id, found.actor, found.at))?;
@@ -97,7 +98,7 @@ async fn show(operation: &str, insight: &Insight, context: &Context) -> anyhow::
     Ok(Exit::Done)
 }
 
-async fn verify(insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
+async fn verify(insight: &Insight, context: &Context) -> Result<Exit> {
     let (value, text, exit) = match insight.view().verify_audit().await? {
         Verified::Whole(head) => (
             json!({"whole": true, "rows": head.seq, "head": head.hex()}),
@@ -110,7 +111,7 @@ async fn verify(insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
             Exit::SomeFailed,
         ),
     };
-    output::unless_closed(match context.global.output {
+    output::ignore_broken_pipe(match context.global.output {
         Format::Json | Format::Jsonl => output::json(&value),
         Format::Csv => output::record(&["whole", "rows", "head", "broken_at", "why"], &value),
         Format::Table => output::line(&text),

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use redrive_control::safety::Rails;
 use redrive_control::{Audit, ControlPlane, Insight, Plan, Report, Request, Verb, Watch};
@@ -15,7 +14,8 @@ use super::{confirm, cooldown, filter, show};
 use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, CooldownLift, FilterArgs, FilteredChange, Retry, Undo};
 use crate::commands::{Context, person};
 use crate::config::Config;
-use crate::exit::{Exit, Usage};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::output;
 
 /// A progress bar is shown for what takes longer than this.
@@ -33,15 +33,15 @@ impl StateChanges<'_> {
         Rails { confirm_above: safety.confirm_above.into(), hard_limit: safety.hard_limit.into() }
     }
 
-    async fn insight(&self) -> anyhow::Result<Insight> {
+    async fn insight(&self) -> Result<Insight> {
         self.context.insight(self.config).await
     }
 
-    async fn plane(&self) -> anyhow::Result<ControlPlane> {
+    async fn plane(&self) -> Result<ControlPlane> {
         self.context.control(self.config).await
     }
 
-    fn filter(&self, args: &FilterArgs, insight: &Insight) -> anyhow::Result<Filter> {
+    fn filter(&self, args: &FilterArgs, insight: &Insight) -> Result<Filter> {
         filter::resolve(args, insight, self.context.global.quiet)
     }
 
@@ -49,22 +49,22 @@ impl StateChanges<'_> {
         CancelAndProgress::start(self.context.global.quiet)
     }
 
-    pub async fn lift(&self, args: &CooldownLift) -> anyhow::Result<Exit> {
+    pub async fn lift(&self, args: &CooldownLift) -> Result<Exit> {
         let audit = Audit { reason: args.reason.clone(), ..Audit::new(person(), command_line()) };
         cooldown::lift(args, &self.plane().await?, &audit, self.context).await
     }
 
-    pub async fn retry(&self, args: &Retry) -> anyhow::Result<Exit> {
+    pub async fn retry(&self, args: &Retry) -> Result<Exit> {
         let Retry { clear_terminal, allow_missing_raw, stale, .. } = *args;
         let verb = Verb::Retry { clear_terminal, allow_missing_raw, stale };
         self.change(verb, &args.filter, &args.change).await
     }
 
-    pub async fn operate(&self, verb: Verb, args: &FilteredChange) -> anyhow::Result<Exit> {
+    pub async fn operate(&self, verb: Verb, args: &FilteredChange) -> Result<Exit> {
         self.change(verb, &args.filter, &args.change).await
     }
 
-    async fn change(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> anyhow::Result<Exit> {
+    async fn change(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> Result<Exit> {
         if change.dry_run {
             return self.foresee(verb, filter, change).await;
         }
@@ -92,7 +92,7 @@ impl StateChanges<'_> {
     }
 
     /// Says what a change would do, and saves the plan of it where one is asked for.
-    async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> anyhow::Result<Exit> {
+    async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> Result<Exit> {
         let insight = self.insight().await?;
         let request = Request { verb, filter: self.filter(filter, &insight)?, audit: audit(change) };
         let watcher = self.watcher();
@@ -101,7 +101,7 @@ impl StateChanges<'_> {
         // Half a plan would pass for a whole one.
         if let (Some(file), None) = (&change.save_plan, &report.halt) {
             let text = serde_json::to_string_pretty(&plan)?;
-            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            std::fs::write(file, text).map_err(Error::io(format!("cannot write {}", file.display())))?;
         }
         self.end(&report)
     }
@@ -114,20 +114,20 @@ impl StateChanges<'_> {
             && sources.known().next().is_some()
             && !self.context.global.quiet
         {
-            output::say(&format!("this configuration has no [sources.{source}]; no worker that uses it takes these"));
+            output::note(&format!("this configuration has no [sources.{source}]; no worker that uses it takes these"));
         }
     }
 
-    pub async fn backfill(&self, args: &BackfillEnqueue) -> anyhow::Result<Exit> {
+    pub async fn backfill(&self, args: &BackfillEnqueue) -> Result<Exit> {
         if args.change.save_plan.is_some() {
-            return Err(
-                Usage("a backfill makes what is not there, so there is no plan of it to save".to_owned()).into()
-            );
+            return Err(Error::Usage(
+                "a backfill makes what is not there, so there is no plan of it to save".to_owned(),
+            ));
         }
         if args.filter.status.is_some() || args.filter.error_class.is_some() {
-            return Err(
-                Usage("a backfill is about days, and heeds neither --status nor --error-class".to_owned()).into()
-            );
+            return Err(Error::Usage(
+                "a backfill is about days, and heeds neither --status nor --error-class".to_owned(),
+            ));
         }
         let (force_pending, audit) = (args.force_pending, audit(&args.change));
         if args.change.dry_run {
@@ -149,10 +149,10 @@ impl StateChanges<'_> {
         self.end(&report)
     }
 
-    pub async fn apply(&self, args: &Apply) -> anyhow::Result<Exit> {
+    pub async fn apply(&self, args: &Apply) -> Result<Exit> {
         let file = args.plan.display();
-        let text =
-            std::fs::read_to_string(&args.plan).map_err(|error| Usage(format!("cannot read {file}: {error}")))?;
+        let text = std::fs::read_to_string(&args.plan)
+            .map_err(|error| Error::Usage(format!("cannot read {file}: {error}")))?;
         let plan = Plan::parse(&text)?;
         let mut audit = audit(&args.change);
         audit.reason = audit.reason.or_else(|| plan.reason().map(str::to_owned));
@@ -170,8 +170,9 @@ impl StateChanges<'_> {
         self.end(&report)
     }
 
-    pub async fn undo(&self, args: &Undo) -> anyhow::Result<Exit> {
-        let wrong = |_| Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
+    pub async fn undo(&self, args: &Undo) -> Result<Exit> {
+        let wrong =
+            |_| Error::Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
         let op_id: OpId = args.operation.parse().map_err(wrong)?;
         let audit = audit(&args.change);
         if args.change.dry_run {
@@ -189,8 +190,8 @@ impl StateChanges<'_> {
         self.end(&report)
     }
 
-    fn end(&self, report: &Report) -> anyhow::Result<Exit> {
-        output::unless_closed(show::report(report, &self.context.global))?;
+    fn end(&self, report: &Report) -> Result<Exit> {
+        output::ignore_broken_pipe(show::report(report, &self.context.global))?;
         Ok(show::exit(report))
     }
 }

@@ -6,18 +6,17 @@ use redrive_control::safety::{Confirmation, Given, Rails, confirmation};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ChangeArgs;
-use crate::exit::{Interrupted, NotConfirmed};
+use crate::error::{Error, Result};
 
 /// Gets the yes that `count` changes need, or says why there is none. Nothing has been changed by then.
-pub async fn get(verb: &str, count: u64, rails: Rails, args: &ChangeArgs) -> anyhow::Result<()> {
+pub async fn get(verb: &str, count: u64, rails: Rails, args: &ChangeArgs) -> Result<()> {
     let given = Given { yes: args.yes, force: args.force };
     match confirmation(count, rails, given) {
         Confirmation::None => Ok(()),
-        Confirmation::OverLimit => Err(NotConfirmed(format!(
+        Confirmation::OverLimit => Err(Error::NotConfirmed(format!(
             "{verb} would change more than {} partitions, the hard limit; narrow the filter, or use --force",
             rails.hard_limit
-        ))
-        .into()),
+        ))),
         Confirmation::YesNo => {
             let answer = ask(&format!("{verb} {count} partitions? [y/N] "), count).await?;
             if matches!(answer.to_lowercase().as_str(), "y" | "yes") { Ok(()) } else { Err(declined()) }
@@ -29,20 +28,20 @@ pub async fn get(verb: &str, count: u64, rails: Rails, args: &ChangeArgs) -> any
     }
 }
 
-fn declined() -> anyhow::Error {
-    NotConfirmed("not confirmed; nothing was changed".to_owned()).into()
+fn declined() -> Error {
+    Error::NotConfirmed("not confirmed; nothing was changed".to_owned())
 }
 
-async fn ask(question: &str, count: u64) -> anyhow::Result<String> {
+async fn ask(question: &str, count: u64) -> Result<String> {
     if !std::io::stdin().is_terminal() {
         let text = format!("{count} partitions would change and there is no terminal to ask at; use --yes or --force");
-        return Err(NotConfirmed(text).into());
+        return Err(Error::NotConfirmed(text));
     }
     // Heard from before the question is seen: whoever answers at once must not be missed.
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("cannot listen for signals"))?;
     let mut stderr = anstream::stderr();
-    write!(stderr, "{question}")?;
-    stderr.flush()?;
+    let asked = write!(stderr, "{question}").and_then(|()| stderr.flush());
+    asked.map_err(Error::io("cannot ask at the terminal"))?;
     // On a thread of its own, which nobody waits for: a Ctrl-C must end the question, and reading cannot be broken off.
     let (reply, answer) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -51,7 +50,10 @@ async fn ask(question: &str, count: u64) -> anyhow::Result<String> {
         let _ = reply.send(read.map(|_| answer));
     });
     tokio::select! {
-        answer = answer => Ok(answer??.trim().to_owned()),
-        _ = interrupt.recv() => Err(Interrupted.into()),
+        answer = answer => {
+            let answer = answer.unwrap_or_else(|_| Ok(String::new()));
+            Ok(answer.map_err(Error::io("cannot read the answer"))?.trim().to_owned())
+        }
+        _ = interrupt.recv() => Err(Error::Interrupted),
     }
 }

@@ -7,7 +7,8 @@ use redrive_store::Cooldown;
 
 use crate::cli::CooldownLift;
 use crate::commands::Context;
-use crate::exit::{Exit, NothingFound, Usage};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
 use crate::output::listing::{Layout, Listing, Row};
 
 static COOLDOWNS: Layout = Layout {
@@ -24,40 +25,40 @@ impl Row for CooldownShape {
     }
 }
 
-pub async fn list(insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
+pub async fn list(insight: &Insight, context: &Context) -> Result<Exit> {
     show(insight.cooldowns().await?, context)?;
     Ok(Exit::Done)
 }
 
 /// Lists what a lift would end.
-pub async fn foresee(args: &CooldownLift, insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
+pub async fn foresee(args: &CooldownLift, insight: &Insight, context: &Context) -> Result<Exit> {
     let (source, customer_id) = scope(args)?;
     let mut found = insight.cooldowns().await?;
     found.retain(|held| held.is_of(&source, customer_id.as_ref()));
     end(found, context)
 }
 
-pub async fn lift(args: &CooldownLift, plane: &ControlPlane, audit: &Audit, context: &Context) -> anyhow::Result<Exit> {
+pub async fn lift(args: &CooldownLift, plane: &ControlPlane, audit: &Audit, context: &Context) -> Result<Exit> {
     let (source, customer_id) = scope(args)?;
     end(plane.lift(&Lift { source, customer_id }, audit).await?.1, context)
 }
 
-fn scope(args: &CooldownLift) -> anyhow::Result<(Source, Option<CustomerId>)> {
-    let wrong = |error: redrive_core::key::KeyError| Usage(error.to_string());
+fn scope(args: &CooldownLift) -> Result<(Source, Option<CustomerId>)> {
+    let wrong = |error: redrive_core::key::KeyError| Error::Usage(error.to_string());
     let source = args.source.parse().map_err(wrong)?;
     Ok((source, args.customer_id.as_ref().map(|id| id.parse()).transpose().map_err(wrong)?))
 }
 
-fn end(lifted: Vec<Cooldown>, context: &Context) -> anyhow::Result<Exit> {
+fn end(lifted: Vec<Cooldown>, context: &Context) -> Result<Exit> {
     if lifted.is_empty() {
         let todo = "`redrive state cooldown list` shows what is";
-        return Err(NothingFound(format!("nothing of that is held back; {todo}")).into());
+        return Err(Error::NothingFound(format!("nothing of that is held back; {todo}")));
     }
     show(lifted, context)?;
     Ok(Exit::Done)
 }
 
-fn show(cooldowns: Vec<Cooldown>, context: &Context) -> anyhow::Result<()> {
+fn show(cooldowns: Vec<Cooldown>, context: &Context) -> Result<()> {
     let rows: Vec<_> = cooldowns.into_iter().map(CooldownShape::from).collect();
     Listing::print(&COOLDOWNS, &context.global, &rows)
 }

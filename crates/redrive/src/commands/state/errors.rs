@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::inspect::{NOTHING, Search};
 use crate::commands::Context;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output::listing::{Layout, Listing, Row};
 
@@ -29,7 +30,7 @@ impl Row for Group {
     }
 }
 
-pub async fn count(search: &mut Search<'_>, context: &Context) -> anyhow::Result<Exit> {
+pub async fn count(search: &mut Search<'_>, context: &Context) -> Result<Exit> {
     let cooldowns = search.insight.cooldowns().await?;
     let mut counts: BTreeMap<(&'static str, String), u64> = BTreeMap::new();
     loop {

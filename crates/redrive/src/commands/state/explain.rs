@@ -8,6 +8,7 @@ use super::filter;
 use super::inspect::NOTHING;
 use crate::cli::{Format, KeyArgs};
 use crate::commands::Context;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 
@@ -27,7 +28,7 @@ fn names() -> Vec<&'static str> {
     [output::KEY.as_slice(), &rest].concat()
 }
 
-pub async fn run(args: &KeyArgs, insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &KeyArgs, insight: &Insight, context: &Context) -> Result<Exit> {
     let key = filter::key(args, insight)?;
     let Some(explanation) = insight.explain(&key).await? else {
         match context.global.output {

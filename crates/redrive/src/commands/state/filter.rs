@@ -5,18 +5,18 @@ use redrive_core::filter::Filter;
 use redrive_core::key::{LogicalDate, PartitionKey};
 
 use crate::cli::{FilterArgs, KeyArgs};
-use crate::exit::Usage;
+use crate::error::{Error, Result};
 use crate::output;
 
-pub fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> anyhow::Result<Filter> {
+pub fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> Result<Filter> {
     let now = insight.now();
     let exact = Filter::exact(args.source.as_deref(), args.customer_id.as_deref(), args.query_name.as_deref());
     let mut filter = exact.map_err(redrive_control::Error::from)?;
-    let day = |flag: &str, text: &Option<String>| -> anyhow::Result<Option<LogicalDate>> {
+    let day = |flag: &str, text: &Option<String>| -> Result<Option<LogicalDate>> {
         let Some(text) = text else { return Ok(None) };
-        let date = dates::parse(text, now).map_err(|why| Usage(format!("{flag}: {why}")))?;
+        let date = dates::parse(text, now).map_err(|why| Error::Usage(format!("{flag}: {why}")))?;
         if !quiet && date.to_string() != *text {
-            output::say(&format!("{flag} {text} is {date}"));
+            output::note(&format!("{flag} {text} is {date}"));
         }
         Ok(Some(date))
     };
@@ -24,16 +24,21 @@ pub fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> anyhow::Res
         Some(date) => (filter.since, filter.until) = (Some(date), Some(date)),
         None => (filter.since, filter.until) = (day("--since", &args.since)?, day("--until", &args.until)?),
     }
-    filter.status = args.status.as_deref().map(str::parse).transpose().map_err(|e| Usage(format!("--status: {e}")))?;
-    filter.error_class =
-        args.error_class.as_deref().map(str::parse).transpose().map_err(|e| Usage(format!("--error-class: {e}")))?;
+    filter.status =
+        args.status.as_deref().map(str::parse).transpose().map_err(|e| Error::Usage(format!("--status: {e}")))?;
+    filter.error_class = args
+        .error_class
+        .as_deref()
+        .map(str::parse)
+        .transpose()
+        .map_err(|e| Error::Usage(format!("--error-class: {e}")))?;
     filter.check_dates(insight.bounds()).map_err(redrive_control::Error::from)?;
     Ok(filter)
 }
 
-pub fn key(args: &KeyArgs, insight: &Insight) -> anyhow::Result<PartitionKey> {
-    let date =
-        dates::parse(&args.logical_date, insight.now()).map_err(|why| Usage(format!("--logical-date: {why}")))?;
+pub fn key(args: &KeyArgs, insight: &Insight) -> Result<PartitionKey> {
+    let date = dates::parse(&args.logical_date, insight.now())
+        .map_err(|why| Error::Usage(format!("--logical-date: {why}")))?;
     PartitionKey::new(&args.source, &args.customer_id, &args.query_name, &date.to_string())
-        .map_err(|error| Usage(error.to_string()).into())
+        .map_err(|error| Error::Usage(error.to_string()))
 }

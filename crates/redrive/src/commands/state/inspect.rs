@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{errors, filter, missing};
 use crate::cli::{self, Inspect};
 use crate::commands::Context;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 use crate::output::listing::{Layout, Listing, Row};
@@ -64,7 +65,7 @@ static HISTORY: Layout = Layout {
     ..PARTITIONS
 };
 
-pub async fn run(args: &Inspect, insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(args: &Inspect, insight: &Insight, context: &Context) -> Result<Exit> {
     let filter = filter::resolve(&args.filter, insight, context.global.quiet)?;
     if args.missing {
         return missing::list(&filter, limit(args.limit), insight, context).await;
@@ -77,7 +78,7 @@ pub async fn run(args: &Inspect, insight: &Insight, context: &Context) -> anyhow
     list(&mut search, args.history, context).await
 }
 
-pub async fn terminal(args: &cli::Terminal, insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
+pub async fn terminal(args: &cli::Terminal, insight: &Insight, context: &Context) -> Result<Exit> {
     let filter = filter::resolve(&args.filter, insight, context.global.quiet)?;
     let page = Page { filter, ..Page::default() };
     let limit = limit(args.limit);
@@ -99,7 +100,7 @@ pub struct Search<'a> {
 }
 
 impl Search<'_> {
-    pub async fn next(&mut self, cooldowns: &[Cooldown]) -> anyhow::Result<Vec<(Partition, Outlook)>> {
+    pub async fn next(&mut self, cooldowns: &[Cooldown]) -> Result<Vec<(Partition, Outlook)>> {
         while !self.done {
             self.page.limit = u32::try_from(self.limit - self.found).unwrap_or(PAGE).min(PAGE);
             if self.terminal {
@@ -107,7 +108,7 @@ impl Search<'_> {
                 self.page.filter.status.get_or_insert(Status::Failed);
             }
             let page = self.insight.view().partitions(self.page.clone()).await?;
-            self.done = page.len() < usize::try_from(self.page.limit)?;
+            self.done = page.len() < usize::try_from(self.page.limit).unwrap_or(usize::MAX);
             self.page.after = page.last().map(|last| last.state.key.clone());
             let mut kept: Vec<_> = page
                 .into_iter()
@@ -118,7 +119,7 @@ impl Search<'_> {
                 .filter(|(partition, _)| !self.terminal || self.insight.terminal(partition).is_some())
                 .collect();
             kept.truncate(usize::try_from(self.limit - self.found).unwrap_or(usize::MAX));
-            self.found += u64::try_from(kept.len())?;
+            self.found += u64::try_from(kept.len()).unwrap_or(u64::MAX);
             self.done |= self.found >= self.limit;
             if !kept.is_empty() {
                 return Ok(kept);
@@ -128,7 +129,7 @@ impl Search<'_> {
     }
 }
 
-async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> anyhow::Result<Exit> {
+async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> Result<Exit> {
     let cooldowns = search.insight.cooldowns().await?;
     let mut listing = Listing::new(if history { &HISTORY } else { &PARTITIONS }, &context.global);
     loop {
@@ -151,7 +152,7 @@ async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> anyh
     }
     let count = listing.end()?;
     if search.found >= search.limit && search.limit > 1 && !context.global.quiet {
-        output::say(&format!("the first {} are shown; --limit gives more", search.limit));
+        output::note(&format!("the first {} are shown; --limit gives more", search.limit));
     }
     Ok(if count == 0 { Exit::NothingFound } else { Exit::Done })
 }
@@ -180,7 +181,7 @@ impl Row for Inspected {
         [partition].into_iter().chain(shape.history.iter().flatten().map(attempt_line)).collect()
     }
 
-    fn records(&self, columns: &[&str]) -> anyhow::Result<Vec<Vec<String>>> {
+    fn records(&self, columns: &[&str]) -> Result<Vec<Vec<String>>> {
         let Some(attempts) = &self.shape.history else {
             return Ok(vec![output::cells(columns, &serde_json::to_value(&self.shape)?)]);
         };

@@ -5,6 +5,7 @@ use redrive_core::filter::Filter;
 use redrive_core::key::PartitionKey;
 
 use crate::commands::Context;
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 use crate::output::listing::{Layout, Listing, Row};
@@ -22,7 +23,7 @@ impl Row for PartitionKey {
     }
 }
 
-pub async fn list(filter: &Filter, limit: u64, insight: &Insight, context: &Context) -> anyhow::Result<Exit> {
+pub async fn list(filter: &Filter, limit: u64, insight: &Insight, context: &Context) -> Result<Exit> {
     let (mut count, mut listing) = (0u64, Listing::new(&MISSING, &context.global));
     'search: for (stretch, latest) in expected::spans(insight, filter) {
         let Some(missing) = expected::missing_days(insight, stretch, latest).await? else { continue };
@@ -36,7 +37,7 @@ pub async fn list(filter: &Filter, limit: u64, insight: &Insight, context: &Cont
     }
     listing.end()?;
     if count >= limit && !context.global.quiet {
-        output::say(&format!("the first {limit} are shown; --limit gives more"));
+        output::note(&format!("the first {limit} are shown; --limit gives more"));
     }
     Ok(if count == 0 { Exit::NothingFound } else { Exit::Done })
 }

@@ -15,9 +15,10 @@ use redrive_control::Verb;
 
 use super::Context;
 use crate::cli::{Backfill, Cooldown, State};
+use crate::error::Result;
 use crate::exit::Exit;
 
-pub async fn run(command: State, context: &Context) -> anyhow::Result<Exit> {
+pub async fn run(command: State, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let insight = || context.insight(&config);
     let changes = change::StateChanges { config: &config, context };

@@ -7,6 +7,7 @@ use redrive_core::key::PartitionKey;
 use serde::Serialize;
 
 use crate::cli::{Format, Global};
+use crate::error::Result;
 use crate::exit::{self, Exit};
 use crate::output;
 use crate::output::listing::{Layout, Listing, Row};
@@ -34,7 +35,7 @@ static PARTITIONS: Layout = Layout {
     nothing: None,
 };
 
-pub fn report(report: &Report, global: &Global) -> anyhow::Result<()> {
+pub fn report(report: &Report, global: &Global) -> Result<()> {
     match global.output {
         Format::Json => output::json(report)?,
         Format::Table if global.quiet => {}
@@ -42,10 +43,10 @@ pub fn report(report: &Report, global: &Global) -> anyhow::Result<()> {
     }
     if let Some(Halt::Fault(error)) = &report.halt {
         let done = report.changed.len();
-        output::say(&format!("error: {error}; {done} partitions were changed by then, run it again for the rest"));
+        output::note(&format!("error: {error}; {done} partitions were changed by then, run it again for the rest"));
     }
     if let Some(Halt::Interrupted) = &report.halt {
-        output::say(&format!("interrupted; {} partitions were changed by then", report.changed.len()));
+        output::note(&format!("interrupted; {} partitions were changed by then", report.changed.len()));
     }
     if !matches!(global.output, Format::Table) {
         return Ok(());
@@ -64,7 +65,7 @@ fn summary(report: &Report) -> String {
     text
 }
 
-fn partitions(report: &Report, global: &Global) -> anyhow::Result<()> {
+fn partitions(report: &Report, global: &Global) -> Result<()> {
     let mut listing = Listing::new(&PARTITIONS, global);
     let (op_id, dry_run) = (report.op_id, report.dry_run);
     let entry = |partition, outcome| Entry { partition, outcome, op_id, dry_run };
@@ -110,7 +111,7 @@ impl Row for Entry<'_> {
         }
     }
 
-    fn records(&self, _: &[&str]) -> anyhow::Result<Vec<Vec<String>>> {
+    fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
         let (key, from, to, detail) = match self.partition {
             Listed::Changed(changed) => (&changed.key, changed.from.unwrap_or_default(), changed.to, ""),
             Listed::Skipped(skipped) => (&skipped.key, "", "", skipped.reason.as_str()),

@@ -1,0 +1,74 @@
+//! What went wrong with a piece of work, of which class, and when to come again.
+
+use std::time::Duration;
+
+use redrive_core::failure::ErrorClass;
+use redrive_core::retry::MAX_HINT;
+
+/// A source, a handler or the way to it failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub class: ErrorClass,
+    pub message: String,
+    /// The source's own word on when to come again; set by [`Failure::after`].
+    pub retry_after: Option<Duration>,
+    /// Whom a rate limit holds back.
+    pub scope: Scope,
+}
+
+/// A span in seconds as sources write it, however long; none when it is no span.
+pub(crate) fn span(seconds: f64) -> Option<Duration> {
+    (seconds.is_finite() && seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+/// Whom a source's "slow down" is meant for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Customer,
+    Source,
+}
+
+impl Failure {
+    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), retry_after: None, scope: Scope::Customer }
+    }
+
+    pub fn retryable(message: impl Into<String>) -> Self {
+        Self::new(ErrorClass::Retryable, message)
+    }
+
+    pub fn fatal(message: impl Into<String>) -> Self {
+        Self::new(ErrorClass::Final, message)
+    }
+
+    pub fn rate_limited(message: impl Into<String>, retry_after: Option<Duration>) -> Self {
+        Self::new(ErrorClass::RateLimited, message).after(retry_after)
+    }
+
+    /// With the source's word on when to come again, no longer than such a word may hold.
+    pub fn after(self, retry_after: Option<Duration>) -> Self {
+        Self { retry_after: retry_after.map(|span| span.min(MAX_HINT)), ..self }
+    }
+
+    pub fn of_source(self) -> Self {
+        Self { scope: Scope::Source, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_bounded_whatever_the_source_says() {
+        let waits = |seconds| Failure::rate_limited("slow", span(seconds)).retry_after;
+        assert_eq!(waits(1.5), Some(Duration::from_millis(1500)));
+        for seconds in [1e7, 1e12, 1e300] {
+            assert_eq!(waits(seconds), Some(MAX_HINT), "{seconds}");
+        }
+        for seconds in [-1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(waits(seconds), None, "{seconds}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A program while it runs.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::timeout;
+
+use super::blocks::{Blocks, Cut, READ};
+use super::end::{End, last_lines};
+use super::process::Process;
+use super::reaper::ChildReaper;
+use super::stderr::{self, Tail, Watch};
+use super::tracker::ChildTracker;
+use crate::failure::Failure;
+
+/// How long to wait for the end of stderr after everything that could write there was ended.
+const STDERR: Duration = Duration::from_secs(1);
+
+/// What one start of a program adds to its configuration.
+#[derive(Debug)]
+pub(crate) struct Start<'a> {
+    /// Come after the configured arguments.
+    pub(crate) arguments: &'a [&'a OsStr],
+    /// Describe the work; configured variables of the same names take their place.
+    pub(crate) env: &'a [(&'static str, String)],
+    /// Written to stdin, which is then closed. A program that does not read it is none the worse.
+    pub(crate) input: Option<Vec<u8>>,
+    /// A line of the output that is longer ends the reading.
+    pub(crate) longest_line: usize,
+    pub(crate) watch: Watch,
+    /// Counts the program until it has ended.
+    pub(crate) tracker: &'a ChildTracker,
+}
+
+/// Dropping it ends the program and everything in its process group.
+#[derive(Debug)]
+pub(crate) struct Child {
+    name: String,
+    process: Process,
+    stdout: Blocks<ChildStdout>,
+    stderr: JoinHandle<Tail>,
+    _input: Option<Input>,
+}
+
+impl Child {
+    pub(super) fn start(
+        command: &mut Command,
+        name: String,
+        reaper: &ChildReaper,
+        start: Start<'_>,
+    ) -> Result<Self, Failure> {
+        let stdin = if start.input.is_some() { Stdio::piped() } else { Stdio::null() };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (stderr_wanted, unwanted) = oneshot::channel();
+        let (process, mut pipes) = Process::start(command, reaper, start.tracker.track(), stderr_wanted)
+            .map_err(|error| cannot_start(&name, command.get_current_dir(), &error))?;
+        let no_pipe = |error| Failure::retryable(format!("cannot start {name}: {error}"));
+        let missing = || io::Error::other("it has no pipes");
+        let stdout = pipes.stdout.take().ok_or_else(missing).and_then(ChildStdout::from_std).map_err(no_pipe)?;
+        let stderr = pipes.stderr.take().ok_or_else(missing).and_then(ChildStderr::from_std).map_err(no_pipe)?;
+        let stdin = pipes.stdin.take().map(ChildStdin::from_std).transpose().map_err(no_pipe)?;
+        // Fewer wake-ups for the same bytes; without the right to, a smaller pipe does.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::pipe::fcntl_setpipe_size(&stdout, READ);
+        let (guard, program, watch) = (start.tracker.track(), name.clone(), start.watch);
+        let stderr = tokio::spawn(async move {
+            let tail = stderr::drain(stderr, unwanted, program, watch).await;
+            guard.keep_last_stderr(last_lines(&tail));
+            tail
+        });
+        let input = stdin.zip(start.input).map(|(stdin, bytes)| Input::write(stdin, bytes));
+        Ok(Self { name, process, stdout: Blocks::new(stdout, start.longest_line), stderr, _input: input })
+    }
+
+    /// The next whole lines of its output; none when it has ended.
+    pub(crate) async fn block(&mut self) -> Result<Option<&[u8]>, Cut> {
+        self.stdout.next(&mut self.process).await
+    }
+
+    /// Waits for its exit, ends what it left behind, and says how it ended.
+    pub(crate) async fn finish(self) -> Result<End, Failure> {
+        let Self { name, mut process, stdout, mut stderr, _input } = self;
+        let status = process.finish().await;
+        let incomplete = stdout.is_incomplete();
+        if incomplete {
+            tracing::warn!(program = name, "ended a process that a program left behind with its output open");
+        }
+        drop(stdout);
+        let status = status.map_err(|error| Failure::retryable(format!("cannot wait for {name}: {error}")))?;
+        let tail = match timeout(STDERR, &mut stderr).await {
+            Ok(tail) => tail,
+            Err(_) => {
+                drop(process);
+                stderr.await
+            }
+        };
+        let tail = tail.map_err(|error| Failure::retryable(format!("cannot read what {name} says: {error}")))?;
+        Ok(End { program: name, status, stderr: tail, incomplete })
+    }
+}
+
+/// Writes to a program's stdin until all is written, the program stops reading, or this is dropped.
+#[derive(Debug)]
+struct Input(AbortHandle);
+
+impl Input {
+    fn write(mut stdin: ChildStdin, bytes: Vec<u8>) -> Self {
+        let writing = async move {
+            if let Err(error) = stdin.write_all(&bytes).await {
+                tracing::debug!(%error, "a program did not read all of its input");
+            }
+        };
+        Self(tokio::spawn(writing).abort_handle())
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn cannot_start(name: &str, directory: Option<&Path>, error: &io::Error) -> Failure {
+    let place = directory.unwrap_or(Path::new(""));
+    let why = match Errno::from_io_error(error) {
+        Some(Errno::NOENT) if !name.contains('/') => {
+            format!("cannot find {name} in the PATH; install it or write its whole path")
+        }
+        Some(Errno::NOENT) if place.join(name).exists() => {
+            format!("cannot run {name}: the program that its first line names is missing; install that")
+        }
+        Some(Errno::NOENT | Errno::NOTDIR) => format!("{name} does not exist; correct command"),
+        Some(Errno::ACCESS) => {
+            format!("{name} may not be run (without a / it is looked up in the PATH); make it executable")
+        }
+        Some(Errno::NOEXEC) => {
+            format!("cannot run {name}: it is no program for this machine; begin a script with #!")
+        }
+        // An argument or a variable with a NUL in it has no number.
+        None | Some(Errno::TOOBIG) => format!("cannot run {name} with these arguments and variables: {error}"),
+        Some(_) => return Failure::retryable(format!("cannot start {name}: {error}")),
+    };
+    Failure::fatal(why)
+}

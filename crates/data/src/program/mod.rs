@@ -1,0 +1,22 @@
+//! Programs: started in a process group of their own, fed on stdin, read in large blocks, and never left behind.
+//!
+//! Dropping a [`Child`] ends everything that it started, and its [`ChildTracker`] says when that is over; where this
+//! process itself is killed, the [`ChildReaper`] ends it. Stderr is drained beside stdout, so that neither pipe can
+//! block the other. Nothing here knows what a program is for: any workload may start one.
+
+mod blocks;
+mod child;
+mod end;
+mod process;
+mod reaper;
+mod stderr;
+mod template;
+mod tracker;
+
+pub(crate) use blocks::Cut;
+pub(crate) use child::{Child, Start};
+pub(crate) use end::End;
+pub use reaper::ChildReaper;
+pub(crate) use stderr::Watch;
+pub(crate) use template::{Launch, Program};
+pub use tracker::ChildTracker;

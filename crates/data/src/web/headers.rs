@@ -1,0 +1,57 @@
+//! Headers of the configuration: each a text with placeholders, or a secret.
+
+use std::collections::BTreeMap;
+
+use reqwest::header::{self, HeaderName, HeaderValue};
+
+use crate::failure::Failure;
+use crate::settings::{Placeholders, SettingError, Value, ValueRef, Variables};
+
+/// What the client sets itself, to fit what it sends and what it understands.
+const RESERVED: [HeaderName; 5] =
+    [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::ACCEPT_ENCODING, header::CONNECTION];
+
+/// Configured headers, ready to be filled in for a job.
+#[derive(Debug)]
+pub(crate) struct Headers<J: Placeholders>(Vec<(HeaderName, Value<J>)>);
+
+/// A header of one request.
+#[derive(Debug, Clone)]
+pub(crate) struct ResolvedHeader {
+    pub(super) name: HeaderName,
+    pub(super) value: HeaderValue,
+    /// It may be sent to the configured place only.
+    pub(super) confidential: bool,
+}
+
+impl<J: Placeholders> Headers<J> {
+    pub(crate) fn new(settings: &BTreeMap<String, ValueRef>, variable: Variables<'_>) -> Result<Self, SettingError> {
+        let one = |(name, value): (&String, &ValueRef)| {
+            let error = |why: String| SettingError::at(name.as_str(), why).within("headers");
+            let parsed = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| error("cannot be the name of a header; correct it".to_owned()))?;
+            if RESERVED.contains(&parsed) {
+                return Err(error("is set by redrive itself; leave it out".to_owned()));
+            }
+            Ok((parsed, value.resolve(variable).map_err(error)?))
+        };
+        settings.iter().map(one).collect::<Result<_, _>>().map(Self)
+    }
+
+    pub(crate) fn resolve(&self, job: &J) -> Result<Vec<ResolvedHeader>, Failure> {
+        self.0.iter().map(|(name, value)| resolve(name, value, job)).collect()
+    }
+
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        self.0.iter().flat_map(|(_, value)| value.secrets()).collect()
+    }
+}
+
+fn resolve<J: Placeholders>(name: &HeaderName, value: &Value<J>, job: &J) -> Result<ResolvedHeader, Failure> {
+    let unsendable =
+        |_| Failure::fatal(format!("the header {name} has characters that cannot be sent, such as a line break"));
+    let confidential = value.is_secret() || [header::AUTHORIZATION, header::COOKIE].contains(name);
+    let mut value = HeaderValue::from_str(&value.render(job)?).map_err(unsendable)?;
+    value.set_sensitive(confidential);
+    Ok(ResolvedHeader { name: name.clone(), value, confidential })
+}

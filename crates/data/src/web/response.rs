@@ -1,0 +1,198 @@
+//! One request and its answer: every wait has an end, and every fault becomes a failure that names the request without
+//! showing its query, which may hold more than a log should.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+use reqwest::{Request, StatusCode, Version};
+use url::Url;
+
+use super::client::Client;
+use super::excerpt::excerpt;
+use super::guard::PrivateAddress;
+use super::unzip::Unzip;
+use crate::failure::Failure;
+
+#[derive(Debug)]
+pub(crate) struct Response {
+    head: reqwest::Response,
+    /// The request, as messages call it.
+    name: String,
+    idle_timeout: Duration,
+    unzip: Unzip,
+    ended: bool,
+}
+
+/// What messages call a request: its method and URL without user, query and fragment.
+fn name_of(method: &str, url: &Url) -> String {
+    format!("{method} {}", without_query(url))
+}
+
+pub(crate) fn without_query(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    // These fail for URLs without a host, which have no user either.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.to_string()
+}
+
+impl Client {
+    /// Sends a request and waits for the head of the answer.
+    pub(crate) async fn send(&self, request: Request) -> Result<Response, Failure> {
+        let name = name_of(request.method().as_str(), request.url());
+        match tokio::time::timeout(self.idle_timeout, self.http.execute(request)).await {
+            Ok(Ok(head)) => {
+                let encoding = head.headers().get(CONTENT_ENCODING);
+                let unzip = Unzip::new(encoding.map_or("", |value| value.to_str().unwrap_or("?")));
+                Ok(Response { head, name, idle_timeout: self.idle_timeout, unzip, ended: false })
+            }
+            Ok(Err(error)) => Err(fault(&name, &error)),
+            Err(_) => Err(silence(&name, self.idle_timeout)),
+        }
+    }
+}
+
+impl Response {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.head.status()
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.head.headers()
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        self.head.url()
+    }
+
+    /// A header that is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers().get(name)?.to_str().ok()
+    }
+
+    /// Whether the end of the body can be told from a connection that broke: by a length, by chunks, or by HTTP/2. Not
+    /// by gzip, which may end after any of its members.
+    pub(crate) fn is_framed(&self) -> bool {
+        let headers = self.headers();
+        // Another coding than chunks ends with the connection, whatever length is told beside it.
+        let coding = headers.get_all(TRANSFER_ENCODING).iter().next_back();
+        self.head.version() >= Version::HTTP_2
+            || match coding {
+                Some(coding) => coding.to_str().is_ok_and(ends_in_chunks),
+                None => headers.contains_key(CONTENT_LENGTH),
+            }
+    }
+
+    /// The next bytes of the body, decompressed; `None` at its end.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
+        while !self.ended {
+            let unzipped = match tokio::time::timeout(self.idle_timeout, self.head.chunk()).await {
+                Ok(Ok(Some(piece))) => self.unzip.take(piece),
+                Ok(Ok(None)) => {
+                    self.ended = true;
+                    self.unzip.finish()
+                }
+                Ok(Err(error)) => return Err(fault(&self.name, &error)),
+                Err(_) => return Err(silence(&self.name, self.idle_timeout)),
+            };
+            let broken =
+                |error| Failure::retryable(format!("{}: the answer cannot be decompressed: {error}", self.name));
+            let bytes = unzipped.map_err(broken)?;
+            if !bytes.is_empty() {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The beginning of the body. One that breaks off has no more to say.
+    pub(crate) async fn beginning(&mut self, limit: usize) -> Beginning {
+        let mut bytes = Vec::new();
+        let rest = loop {
+            match self.chunk().await {
+                Ok(Some(chunk)) => {
+                    let room = limit - bytes.len();
+                    bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                    if chunk.len() > room {
+                        break Rest::More;
+                    }
+                }
+                Ok(None) => break Rest::Nothing,
+                Err(failure) => break Rest::Unreadable(failure.message.replace(&format!("{}: ", self.name), "")),
+            }
+        };
+        Beginning { bytes, rest }
+    }
+}
+
+/// What was read of a body, and what follows it.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) bytes: Vec<u8>,
+    rest: Rest,
+}
+
+#[derive(Debug)]
+enum Rest {
+    Nothing,
+    More,
+    Unreadable(String),
+}
+
+impl Beginning {
+    /// A few words of it, fit for a message.
+    pub(crate) fn words(&self, secrets: &[String]) -> String {
+        match &self.rest {
+            Rest::Nothing => excerpt(&self.bytes, true, secrets),
+            Rest::Unreadable(why) if self.bytes.is_empty() => format!("its body cannot be read: {why}"),
+            Rest::More | Rest::Unreadable(_) => excerpt(&self.bytes, false, secrets),
+        }
+    }
+}
+
+fn ends_in_chunks(coding: &str) -> bool {
+    coding.rsplit(',').next().is_some_and(|last| last.trim().eq_ignore_ascii_case("chunked"))
+}
+
+fn silence(name: &str, patience: Duration) -> Failure {
+    Failure::retryable(format!("{name}: nothing came for {patience:?}; raise idle_timeout if that is usual"))
+}
+
+fn fault(name: &str, error: &reqwest::Error) -> Failure {
+    if let Some(private) = causes(error).find_map(|cause| cause.downcast_ref::<PrivateAddress>()) {
+        return Failure::fatal(format!("{name}: {private}"));
+    }
+    let text = format!("{name} failed: {}", told(error));
+    if error.is_builder() { Failure::fatal(text) } else { Failure::retryable(text) }
+}
+
+fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(error.source(), |&cause| cause.source())
+}
+
+/// The causes behind the library's own words, which show the whole URL.
+fn told(error: &reqwest::Error) -> String {
+    let mut text = String::new();
+    for cause in causes(error).map(ToString::to_string) {
+        if text.contains(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+    }
+    match text.as_str() {
+        "" if error.is_timeout() => "time-out".to_owned(),
+        "" => "the connection was lost".to_owned(),
+        text => text.replace(['\n', '\r'], " "),
+    }
+}

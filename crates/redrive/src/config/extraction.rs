@@ -1,0 +1,63 @@
+//! The sources' sections, made into what a worker needs of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::key::{QueryName, Source};
+use redrive_data::extract::{ExtractorContext, Settings, Template};
+use redrive_data::program::ChildReaper;
+use redrive_data::settings::SettingError;
+use redrive_data::worker::{Plan, SourcePlan};
+use redrive_store::clock::SystemClock;
+
+use super::sections::{QuerySection, SourceSection};
+
+const COOLDOWN: Duration = Duration::from_secs(30);
+
+/// Every source that has an `extract` section.
+pub(super) fn resolve(
+    sections: &BTreeMap<Source, SourceSection>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Plan, SettingError> {
+    let context = ExtractorContext { variable, clock: Arc::new(SystemClock), reaper: ChildReaper::default() };
+    let mut sources = BTreeMap::new();
+    for (source, section) in sections {
+        if let Some(extract) = &section.extract {
+            let plan = source_plan(section, extract, &context);
+            let plan = plan.map_err(|mistake| mistake.within(source.as_str()).within("sources"))?;
+            sources.insert(source.clone(), plan);
+        }
+    }
+    Ok(Plan::new(sources))
+}
+
+fn source_plan(
+    section: &SourceSection,
+    extract: &Settings,
+    context: &ExtractorContext<'_>,
+) -> Result<SourcePlan, SettingError> {
+    if section.max_in_flight == Some(0) {
+        return Err(SettingError::at("max_in_flight", "0 is too little; nothing would ever run"));
+    }
+    Ok(SourcePlan {
+        extractor: extract.build(context).map_err(|mistake| mistake.within("extract"))?,
+        timeout: extract.timeout(),
+        queries: queries(&section.queries)?,
+        rules: section.validate.build().map_err(|mistake| mistake.within("validate"))?,
+        max_in_flight: section.max_in_flight,
+        cooldown: section.cooldown.unwrap_or(COOLDOWN),
+    })
+}
+
+fn queries(sections: &BTreeMap<QueryName, QuerySection>) -> Result<BTreeMap<QueryName, Template>, SettingError> {
+    let mut queries = BTreeMap::new();
+    for (name, section) in sections {
+        if let Some(text) = &section.query {
+            let template = Template::parse(text)
+                .map_err(|why| SettingError::at("query", why).within(name.as_str()).within("queries"))?;
+            queries.insert(name.clone(), template);
+        }
+    }
+    Ok(queries)
+}
