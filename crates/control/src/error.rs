@@ -2,6 +2,7 @@
 
 use redrive_core::filter::FilterError;
 use redrive_core::id::OpId;
+use redrive_core::key::Source;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -11,8 +12,16 @@ pub enum Error {
     Store(#[from] redrive_store::Error),
     #[error(transparent)]
     Raw(#[from] redrive_store::raw::Error),
+    /// A plan that cannot be read.
     #[error("{0}")]
-    Usage(String),
+    Plan(String),
+    #[error("a backfill needs since and until, or a logical date")]
+    NeedsDates,
+    #[error("a backfill needs a source")]
+    NeedsSource,
+    /// The request leaves a field open, and the source's configuration names nothing for it.
+    #[error("{field} is needed: the configuration of source {of} names no {section}")]
+    NoneConfigured { field: &'static str, of: Source, section: &'static str },
     #[error("there is no operation {0}")]
     NoOperation(OpId),
 }

@@ -13,7 +13,6 @@ pub mod expected;
 pub mod explain;
 mod insight;
 mod plane;
-pub mod safety;
 pub mod shape;
 mod sink;
 mod sources;

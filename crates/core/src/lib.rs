@@ -17,6 +17,7 @@ pub mod partition;
 pub mod refusal;
 pub mod retry;
 pub mod run;
+pub mod safety;
 pub mod text;
 pub mod time;
 pub mod validation;

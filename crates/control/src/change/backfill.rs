@@ -1,7 +1,7 @@
 //! Backfill: wants a partition for every day of a range, for every customer and query that the filter means.
 
 use redrive_core::calendar;
-use redrive_core::filter::{Filter, FilterError};
+use redrive_core::filter::Filter;
 use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source};
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
@@ -61,16 +61,12 @@ impl Insight {
     fn range(&self, filter: &Filter) -> Result<Range> {
         filter.check_for_change(self.bounds())?;
         let (Some(since), Some(until)) = (filter.since, filter.until) else {
-            return Err(Error::Usage("a backfill needs --since and --until, or --logical-date".to_owned()));
+            return Err(Error::NeedsDates);
         };
-        let source = filter.source.clone().ok_or_else(|| Error::Usage("a backfill needs --source".to_owned()))?;
-        let latest = self.bounds().latest;
-        if until > latest {
-            return Err(FilterError::TooLate { flag: "--until", date: until, latest }.into());
-        }
+        let source = filter.source.clone().ok_or(Error::NeedsSource)?;
         let rules = self.sources().of(&source);
-        let customers = named(filter.customer_id.clone(), &rules.customers, &source, "--customer-id", "customers")?;
-        let queries = named(filter.query_name.clone(), &rules.queries, &source, "--query-name", "queries")?;
+        let customers = named(filter.customer_id.clone(), &rules.customers, &source, ("customer_id", "customers"))?;
+        let queries = named(filter.query_name.clone(), &rules.queries, &source, ("query_name", "queries"))?;
         let mut all = Vec::new();
         for customer in &customers {
             all.extend(queries.iter().map(|query| (source.clone(), customer.clone(), query.clone())));
@@ -123,10 +119,15 @@ impl Selection for ByDays<'_> {
 }
 
 /// The one value a filter names, or all that the source's configuration has.
-fn named<T: Clone>(one: Option<T>, all: &[T], source: &Source, flag: &str, key: &str) -> Result<Vec<T>> {
+fn named<T: Clone>(
+    one: Option<T>,
+    all: &[T],
+    source: &Source,
+    (field, section): (&'static str, &'static str),
+) -> Result<Vec<T>> {
     match (one, all) {
         (Some(one), _) => Ok(vec![one]),
-        (None, []) => Err(Error::Usage(format!("give {flag}: the configuration of source {source} names no {key}"))),
+        (None, []) => Err(Error::NoneConfigured { field, of: source.clone(), section }),
         (None, all) => Ok(all.to_vec()),
     }
 }

@@ -73,9 +73,9 @@ impl Plan {
     }
 
     pub fn parse(text: &str) -> Result<Self> {
-        let plan: Self = serde_json::from_str(text).map_err(|error| Error::Usage(format!("not a plan: {error}")))?;
+        let plan: Self = serde_json::from_str(text).map_err(|error| Error::Plan(format!("not a plan: {error}")))?;
         if plan.format != FORMAT {
-            return Err(Error::Usage(format!("the plan has format {}, and this program knows {FORMAT}", plan.format)));
+            return Err(Error::Plan(format!("the plan has format {}, and this program knows {FORMAT}", plan.format)));
         }
         plan.verb()?;
         Ok(plan)
@@ -103,7 +103,7 @@ impl Plan {
             "clear-terminal" => Ok(Verb::ClearTerminal),
             "pause" => Ok(Verb::Pause),
             "resume" => Ok(Verb::Resume),
-            other => Err(Error::Usage(format!("the plan's operation {other:?} is unknown"))),
+            other => Err(Error::Plan(format!("the plan's operation {other:?} is unknown"))),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use comfy_table::{ColumnConstraint, Width};
 use serde::Serialize;
 
-use super::{cells, csv_row, flush, note, plain_table, write};
+use super::{cells, csv_row, flush, ignore_broken_pipe, note, plain_table, write};
 use crate::cli::{Format, Global};
 use crate::error::Result;
 
@@ -116,8 +116,19 @@ impl<W: Write> Listing<W> {
         }
     }
 
-    /// Writes what is left; gives the number of rows.
+    /// Writes what is left; gives the number of rows. Where there are none, the exit code says so, and a closed stdout does not
+    /// change it.
     pub fn end(mut self) -> Result<u64> {
+        let written = self.finish();
+        if self.count == 0 {
+            ignore_broken_pipe(written)?
+        } else {
+            written?
+        }
+        Ok(self.count)
+    }
+
+    fn finish(&mut self) -> Result<()> {
         match (self.format, self.count) {
             (Format::Json, 0) => self.line(&format!("{}]}}", self.opening))?,
             (Format::Json, _) => self.line("]}")?,
@@ -131,8 +142,7 @@ impl<W: Write> Listing<W> {
             (Format::Table, _) => self.print_page()?,
             (Format::Jsonl | Format::Csv, _) => {}
         }
-        flush(&mut self.out)?;
-        Ok(self.count)
+        flush(&mut self.out)
     }
 
     fn line(&mut self, text: &str) -> Result<()> {

@@ -33,9 +33,7 @@ fn looking_makes_nothing_and_says_what_is_missing() {
     for (command, with_key) in LOOKS {
         let home = Home::new();
         let line = home.run(&words(command, with_key, &["-o", "json"])).complaint(6);
-        let file = home.file("redrive.db");
-        assert!(line.contains(&file.display().to_string()), "{command:?}: {line}");
-        assert!(line.contains("does not exist; `redrive migrate` makes it"), "{command:?}: {line}");
+        assert!(line.contains("redrive.db: it does not exist; `redrive migrate` makes it"), "{command:?}: {line}");
         assert!(home.files().is_empty(), "{command:?} left {:?}", home.files());
     }
 }
@@ -58,7 +56,7 @@ fn looking_does_not_migrate() {
 fn looking_where_no_file_could_be_is_an_error() {
     let home = Home::new().env("REDRIVE_STORE__URL", "sqlite:no/such/redrive.db");
     let line = home.run(&["state", "inspect"]).complaint(6);
-    assert!(line.contains("the directory no/such does not exist"), "{line}");
+    assert!(line.contains("no/such") && line.contains("does not exist"), "{line}");
     // Nor is one that cannot be found out about taken for empty.
     let home = Home::new();
     std::os::unix::fs::symlink("redrive.db", home.file("redrive.db")).unwrap();

@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use redrive_control::safety::Rails;
 use redrive_control::{Audit, ControlPlane, Insight, Plan, Report, Request, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
+use redrive_core::safety::Rails;
 
-use super::{confirm, cooldown, filter, show};
+use super::{confirm, cooldown, filter, show, words};
 use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, CooldownLift, FilterArgs, FilteredChange, Retry, Undo};
 use crate::commands::{Context, person};
 use crate::config::Config;
@@ -135,14 +135,15 @@ impl StateChanges<'_> {
             let filter = self.filter(&args.filter, &insight)?;
             self.warn_of_stranger(&filter, &insight);
             let watcher = self.watcher();
-            let report = insight.foresee_backfill(&filter, force_pending, &audit, watcher.watch(None)).await?;
+            let report = insight.foresee_backfill(&filter, force_pending, &audit, watcher.watch(None)).await;
             watcher.end();
-            return self.end(&report);
+            return self.end(&report.map_err(words::of)?);
         }
         let plane = self.plane().await?;
         let filter = self.filter(&args.filter, plane.insight())?;
         self.warn_of_stranger(&filter, plane.insight());
-        confirm::get("backfill", plane.insight().backfill_size(&filter)?, self.rails(), &args.change).await?;
+        let size = plane.insight().backfill_size(&filter).map_err(words::of)?;
+        confirm::get("backfill", size, self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.backfill(&filter, force_pending, &audit, watcher.watch(None)).await?;
         watcher.end();
@@ -177,12 +178,12 @@ impl StateChanges<'_> {
         let audit = audit(&args.change);
         if args.change.dry_run {
             let (insight, watcher) = (self.insight().await?, self.watcher());
-            let report = insight.foresee_undo(op_id, &audit, watcher.watch(None)).await?;
+            let report = insight.foresee_undo(op_id, &audit, watcher.watch(None)).await.map_err(words::of)?;
             watcher.end();
             return self.end(&report);
         }
         let plane = self.plane().await?;
-        let count = plane.insight().changes_of(op_id).await?;
+        let count = plane.insight().changes_of(op_id).await.map_err(words::of)?;
         confirm::get("undo", count, self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.undo(op_id, &audit, watcher.watch(None)).await?;

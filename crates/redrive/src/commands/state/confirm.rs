@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write as _};
 
-use redrive_control::safety::{Confirmation, Given, Rails, confirmation};
+use redrive_core::safety::{Confirmation, Given, Rails, confirmation};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ChangeArgs;

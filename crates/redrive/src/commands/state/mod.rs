@@ -10,6 +10,7 @@ pub mod filter;
 mod inspect;
 mod missing;
 mod show;
+mod words;
 
 use redrive_control::Verb;
 
