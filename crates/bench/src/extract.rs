@@ -137,7 +137,7 @@ async fn judge(sink: &RawSink, manifest: &Manifest) -> Result<Judgement> {
         replaces: None,
         not_before: None,
     };
-    Ok(validate::judge(&sink.view(), &rules, &submission).await?)
+    validate::judge(&sink.view(), &rules, &submission).await.map_err(Error::failed)
 }
 
 /// What one core does with nothing but the compressor: level 1, as the sink has it.

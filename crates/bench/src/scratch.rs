@@ -84,7 +84,7 @@ async fn refuse_foreign(url: &StoreUrl) -> Result<()> {
     {
         return Ok(());
     }
-    let store = Store::open(url, Open::Untouched, Options::default()).await?;
+    let store = Store::open(url, Open::AsIs, Options::default()).await?;
     match store.schema().await? {
         Schema::Empty | Schema::Redrive { beside_others: false, .. } => Ok(()),
         Schema::Foreign | Schema::Redrive { beside_others: true, .. } => {

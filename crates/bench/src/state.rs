@@ -9,7 +9,7 @@ use redrive_core::partition::Status;
 use redrive_core::time::Timestamp;
 use redrive_store::raw::{RawUrl, S3Options};
 use redrive_store::statements::{self, For};
-use redrive_store::{Band, Page, Reach, Store, StoreUrl};
+use redrive_store::{DueBand, DueQuery, Page, Store, StoreUrl};
 use serde::Serialize;
 
 use crate::figures::{Summary, alone, compared};
@@ -119,11 +119,16 @@ async fn plain_retry(url: &StoreUrl, customer: &str, claimable: bool) -> Result<
         StoreUrl::Sqlite(_) => ("x'00'", "x'00000000000000000000000000000000'"),
         StoreUrl::Postgres(_) => ("'\\x00'", "'00000000-0000-0000-0000-000000000000'::uuid"),
     };
-    let these = format!("FROM partitions WHERE source = '{SOURCE}' AND customer_id = '{customer}'");
+    let of_customer = format!("source = '{SOURCE}' AND customer_id = '{customer}'");
+    let these = format!("FROM series s JOIN partitions p ON p.series_id = s.series_id WHERE {of_customer}");
+    let date = match url {
+        StoreUrl::Sqlite(_) => "date(p.period + 2440587.5)",
+        StoreUrl::Postgres(_) => "(date '1970-01-01' + p.period)::text",
+    };
     let control = match claimable {
         true => format!(
-            "INSERT INTO partition_control (source, customer_id, query_name, logical_date, lane, queued_at) \
-             SELECT source, customer_id, query_name, logical_date, 'retry', {FAILED_AT} {these};"
+            "INSERT INTO partition_control (series_id, period, source_no, scope, lane, queued_at) \
+             SELECT p.series_id, p.period, s.source_no, s.scope, 'retry', {FAILED_AT} {these};"
         ),
         false => String::new(),
     };
@@ -133,9 +138,9 @@ async fn plain_retry(url: &StoreUrl, customer: &str, claimable: bool) -> Result<
         url,
         &format!(
             "BEGIN; UPDATE partitions SET status = 'pending', updated_at = {FAILED_AT} + 1, version = version + 1 \
-             WHERE source = '{SOURCE}' AND customer_id = '{customer}' AND status = 'failed'; {control} \
+             WHERE series_id IN (SELECT series_id FROM series WHERE {of_customer}) AND status = 'failed'; {control} \
              INSERT INTO operation_changes (seq, op_id, source, customer_id, query_name, logical_date, before, after, hash) \
-             SELECT {first} + row_number() OVER (), {op}, source, customer_id, query_name, logical_date, \
+             SELECT {first} + row_number() OVER (), {op}, s.source, s.customer_id, s.query_name, {date}, \
              '{{\"status\":\"failed\"}}', '{{\"status\":\"pending\"}}', {hash} {these}; COMMIT"
         ),
     )
@@ -166,14 +171,20 @@ async fn inspect(store: &Store) -> Result<(Duration, Duration)> {
 async fn due(store: &Store, limit: u32) -> Result<u32> {
     let view = store.view();
     let mut found = 0;
-    for band in view.bands().await? {
-        found += view.reach(reach(band, limit)).await?.len();
+    for band in view.due_bands().await? {
+        found += view.due(query(band, limit)).await?.len();
     }
     Ok(u32::try_from(found)?)
 }
 
-fn reach(band: Band, limit: u32) -> Reach {
-    Reach { band, decided_by: Timestamp::from_micros(FAILED_AT - 1), created_after: Timestamp::MIN, after: None, limit }
+fn query(band: DueBand, limit: u32) -> DueQuery {
+    DueQuery {
+        band,
+        decided_by: Timestamp::from_micros(FAILED_AT - 1),
+        created_after: Timestamp::MIN,
+        after: None,
+        limit,
+    }
 }
 
 /// How the database goes about it.
@@ -186,7 +197,7 @@ async fn plan(url: &StoreUrl) -> Result<Vec<String>> {
                 let connection = plain::sqlite(&path)?;
                 let sql = format!("EXPLAIN QUERY PLAN {}", statements::due(For::Sqlite));
                 let mut statement = connection.prepare(&sql)?;
-                let params = rusqlite::params![SOURCE, 1, FAILED_AT - 1, long_ago, long_ago, "", "", "", 1000];
+                let params = rusqlite::params![SOURCE, 1, FAILED_AT - 1, long_ago, long_ago, 0, 0, 1000];
                 let lines = statement.query_map(params, |row| row.get(3))?;
                 Ok(lines.collect::<Result<_, _>>()?)
             })
@@ -197,9 +208,9 @@ async fn plan(url: &StoreUrl) -> Result<Vec<String>> {
             // As the store's own sessions are set.
             client.batch_execute(statements::POSTGRES_SESSION).await?;
             let sql = format!("EXPLAIN {}", statements::due(For::Postgres));
-            let (before, limit) = (FAILED_AT - 1, 1000i64);
+            let (before, first, limit) = (FAILED_AT - 1, 0i64, 1000i64);
             let rows =
-                client.query(&sql, &[&SOURCE, &1i64, &before, &long_ago, &long_ago, &"", &"", &"", &limit]).await?;
+                client.query(&sql, &[&SOURCE, &1i64, &before, &long_ago, &long_ago, &first, &first, &limit]).await?;
             Ok(rows.iter().map(|row| row.get(0)).collect())
         }
     }

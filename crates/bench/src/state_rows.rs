@@ -13,6 +13,9 @@ pub const CLAIMABLE: &str = "plain, claimable";
 /// 2026-01-01T00:00:00Z; everything failed then, but for what is due.
 pub const FAILED_AT: i64 = 1_767_225_600_000_000;
 
+/// 2022-01-01 as the store counts days.
+const FIRST_DAY: i64 = 18_993;
+
 /// How many rows of each kind there are to be.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows {
@@ -48,24 +51,32 @@ pub async fn make(url: &StoreUrl, rows: Rows) -> Result<()> {
 
 /// Rows `n = 0, 1, …` of one customer: a thousand days of each query.
 async fn fill(url: &StoreUrl, customer: &str, count: u32, outcome: &str, at: &str) -> Result<()> {
-    let (numbers, query, date) = match url {
+    let (numbers, query) = match url {
         StoreUrl::Sqlite(_) => (
             format!(
                 "WITH RECURSIVE s(n) AS (SELECT 0 WHERE {count} > 0 UNION ALL SELECT n + 1 FROM s WHERE n + 1 < {count})"
             ),
             "printf('query_%06d', n / 1000)",
-            "date('2022-01-01', '+' || (n % 1000) || ' days')",
         ),
         StoreUrl::Postgres(_) => (
             format!("WITH s AS (SELECT generate_series(0, {count} - 1) AS n)"),
             "'query_' || lpad((n / 1000)::text, 6, '0')",
-            "(date '2022-01-01' + n % 1000)::text",
         ),
     };
-    let sql = format!(
-        "{numbers} INSERT INTO partitions (source, customer_id, query_name, logical_date, status, current_run_id, \
-         attempt_count, error_class, error_message, created_at, updated_at) \
-         SELECT '{SOURCE}', '{customer}', {query}, {date}, {outcome}, {at}, {at} FROM s"
+    let last = "(SELECT coalesce(max(series_id), 0) FROM series)";
+    let first_of = |what: &str, of: &str| format!("coalesce((SELECT min({what}) FROM series WHERE {of}), {last} + 1)");
+    let source_no = first_of("source_no", &format!("source = '{SOURCE}'"));
+    let series = format!(
+        "{numbers} INSERT INTO series (series_id, source, customer_id, query_name, source_no, scope) \
+         SELECT {last} + 1 + n / 1000, '{SOURCE}', '{customer}', {query}, {source_no}, \
+         CAST({source_no} AS BIGINT) * 4294967296 + {last} + 1 FROM s WHERE n % 1000 = 0"
     );
-    plain::execute(url, &sql).await
+    plain::execute(url, &series).await?;
+    let partitions = format!(
+        "{numbers} INSERT INTO partitions (series_id, period, source_no, status, current_run_id, \
+         attempt_count, error_class, error_message, created_at, updated_at) \
+         SELECT i.series_id, {FIRST_DAY} + n % 1000, i.source_no, {outcome}, {at}, {at} \
+         FROM s JOIN series i ON i.source = '{SOURCE}' AND i.customer_id = '{customer}' AND i.query_name = {query}"
+    );
+    plain::execute(url, &partitions).await
 }

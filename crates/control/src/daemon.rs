@@ -13,7 +13,7 @@ use redrive_core::outlook::{self, Outlook};
 use redrive_core::partition::{ControlEvent, Partition};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::time::Timestamp;
-use redrive_store::{Band, Cooldown, Outcome, Reach};
+use redrive_store::{Cooldown, DueBand, DueQuery, Outcome};
 use serde::Serialize;
 use serde_json::json;
 
@@ -83,7 +83,7 @@ struct Ticking<'a> {
 impl Ticking<'_> {
     async fn run(mut self) -> Result<Tick> {
         let cooldowns = self.insight.cooldowns().await?;
-        for band in self.insight.view().bands().await? {
+        for band in self.insight.view().due_bands().await? {
             self.requeue_band(&band, &cooldowns).await?;
         }
         for band in self.insight.view().rejected_bands().await? {
@@ -93,13 +93,13 @@ impl Ticking<'_> {
         Ok(self.tick)
     }
 
-    async fn requeue_band(&mut self, band: &Band, cooldowns: &[Cooldown]) -> Result<()> {
+    async fn requeue_band(&mut self, band: &DueBand, cooldowns: &[Cooldown]) -> Result<()> {
         let policy = &self.insight.sources().of(&band.source).retry;
         if policy.is_spent(band.attempt_count) {
             return Ok(());
         }
         let now = self.insight.now();
-        let mut reach = Reach {
+        let mut query = DueQuery {
             band: band.clone(),
             decided_by: outlook::reach(band.attempt_count, policy, now),
             created_after: outlook::age_limit(policy, now),
@@ -107,9 +107,9 @@ impl Ticking<'_> {
             limit: LOOK,
         };
         loop {
-            let found = self.insight.view().reach(reach.clone()).await?;
+            let found = self.insight.view().due(query.clone()).await?;
             let Some(last) = found.last() else { return Ok(()) };
-            reach.after = Some((last.state.updated_at, last.state.key.clone()));
+            query.after = Some((last.state.updated_at, last.state.key.clone()));
             self.tick.considered += u64::try_from(found.len()).unwrap_or(0);
             let full = found.len() >= usize::try_from(LOOK).unwrap_or(usize::MAX);
             self.requeue(due(found, policy, cooldowns, now)).await?;
@@ -120,7 +120,7 @@ impl Ticking<'_> {
     }
 
     /// Asks again for successes whose reprocess was rejected. They are few: each is looked at.
-    async fn requeue_rejected(&mut self, band: &Band, cooldowns: &[Cooldown]) -> Result<()> {
+    async fn requeue_rejected(&mut self, band: &DueBand, cooldowns: &[Cooldown]) -> Result<()> {
         let policy = &self.insight.sources().of(&band.source).retry;
         if policy.is_spent(band.attempt_count) {
             return Ok(());

@@ -3,7 +3,7 @@
 use redrive_core::calendar::Calendar;
 use redrive_core::filter::Filter;
 use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source};
-use redrive_store::Stretch;
+use redrive_store::QuerySpan;
 
 use crate::error::Result;
 use crate::insight::Insight;
@@ -31,7 +31,7 @@ impl MissingDays {
 }
 
 /// The spans of the expected set that a filter means, in key order.
-pub fn spans(insight: &Insight, filter: &Filter) -> Vec<(Stretch, LogicalDate)> {
+pub fn spans(insight: &Insight, filter: &Filter) -> Vec<(QuerySpan, LogicalDate)> {
     let now = insight.now();
     let mut all = Vec::new();
     for (source, rules) in insight.sources().known() {
@@ -46,14 +46,14 @@ pub fn spans(insight: &Insight, filter: &Filter) -> Vec<(Stretch, LogicalDate)> 
         }
         for customer in rules.customers.iter().filter(|id| filter.customer_id.as_ref().is_none_or(|want| want == *id)) {
             for query in rules.queries.iter().filter(|id| filter.query_name.as_ref().is_none_or(|want| want == *id)) {
-                let stretch = Stretch {
+                let span = QuerySpan {
                     source: source.clone(),
                     customer_id: customer.clone(),
                     query_name: query.clone(),
                     since,
                     until,
                 };
-                all.push((stretch, latest));
+                all.push((span, latest));
             }
         }
     }
@@ -69,9 +69,8 @@ fn ready(calendar: Option<&Calendar>, now: redrive_core::time::Timestamp) -> Opt
 }
 
 /// The days that are missing in one span, if there are any.
-pub async fn missing_days(insight: &Insight, stretch: Stretch, latest: LogicalDate) -> Result<Option<MissingDays>> {
-    let (source, customer_id, query_name) =
-        (stretch.source.clone(), stretch.customer_id.clone(), stretch.query_name.clone());
-    let days = insight.view().missing(stretch).await?;
+pub async fn missing_days(insight: &Insight, span: QuerySpan, latest: LogicalDate) -> Result<Option<MissingDays>> {
+    let (source, customer_id, query_name) = (span.source.clone(), span.customer_id.clone(), span.query_name.clone());
+    let days = insight.view().missing(span).await?;
     Ok((!days.is_empty()).then_some(MissingDays { source, customer_id, query_name, days, latest }))
 }

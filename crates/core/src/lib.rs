@@ -5,6 +5,7 @@
 
 pub mod calendar;
 pub mod classify;
+pub mod cooldown;
 pub mod count;
 pub mod failure;
 pub mod filter;
@@ -18,6 +19,7 @@ pub mod refusal;
 pub mod retry;
 pub mod run;
 pub mod safety;
+pub mod share;
 pub mod text;
 pub mod time;
 pub mod validation;

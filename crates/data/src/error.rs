@@ -1,5 +1,7 @@
 //! What stops a worker. What stops an attempt is in `extract`.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long to wait before a database that failed is asked again.
@@ -13,8 +15,18 @@ pub enum Error {
     Store(#[from] redrive_store::Error),
     #[error(transparent)]
     Raw(#[from] redrive_store::raw::Error),
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
     #[error("cannot start the thread that keeps leases: {0}")]
-    Thread(std::io::Error),
+    Thread(io::Error),
     #[error("the thread that keeps leases has ended; start the worker again")]
     KeeperGone,
+}
+
+/// The worker's own temporary files cannot be used: no fault of the partition, which is given back untried.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use the temporary directory {}: {source}; make it usable, or name another one in TMPDIR", directory.display())]
+pub struct ScratchError {
+    pub directory: PathBuf,
+    pub source: io::Error,
 }

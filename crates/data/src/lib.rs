@@ -13,4 +13,4 @@ pub mod validate;
 mod web;
 pub mod worker;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, ScratchError};

@@ -59,7 +59,7 @@ fn data(error: &redrive_data::Error) -> Exit {
     use redrive_data::Error;
     match error {
         Error::Store(error) => store(error),
-        Error::Raw(_) | Error::Thread(_) | Error::KeeperGone => Exit::Unavailable,
+        Error::Raw(_) | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone => Exit::Unavailable,
     }
 }
 

@@ -63,13 +63,13 @@ static RUNNING: Sql = Sql::new(concat!(
 
 /// Extractions that are under way, in the order of their subjects, after `after`.
 pub(crate) async fn running(tx: &mut Tx<'_>, after: &str, limit: u32) -> Result<Vec<Running>> {
-    let mut all = Vec::new();
-    for (subject, attempt) in tx.rows(&RUNNING, &[after.into(), i64::from(limit).into()], read).await? {
-        let key = match runs::key_of(&subject) {
-            Ok(key) => partitions::get(tx, &key).await?.map(|partition| partition.state.key),
-            Err(_) => None,
-        };
-        all.push(Running { subject, key, attempt });
-    }
-    Ok(all)
+    let running = tx.rows(&RUNNING, &[after.into(), i64::from(limit).into()], read).await?;
+    let keys: Vec<Option<PartitionKey>> = running.iter().map(|(subject, _)| runs::key_of(subject).ok()).collect();
+    let there = partitions::get_many(tx, &keys.iter().flatten().cloned().collect::<Vec<_>>()).await?;
+    let mut there = there.into_iter().map(|partition| partition.map(|partition| partition.state.key));
+    let about = |((subject, attempt), key): ((String, Attempt), Option<PartitionKey>)| {
+        let key = key.and_then(|_| there.next().flatten());
+        Running { subject, key, attempt }
+    };
+    Ok(running.into_iter().zip(keys).map(about).collect())
 }

@@ -4,7 +4,7 @@
 //! chain's head is a row of its own, so that writers take turns and a cut-off tail shows.
 
 use redrive_core::id::OpId;
-use redrive_core::key::PartitionKey;
+use redrive_core::key::{LogicalDate, PartitionKey};
 use redrive_core::partition::Standing;
 use redrive_core::time::Timestamp;
 use serde::Serialize;
@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 
 use crate::db::{Batch, Column, Effect, Kind, Row, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::partition_row::{dates, key};
 
 /// An operation as it is asked for; its row is written with its first change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,6 +140,30 @@ static INSERT_CHANGES: Batch = Batch::new(
     ],
     Effect::All,
 );
+
+/// Logical dates are kept as text; they are written out once for each batch.
+fn dates<'k>(keys: impl Iterator<Item = &'k PartitionKey>) -> Vec<String> {
+    let mut last: Option<(LogicalDate, String)> = None;
+    keys.map(|key| match &last {
+        Some((date, text)) if *date == key.logical_date => text.clone(),
+        _ => {
+            let text = key.logical_date.to_string();
+            last = Some((key.logical_date, text.clone()));
+            text
+        }
+    })
+    .collect()
+}
+
+fn key(row: &Row<'_>, first: usize) -> Result<PartitionKey> {
+    let bad = |error: redrive_core::key::KeyError| Error::row("operation_changes", error);
+    Ok(PartitionKey {
+        source: row.text(first)?.try_into().map_err(bad)?,
+        customer_id: row.text(first + 1)?.try_into().map_err(bad)?,
+        query_name: row.text(first + 2)?.try_into().map_err(bad)?,
+        logical_date: row.word(first + 3)?,
+    })
+}
 
 struct ChangeRow<'a> {
     seq: i64,

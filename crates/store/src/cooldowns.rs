@@ -1,37 +1,11 @@
 //! Cooldowns: one source's answer to one worker holds back all its siblings, on every machine.
 
+use redrive_core::cooldown::Cooldown;
 use redrive_core::key::{CustomerId, Source};
 use redrive_core::time::Timestamp;
 
 use crate::db::{Sql, Tx};
 use crate::error::{Error, Result};
-
-/// What is held back, until when, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cooldown {
-    pub source: Source,
-    /// None holds back the whole source.
-    pub customer_id: Option<CustomerId>,
-    pub until: Timestamp,
-    pub why: Option<String>,
-}
-
-impl Cooldown {
-    /// Whether it holds back this customer of this source.
-    pub fn covers(&self, source: &Source, customer: &CustomerId) -> bool {
-        self.source == *source && self.customer_id.as_ref().is_none_or(|held| held == customer)
-    }
-
-    /// Whether it is this customer's own; without a customer, whether it is the source's or any customer's of it.
-    pub fn is_of(&self, source: &Source, customer: Option<&CustomerId>) -> bool {
-        self.source == *source && customer.is_none_or(|customer| self.customer_id.as_ref() == Some(customer))
-    }
-
-    /// Whether it holds back every customer of this source.
-    pub fn covers_all_of(&self, source: &Source) -> bool {
-        self.source == *source && self.customer_id.is_none()
-    }
-}
 
 static SET: Sql = Sql::new(
     "/* cooldowns::set */ INSERT INTO cooldowns (source, customer_id, until, why) VALUES (?1, ?2, ?3, ?4) \

@@ -11,16 +11,14 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{self, Fault, Run, Verdict, Workload};
 use redrive_core::time::Timestamp;
 use tokio::sync::watch;
-use uuid::Uuid;
 
-use crate::claim::{self, ClaimedPartition, PartitionClaim, Rotation};
-use crate::cooldowns::{self, Cooldown};
+use crate::cooldowns;
 use crate::error::{Error, Result};
 use crate::queue::{self, ClaimedRun, RunClaim};
-use crate::stanzas::{self, NewFile, NewStanza};
 use crate::store::Inner;
 use crate::view::View;
-use crate::{beats, expiry, partition_row, partitions, runs};
+use crate::{beats, expiry, partitions, runs};
+use redrive_core::cooldown::Cooldown;
 
 /// The data plane's handle.
 ///
@@ -86,19 +84,6 @@ impl DataStore {
 
     pub fn wakeups(&self) -> watch::Receiver<u64> {
         self.inner.db.wakeups()
-    }
-
-    /// Claims partitions and begins a run for each. The rotation goes into the next claim.
-    pub async fn claim_partitions(&self, claim: PartitionClaim) -> Result<(Vec<ClaimedPartition>, Rotation)> {
-        let now = self.inner.now();
-        let (inner, claim) = (Arc::clone(&self.inner), Arc::new(claim));
-        self.inner
-            .db
-            .write("claim partitions", move |tx| {
-                let (inner, claim) = (Arc::clone(&inner), Arc::clone(&claim));
-                Box::pin(async move { claim::claim(tx, &claim, &inner.ids, now).await })
-            })
-            .await
     }
 
     /// Claims runs, oldest first.
@@ -214,11 +199,13 @@ impl DataStore {
                     // Runs are locked before partitions everywhere, so that no two transactions wait for each other.
                     let run = runs::get_locked(tx, attempt.run_id).await?;
                     let run = run.ok_or_else(|| absent("run", attempt.run_id.to_string()))?;
-                    let partition =
-                        partitions::get_locked(tx, key).await?.ok_or_else(|| absent("partition", key.to_string()))?;
+                    let partition = partitions::get_many_locked(tx, std::slice::from_ref(key))
+                        .await?
+                        .remove(0)
+                        .ok_or_else(|| absent("partition", key.to_string()))?;
                     let run_change = run::apply(&run, run_event.clone(), now, &RetryPolicy::partitions())?;
                     let change = partition::apply(&partition, Event::Data(data_event.clone()), now)?;
-                    let both = partition_row::write(tx, std::slice::from_ref(&change)).await? == [true]
+                    let both = partitions::write(tx, std::slice::from_ref(&change)).await? == [true]
                         && runs::write(tx, std::slice::from_ref(&run_change)).await? == [true];
                     // Both were read under a lock, so this cannot be; if it were, half of it must not stay.
                     if !both {
@@ -269,32 +256,6 @@ impl DataStore {
             .write("cool down", move |tx| {
                 let cooldown = Arc::clone(&cooldown);
                 Box::pin(async move { cooldowns::set(tx, &cooldown).await })
-            })
-            .await
-    }
-
-    /// The id of a file of a run; the same on every retry.
-    pub async fn file(&self, run_id: RunId, file: NewFile) -> Result<Uuid> {
-        let id = self.inner.ids.run(self.inner.now()).uuid();
-        let file = Arc::new(file);
-        self.inner
-            .db
-            .write("file", move |tx| {
-                let file = Arc::clone(&file);
-                Box::pin(async move { stanzas::file(tx, run_id, &file, id).await })
-            })
-            .await
-    }
-
-    /// Adds stanzas that are not there yet; gives how many were new.
-    pub async fn add_stanzas(&self, run_id: RunId, stanzas: Vec<NewStanza>) -> Result<u64> {
-        let now = self.inner.now();
-        let (inner, stanzas) = (Arc::clone(&self.inner), Arc::new(stanzas));
-        self.inner
-            .db
-            .write("add stanzas", move |tx| {
-                let (inner, stanzas) = (Arc::clone(&inner), Arc::clone(&stanzas));
-                Box::pin(async move { stanzas::insert(tx, run_id, &stanzas, &inner.ids, now).await })
             })
             .await
     }

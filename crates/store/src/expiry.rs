@@ -8,8 +8,8 @@ use redrive_core::time::Timestamp;
 
 use crate::db::{Sql, Tx};
 use crate::error::Result;
+use crate::partitions;
 use crate::runs::{self, run_columns};
-use crate::{partition_row, partitions};
 
 macro_rules! overdue {
     ($name:literal, $lock:literal) => {
@@ -56,12 +56,13 @@ pub(crate) async fn expire(
 
 async fn abandon(tx: &mut Tx<'_>, run: &Run, now: Timestamp) -> Result<()> {
     let Some(task_id) = run.task_id else { return Ok(()) };
-    let Some(partition) = partitions::get_locked(tx, &runs::partition_of(run)?).await? else { return Ok(()) };
+    let found = partitions::get_many_locked(tx, &[runs::partition_of(run)?]).await?;
+    let Some(partition) = found.into_iter().flatten().next() else { return Ok(()) };
     let Fault { class, message, .. } = Fault::lease_expired();
     let attempt = InFlight { run_id: run.run_id, task_id };
     let judged = DataEvent::Judged(attempt, Judgement::Rejected { class, message, not_before: None });
     match partition::apply(&partition, Event::Data(judged), now) {
-        Ok(change) => partition_row::write(tx, &[change]).await.map(drop),
+        Ok(change) => partitions::write(tx, &[change]).await.map(drop),
         // The partition has moved on without this run; only the run's own row is left to end.
         Err(Refused::NoOp(_) | Refused::Rule(_)) => Ok(()),
     }

@@ -18,7 +18,7 @@ macro_rules! step {
     };
 }
 
-const STEPS: &[Step] = &[step!(1, "0001_foundation.sql"), step!(2, "0002_rejected_and_abandoned.sql")];
+const STEPS: &[Step] = &[step!(1, "0001_foundation.sql")];
 
 /// The newest schema this program knows.
 pub const SUPPORTED: i64 = STEPS[STEPS.len() - 1].version;
@@ -28,13 +28,11 @@ pub(crate) const APPLICATION_ID: i64 = 0x5244_5256;
 
 /// Every table that is ours, to tell somebody else's apart.
 pub(crate) const TABLES: &[&str] = &[
+    "series",
     "partitions",
     "partition_control",
     "runs",
     "run_failures",
-    "files",
-    "stanzas",
-    "settings",
     "cooldowns",
     "operations",
     "operation_changes",

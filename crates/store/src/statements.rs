@@ -47,6 +47,6 @@ pub const RECORD_COLUMNS: usize = 18;
 pub const POSTGRES_SESSION: &str = crate::db::POSTGRES_SESSION;
 
 /// Selects what may be due in one band.
-pub fn due(database: For) -> String {
-    render(partitions::REACH, database.dialect())
+pub fn due(database: For) -> &'static str {
+    partitions::DUE.render(database.dialect())
 }

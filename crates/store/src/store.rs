@@ -40,13 +40,13 @@ pub enum Open {
     /// It must be up to date.
     Current,
     /// Leave it as it is; only [`Store::schema`] and [`Store::migrate`] may be used.
-    Untouched,
+    AsIs,
 }
 
 impl Store {
     pub async fn open(url: &StoreUrl, how: Open, options: Options) -> Result<Self> {
         let create = match how {
-            Open::Migrate | Open::Untouched => true,
+            Open::Migrate | Open::AsIs => true,
             Open::Current => false,
         };
         let db = Db::open(url, create, options).await?;
@@ -54,14 +54,14 @@ impl Store {
         match how {
             Open::Migrate => store.migrate().await.map(drop)?,
             Open::Current => store.check().await?,
-            Open::Untouched => {}
+            Open::AsIs => {}
         }
         Ok(store)
     }
 
-    /// Opens a database to look at it and no more: it must be there and up to date, and nothing is made, written or
-    /// locked, so that it needs no right to.
-    pub async fn look(url: &StoreUrl, options: Options) -> Result<View> {
+    /// Opens a database to read it and no more: it must be there and up to date, and nothing is made, written or
+    /// locked, so that the caller needs no right to.
+    pub async fn open_read_only(url: &StoreUrl, options: Options) -> Result<View> {
         let db = Db::open_to_read(url, options).await?;
         let store = Self { inner: Arc::new(Inner { db, ids: Ids::default() }) };
         store.check().await?;

@@ -1,6 +1,7 @@
 //! What every raw sink must do, run on a directory and on a real S3 server, and what only one of them can do wrong.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
+#![cfg_attr(target_os = "linux", expect(clippy::print_stdout, reason = "a traced writer says what it has done"))]
 
 #[path = "raw_sink/damage.rs"]
 mod damage;
@@ -12,6 +13,9 @@ mod lab;
 mod once;
 #[path = "raw_sink/opening.rs"]
 mod opening;
+#[cfg(target_os = "linux")]
+#[path = "raw_sink/power/mod.rs"]
+mod power;
 #[path = "raw_sink/writing.rs"]
 mod writing;
 

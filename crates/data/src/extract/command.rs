@@ -5,16 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::settings::SettingError;
-use crate::settings::duration;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
-use crate::program::{Cut, Launch, Watch};
-use crate::settings::ValueRef;
+use crate::program::{Cut, Watch};
+use crate::settings::{Redactor, SettingError, ValueRef, duration};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,9 +36,7 @@ pub struct Command {
 
 impl Command {
     pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
-        let launch =
-            Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
-        Ok(Self { program: Program::new(&launch, context.variable, &context.reaper)? })
+        Ok(Self { program: context.program(&settings.command, settings.directory.as_deref(), &settings.env)? })
     }
 }
 
@@ -50,7 +47,7 @@ impl Extractor for Command {
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let watch = Watch { secrets: self.secrets(), patterns: Vec::new() };
+            let watch = Watch { redactor: Arc::new(Redactor::new(&self.secrets())), patterns: Vec::new() };
             let mut child = job.start(&self.program, &[], watch)?;
             loop {
                 match child.block().await {

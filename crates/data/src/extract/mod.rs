@@ -6,14 +6,12 @@
 pub mod airbyte;
 pub mod command;
 mod connector;
-mod discreet;
 pub mod google_ads;
 pub mod http;
 mod job;
 mod json_stream;
 mod records;
 pub mod sample;
-mod seen;
 mod settings;
 pub mod singer;
 
@@ -22,6 +20,7 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 use redrive_store::raw;
 
+use crate::error::ScratchError;
 pub use crate::failure::{Failure, Scope};
 pub use job::Job;
 pub use records::{MAX_RECORD_BYTES, Records};
@@ -53,4 +52,7 @@ pub enum Error {
     /// The raw sink failed: no fault of the source, and no attempt of the partition.
     #[error(transparent)]
     Sink(#[from] raw::Error),
+    /// The worker's temporary directory cannot be used: no attempt of the partition either.
+    #[error(transparent)]
+    Scratch(#[from] ScratchError),
 }

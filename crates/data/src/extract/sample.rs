@@ -93,8 +93,8 @@ impl Extractor for Sample {
             }
             let luck = dice.share();
             if luck < settings.rate_limit {
-                let told = format!("too many requests; come again in {} s", settings.retry_after.as_secs());
-                return Err(Failure::rate_limited(told, Some(settings.retry_after)).into());
+                let text = format!("too many requests; come again in {} s", settings.retry_after.as_secs());
+                return Err(Failure::rate_limited(text, Some(settings.retry_after)).into());
             }
             let fails = luck < settings.rate_limit + settings.failure;
             let cut = fails || luck < settings.rate_limit + settings.failure + settings.truncation;
@@ -114,7 +114,7 @@ impl Extractor for Sample {
     }
 }
 
-/// SplitMix64: the same numbers on every machine, for ever.
+/// SplitMix64: the same numbers on every machine, forever.
 struct Dice(u64);
 
 impl Dice {

@@ -1,16 +1,17 @@
 //! `[sources.<name>.extract]`: which extractor, and what it needs to know.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_store::clock::Clock;
 use serde::Deserialize;
 
-use super::discreet::Discreet;
-use super::{Extractor, airbyte, command, google_ads, http, sample, singer};
-use crate::program::ChildReaper;
-use crate::settings::{SettingError, Variables};
+use super::{Extractor, Program, airbyte, command, google_ads, http, sample, singer};
+use crate::program::{ChildReaper, Launch};
+use crate::settings::{SettingError, ValueRef, Variables};
 
 /// Externally tagged here; in the file `kind` stands beside the other keys. The reader of the file rewrites it, because
 /// serde's own `tag` would lose the lines of errors.
@@ -35,6 +36,17 @@ pub struct ExtractorContext<'a> {
     pub reaper: ChildReaper,
 }
 
+impl ExtractorContext<'_> {
+    pub(super) fn program(
+        &self,
+        command: &[String],
+        directory: Option<&Path>,
+        env: &BTreeMap<String, ValueRef>,
+    ) -> Result<Program, SettingError> {
+        Program::new(&Launch { command, directory, env }, self.variable, &self.reaper)
+    }
+}
+
 impl fmt::Debug for ExtractorContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ExtractorContext")
@@ -45,21 +57,23 @@ impl fmt::Debug for ExtractorContext<'_> {
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 impl Settings {
+    /// The tables whose keys users choose, with an example of such a key. Names in them keep their capitals.
+    pub const NAMED_BY_USERS: [(&'static str, &'static str); 2] = [("env", "NAME"), ("headers", "Name")];
+
     /// The extractor, or what is wrong with its settings.
     pub fn build(&self, context: &ExtractorContext<'_>) -> Result<Arc<dyn Extractor>, SettingError> {
-        let extractor: Arc<dyn Extractor> = match self {
+        Ok(match self {
             Self::Command(settings) => Arc::new(command::Command::new(settings, context)?),
             Self::Http(settings) => Arc::new(http::Http::new(settings, context)?),
             Self::GoogleAds(settings) => Arc::new(google_ads::GoogleAds::new(settings, context)?),
             Self::Singer(settings) => Arc::new(singer::Singer::new(settings, context)?),
             Self::Airbyte(settings) => Arc::new(airbyte::Airbyte::new(settings, context)?),
             Self::Sample(settings) => Arc::new(sample::Sample::new(settings)?),
-        };
-        Ok(Arc::new(Discreet(extractor)))
+        })
     }
 
     pub fn timeout(&self) -> Duration {
-        let given = match self {
+        let timeout = match self {
             Self::Command(settings) => settings.timeout,
             Self::Http(settings) => settings.timeout,
             Self::GoogleAds(settings) => settings.timeout,
@@ -67,6 +81,6 @@ impl Settings {
             Self::Airbyte(settings) => settings.timeout,
             Self::Sample(settings) => settings.timeout,
         };
-        given.unwrap_or(TIMEOUT)
+        timeout.unwrap_or(TIMEOUT)
     }
 }

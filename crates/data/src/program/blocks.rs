@@ -26,7 +26,7 @@ pub(crate) struct Blocks<R> {
     /// Where the last whole line in the buffer ends.
     whole: usize,
     /// How much of the buffer was handed out last.
-    given: usize,
+    handed_out: usize,
     ended: bool,
     /// How long was waited for more since the leader exited.
     after_exit: Option<Duration>,
@@ -55,7 +55,7 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
             longest,
             buffer: Vec::new(),
             whole: 0,
-            given: 0,
+            handed_out: 0,
             ended: false,
             after_exit: None,
             incomplete: false,
@@ -64,8 +64,8 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
 
     /// The next whole lines, each with its newline; at the end, perhaps, a last one without.
     pub(super) async fn next(&mut self, process: &mut Process) -> Result<Option<&[u8]>, Cut> {
-        self.buffer.drain(..self.given);
-        (self.given, self.whole) = (0, 0);
+        self.buffer.drain(..self.handed_out);
+        (self.handed_out, self.whole) = (0, 0);
         while !self.ended {
             self.buffer.reserve(READ);
             let more = self.read(process).await?;
@@ -85,7 +85,7 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
     }
 
     fn give(&mut self, bytes: usize) -> Option<&[u8]> {
-        self.given = bytes;
+        self.handed_out = bytes;
         (bytes > 0).then(|| &self.buffer[..bytes])
     }
 
@@ -110,7 +110,7 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
     }
 
     /// The leader is gone, and so, as a rule, is the writing end of the pipe; but a process that it left behind may
-    /// hold it for ever.
+    /// hold it forever.
     async fn read_after_exit(&mut self) -> Result<More, Cut> {
         let Some(waited) = &mut self.after_exit else { return Ok(More::NotNow) };
         let begun = Instant::now();

@@ -150,3 +150,60 @@ fn cannot_start(name: &str, directory: Option<&Path>, error: &io::Error) -> Fail
     };
     Failure::fatal(why)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::convert::Infallible;
+
+    use super::super::{Launch, Program};
+    use super::*;
+    use crate::settings::Placeholders;
+
+    /// Work that fills in nothing.
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl Placeholders for Nothing {
+        type Name = Infallible;
+        const NAMES: &'static [(&'static str, Infallible)] = &[];
+
+        fn value(&self, name: Infallible) -> String {
+            match name {}
+        }
+    }
+
+    /// What a shell script writes that is given this on stdin.
+    async fn output(script: &str, input: Option<Vec<u8>>) -> (Vec<u8>, End) {
+        let command = ["sh", "-c", script].map(str::to_owned);
+        let launch = Launch { command: &command, directory: None, env: &BTreeMap::new() };
+        let program = Program::new(&launch, &|_| None, &ChildReaper::default()).unwrap();
+        let (tracker, watch) = (ChildTracker::default(), Watch::default());
+        let start = Start { arguments: &[], env: &[], input, longest_line: 4 << 20, watch, tracker: &tracker };
+        let mut child = program.start(&Nothing, start).unwrap();
+        let mut all = Vec::new();
+        while let Some(block) = child.block().await.unwrap() {
+            all.extend_from_slice(block);
+        }
+        (all, child.finish().await.unwrap())
+    }
+
+    /// More than both pipes hold, so that one must be written while the other is read.
+    #[tokio::test]
+    async fn a_program_is_fed_on_stdin_while_its_output_is_read() {
+        let input: Vec<u8> = b"a line of the input\n".repeat(200_000);
+        let (all, end) = output("cat", Some(input.clone())).await;
+        assert!(end.is_success() && all == input, "{} of {} bytes", all.len(), input.len());
+    }
+
+    #[tokio::test]
+    async fn a_program_that_does_not_read_its_input_is_none_the_worse() {
+        let (all, end) = output("echo done", Some(vec![b'x'; 4 << 20])).await;
+        assert!(end.is_success() && all == b"done\n", "{end:?}");
+    }
+
+    #[tokio::test]
+    async fn a_program_without_input_sees_its_end_at_once() {
+        assert_eq!(output("wc -c", None).await.0.trim_ascii(), b"0");
+    }
+}

@@ -1,4 +1,4 @@
-//! How a program ended, and what that means: its own last word, or else its exit code.
+//! How a program ended, and what that means: its own report, or otherwise its exit code.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -49,8 +49,8 @@ impl End {
     }
 
     /// The last line of stderr that holds a pattern which was watched for.
-    pub(crate) fn heard(&self, pattern: &str) -> Option<&str> {
-        self.stderr.heard(pattern)
+    pub(crate) fn line_with(&self, pattern: &str) -> Option<&str> {
+        self.stderr.line_with(pattern)
     }
 
     pub(crate) fn is_silent(&self) -> bool {
@@ -61,15 +61,15 @@ impl End {
     pub(crate) fn failure(&self) -> Failure {
         if self.status.success() {
             let why = "something that it started still held its output; let it wait for all its processes";
-            return Failure::retryable(self.told(why));
+            return Failure::retryable(self.with(why));
         }
         let Some(report) = self.stderr.last_line().as_deref().and_then(Report::read) else {
             return Failure::new(self.class(), self.describe());
         };
-        let shown = |said: &str, bytes| cut(&one_line(&self.stderr.redact(said)), bytes);
+        let shown = |text: &str, bytes| cut(&one_line(&self.stderr.redact(text)), bytes);
         let mut message = match &report.message {
-            Some(said) => shown(said, MESSAGE_BYTES),
-            None => self.told("it gave no message"),
+            Some(message) => shown(message, MESSAGE_BYTES),
+            None => self.with("it gave no message"),
         };
         if let Some(odd) = &report.odd_wait {
             message = format!("{message} (its retry_after, {}, is no number of seconds)", shown(odd, ODD_BYTES));
@@ -81,16 +81,16 @@ impl End {
         }
     }
 
-    /// How it ended and what it said last.
+    /// How it ended and the last lines that it wrote.
     pub(crate) fn describe(&self) -> String {
         match last_lines(&self.stderr) {
-            Some(lines) => self.told(&lines),
-            None => self.told("it said nothing on stderr"),
+            Some(lines) => self.with(&lines),
+            None => self.with("it said nothing on stderr"),
         }
     }
 
     /// How it ended, with that after it.
-    pub(crate) fn told(&self, why: &str) -> String {
+    pub(crate) fn with(&self, why: &str) -> String {
         let text = format!("{} {}: {why}", self.program, ended(self.status));
         cut(&self.stderr.redact(&text), MESSAGE_BYTES)
     }
@@ -100,7 +100,7 @@ impl End {
     }
 }
 
-/// What was said last, as it goes into a message; none when nothing was said.
+/// The last lines, as they go into a message; none when there are none.
 pub(super) fn last_lines(stderr: &Tail) -> Option<String> {
     let mut lines = stderr.lines_from_last();
     lines.truncate(LINES);
@@ -121,14 +121,14 @@ impl Report {
     fn read(line: &str) -> Option<Self> {
         let report: serde_json::Map<String, Value> = serde_json::from_str(line).ok()?;
         let text = |name: &str| report.get(name).and_then(Value::as_str);
-        let told = report.get("retry_after").filter(|told| !told.is_null());
-        let seconds = told.and_then(|told| told.as_f64().or_else(|| told.as_str()?.trim().parse().ok()));
+        let wait = report.get("retry_after").filter(|wait| !wait.is_null());
+        let seconds = wait.and_then(|wait| wait.as_f64().or_else(|| wait.as_str()?.trim().parse().ok()));
         let retry_after = seconds.and_then(span);
         Some(Self {
             class: text("error_class")?.parse().ok()?,
             retry_after,
-            odd_wait: told.filter(|_| retry_after.is_none()).map(Value::to_string),
-            message: text("message").filter(|said| !one_line(said).is_empty()).map(str::to_owned),
+            odd_wait: wait.filter(|_| retry_after.is_none()).map(Value::to_string),
+            message: text("message").filter(|message| !one_line(message).is_empty()).map(str::to_owned),
             scope: if text("scope") == Some("source") { Scope::Source } else { Scope::Customer },
         })
     }
@@ -162,13 +162,13 @@ mod tests {
 
     #[test]
     fn a_time_to_wait_may_be_a_text_and_what_is_none_is_told() {
-        let waits = |told: &str| {
-            let line = format!(r#"{{"error_class":"rate_limited","retry_after":{told}}}"#);
+        let waits = |wait: &str| {
+            let line = format!(r#"{{"error_class":"rate_limited","retry_after":{wait}}}"#);
             let report = Report::read(&line).unwrap();
             (report.retry_after.map(|wait| wait.as_secs()), report.odd_wait)
         };
-        for (told, seconds) in [("30", 30), ("\"30\"", 30), ("\" 30.5 \"", 30), ("0", 0), ("1e300", u64::MAX)] {
-            assert_eq!(waits(told), (Some(seconds), None), "{told}");
+        for (wait, seconds) in [("30", 30), ("\"30\"", 30), ("\" 30.5 \"", 30), ("0", 0), ("1e300", u64::MAX)] {
+            assert_eq!(waits(wait), (Some(seconds), None), "{wait}");
         }
         for odd in ["-1", "\"soon\"", "\"-1\"", "\"NaN\"", "true", "[30]"] {
             assert_eq!(waits(odd), (None, Some(odd.to_owned())), "{odd}");

@@ -28,14 +28,14 @@ const LAST_LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Process {
-    /// None once it has been reaped or given to whoever ends it.
+    /// None once it has been reaped or given to the thread that ends it.
     leader: Option<Leader>,
     group: Pid,
     /// Listened to since before the start, so that no news can be missed.
     news: Signals,
     /// The reading end once more. It hangs up when the last process of the group is gone.
     stderr: Option<OwnedFd>,
-    /// Whoever drains stderr goes on until this is dropped: a program that is asked to end may say so, and must not be
+    /// The task that drains stderr goes on until this is dropped: a program that is asked to end may say so, and must not be
     /// ended by a broken pipe before it has put its things in order.
     stderr_wanted: Option<oneshot::Sender<()>>,
 }
@@ -121,7 +121,7 @@ impl Leader {
         }
     }
 
-    /// Nothing ends it: it runs as somebody else, or hangs in the kernel. Its attempt must not hang with it.
+    /// Nothing ends it: it runs as another user, or hangs in the kernel. Its attempt must not hang with it.
     fn give_up(&mut self) {
         tracing::warn!(group = self.group.as_raw_nonzero(), "a program could not be ended, and is left alone");
         self.tracked = None;

@@ -50,7 +50,7 @@ impl ChildReaper {
     }
 
     fn lock(&self) -> MutexGuard<'_, Groups> {
-        // A place is written whole, whoever panicked.
+        // A place is written whole, even by a thread that panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -134,7 +134,7 @@ impl Watcher {
         let mut command = Command::new(shell);
         command.args(["-c", SCRIPT, "redrive-reaper"]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // In a group of its own, so that a Ctrl-C or whoever kills the worker's whole group does not end it first.
+        // In a group of its own, so that a Ctrl-C or a kill of the worker's whole group does not end it first.
         command.process_group(0).env_clear().current_dir("/");
         let mut watcher = Self(command.spawn()?);
         // A watcher that does not read must not hold up the work.

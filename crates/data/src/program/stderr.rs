@@ -1,13 +1,14 @@
-//! What a program says on stderr: logged as it comes, and only the end of it kept.
+//! Stderr of a program: logged as it comes, and only the end of it kept.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use memchr::memrchr;
 use redrive_core::text::{ELLIPSIS, one_line};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::oneshot;
 
-use crate::settings::redact;
+use crate::settings::Redactor;
 
 /// What is kept.
 const KEPT: usize = 64 << 10;
@@ -17,25 +18,25 @@ const READ: usize = 16 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     /// Blacked out in the log, and in what is kept.
-    pub(crate) secrets: Vec<String>,
-    /// Texts to listen for: a line that holds one is kept, however much is said after it.
+    pub(crate) redactor: Arc<Redactor>,
+    /// Texts to look for: a line that holds one is kept, however much comes after it.
     pub(crate) patterns: Vec<String>,
 }
 
-/// The end of what a program said on stderr.
+/// The end of what a program wrote on stderr.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     bytes: Vec<u8>,
-    /// Whether something was said before these bytes.
+    /// Whether something came before these bytes.
     cut: bool,
     /// How many of the bytes have been looked at.
     looked_at: usize,
     /// Patterns, each with the last line that holds it.
-    heard: BTreeMap<String, String>,
+    found: BTreeMap<String, String>,
     watch: Watch,
 }
 
-/// Reads until the end, or until `stop` is told or dropped: somebody else may hold the pipe for ever.
+/// Reads until the end, or until `stop` is sent or dropped: a process of another group may hold the pipe forever.
 pub(super) async fn drain(
     mut from: impl AsyncRead + Unpin,
     mut stop: oneshot::Receiver<()>,
@@ -71,19 +72,19 @@ impl Tail {
         text.rsplit('\n').map(one_line).filter(|line| !line.is_empty()).collect()
     }
 
-    /// The last line that is not blank, as it was said: not yet fit to be shown.
+    /// The last line that is not blank, as it was written: not yet fit to be shown.
     pub(super) fn last_line(&self) -> Option<String> {
         let mut lines = self.bytes.rsplit(|&byte| byte == b'\n').map(|line| one_line(&String::from_utf8_lossy(line)));
         lines.find(|line| !line.is_empty())
     }
 
     pub(super) fn redact(&self, text: &str) -> String {
-        redact(text, &self.watch.secrets)
+        self.watch.redactor.redact(text)
     }
 
     /// The last line that holds a pattern which was watched for.
-    pub(super) fn heard(&self, pattern: &str) -> Option<&str> {
-        self.heard.get(pattern).map(String::as_str)
+    pub(super) fn line_with(&self, pattern: &str) -> Option<&str> {
+        self.found.get(pattern).map(String::as_str)
     }
 
     fn look_at(&mut self, end: usize, program: &str) {
@@ -94,7 +95,7 @@ impl Tail {
         for line in text.lines().map(one_line).filter(|line| !line.is_empty()) {
             tracing::debug!(program, "{}", self.redact(&line));
             for pattern in self.watch.patterns.iter().filter(|pattern| line.contains(pattern.as_str())) {
-                self.heard.insert(pattern.clone(), redact(&line, &self.watch.secrets));
+                self.found.insert(pattern.clone(), self.watch.redactor.redact(&line));
             }
         }
         self.looked_at = self.looked_at.max(end);
@@ -106,7 +107,7 @@ impl Tail {
         if !self.cut || start > 0 {
             return text.into_owned();
         }
-        // Half a character would hide what follows from whoever looks for a secret's end.
+        // Half a character would hide from the redactor what follows it.
         format!("{ELLIPSIS}{}", text.trim_start_matches(char::REPLACEMENT_CHARACTER))
     }
 
@@ -122,44 +123,45 @@ impl Tail {
 mod tests {
     use super::*;
 
-    async fn tail_of(said: &[u8], patterns: &[&str]) -> Tail {
+    async fn tail_of(written: &[u8], patterns: &[&str]) -> Tail {
         let (_open, stop) = oneshot::channel();
         let patterns = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-        drain(said, stop, "test".to_owned(), Watch { patterns, ..Watch::default() }).await
+        drain(written, stop, "test".to_owned(), Watch { patterns, ..Watch::default() }).await
     }
 
     #[tokio::test]
-    async fn only_the_end_is_kept_however_much_is_said() {
-        let said = [vec![b'x'; 1 << 20], b"\nlast\n\n".to_vec()].concat();
-        let tail = tail_of(&said, &[]).await;
+    async fn only_the_end_is_kept_however_much_is_written() {
+        let written = [vec![b'x'; 1 << 20], b"\nlast\n\n".to_vec()].concat();
+        let tail = tail_of(&written, &[]).await;
         assert_eq!(tail.bytes.len(), KEPT);
         assert_eq!(tail.lines_from_last()[0], "last");
         assert!(tail.lines_from_last()[1].starts_with("…xxx"));
     }
 
     #[tokio::test]
-    async fn a_pattern_is_heard_however_much_is_said_after_it() {
-        let said = [b"x\nno quota left\n".to_vec(), b"talk\n".repeat(1 << 18), b"the end".to_vec()].concat();
-        let tail = tail_of(&said, &["quota", "the end", "never"]).await;
-        assert_eq!(tail.heard("quota"), Some("no quota left"));
-        assert_eq!(tail.heard("the end"), Some("the end"));
-        assert_eq!(tail.heard("never"), None);
+    async fn a_pattern_is_found_however_much_comes_after_it() {
+        let written = [b"x\nno quota left\n".to_vec(), b"talk\n".repeat(1 << 18), b"the end".to_vec()].concat();
+        let tail = tail_of(&written, &["quota", "the end", "never"]).await;
+        assert_eq!(tail.line_with("quota"), Some("no quota left"));
+        assert_eq!(tail.line_with("the end"), Some("the end"));
+        assert_eq!(tail.line_with("never"), None);
     }
 
-    /// Said around the place where the end that is kept begins, and heard there.
+    /// Written around the place where the end that is kept begins, and found there.
     #[tokio::test]
     async fn no_piece_of_a_secret_is_left_where_the_beginning_is_cut_off() {
         let secret = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\"hkiG9w0BAé\nQEFAASCBKcwggSj\n-----END KEY-----";
         let json = serde_json::Value::from(secret).to_string();
-        for (said, patterns) in [(secret, &[][..]), (&json, &[][..]), (&json, &["yyyy".to_owned()][..])] {
-            for kept_of_it in 0..=said.len() {
-                let bytes = [vec![b'x'; 3 * KEPT], said.into(), vec![b'y'; KEPT - kept_of_it]].concat();
+        let redactor = Arc::new(Redactor::new(&[secret.to_owned()]));
+        for (written, patterns) in [(secret, &[][..]), (&json, &[][..]), (&json, &["yyyy".to_owned()][..])] {
+            for kept_of_it in 0..=written.len() {
+                let bytes = [vec![b'x'; 3 * KEPT], written.into(), vec![b'y'; KEPT - kept_of_it]].concat();
                 let (_open, stop) = oneshot::channel();
-                let watch = Watch { secrets: vec![secret.to_owned()], patterns: patterns.to_vec() };
+                let watch = Watch { redactor: Arc::clone(&redactor), patterns: patterns.to_vec() };
                 let tail = drain(&*bytes, stop, "test".to_owned(), watch).await;
-                let shown = [tail.lines_from_last(), tail.heard.into_values().collect()].concat();
+                let shown = [tail.lines_from_last(), tail.found.into_values().collect()].concat();
                 assert!(shown.iter().all(|line| line.ends_with("yyyy")), "it is all on one line");
-                for piece in said.as_bytes().windows(8).filter_map(|piece| std::str::from_utf8(piece).ok()) {
+                for piece in written.as_bytes().windows(8).filter_map(|piece| std::str::from_utf8(piece).ok()) {
                     assert!(!shown.iter().any(|line| line.contains(piece)), "{kept_of_it}: {piece:?}");
                 }
             }
@@ -167,9 +169,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pipe_that_somebody_holds_open_can_be_left() {
+    async fn a_pipe_that_is_held_open_can_be_left() {
         let (mut writer, reader) = tokio::io::duplex(64);
-        tokio::io::AsyncWriteExt::write_all(&mut writer, b"said\n").await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut writer, b"text\n").await.unwrap();
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(drain(reader, stopped, "test".to_owned(), Watch::default()));
         drop(stop);

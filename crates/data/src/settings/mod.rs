@@ -8,7 +8,7 @@ mod template;
 mod value;
 
 pub use error::{KeyPath, SettingError, Step};
-pub use redact::redact;
+pub use redact::{Redactor, redact};
 pub(crate) use secret::UsedSecrets;
 pub use secret::{Secret, SecretRef, Variables};
 pub use template::{Escape, Placeholders, Template};

@@ -1,12 +1,16 @@
 //! Secrets blacked out of what is shown, however they are written and wherever a text was cut.
 //!
-//! Whoever cuts a text marks the place with `…`. A piece of a secret that a cut has left beside such a mark is known by
-//! its beginning or its end, so it does not matter whether a text is cut before or after it comes here.
+//! Every cut of a text is marked with `…`. A piece of a secret that a cut has left beside such a mark is known by its
+//! beginning or its end, so it does not matter whether a text is cut before or after it comes here.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
 
+use aho_corasick::AhoCorasick;
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use percent_encoding::utf8_percent_encode;
 use redrive_core::text::ELLIPSIS;
 
@@ -20,27 +24,84 @@ const SHORTEST_LINE: usize = 8;
 
 const BLACK: &str = "***";
 
-/// The text with every secret in it blacked out: as it is, line by line, as programs quote it, and what a cut has left
-/// of it.
+/// Blacks out secrets in one text. For several texts a [`Redactor`] is made once.
 pub fn redact(text: &str, secrets: &[String]) -> String {
-    let forms: BTreeSet<String> = secrets.iter().flat_map(|secret| parts(secret)).flat_map(forms).collect();
-    // What is found is first gathered and only then taken out, so that nothing hides what it overlaps.
-    let mut black = vec![false; text.len()];
-    for form in &forms {
-        mark_whole(text, form, &mut black);
-        mark_pieces(text, form, &mut black);
+    Redactor::new(secrets).redact(text)
+}
+
+/// Blacks out a set of secrets.
+#[derive(Default)]
+pub struct Redactor {
+    forms: Vec<Form>,
+    /// Finds every form, those that overlap included. None where there are more secrets than it can hold.
+    automaton: Option<AhoCorasick>,
+}
+
+/// A secret in one of the ways in which it may be written.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Form {
+    text: String,
+    /// In base64, whether the letter before it and the one after it hold some bits of the secret too.
+    shared: [bool; 2],
+}
+
+impl Redactor {
+    pub fn new(secrets: &[String]) -> Self {
+        let forms: BTreeSet<Form> = secrets.iter().flat_map(|secret| parts(secret)).flat_map(forms).collect();
+        let automaton = AhoCorasick::new(forms.iter().map(|form| &form.text)).ok();
+        Self { forms: forms.into_iter().collect(), automaton }
     }
-    let mut shown = String::with_capacity(text.len());
-    let mut was_black = false;
-    for (at, letter) in text.char_indices() {
-        match (black[at], was_black) {
-            (true, false) => shown.push_str(BLACK),
-            (true, true) => {}
-            (false, _) => shown.push(letter),
+
+    /// The text with every secret in it blacked out: as it is, line by line, as programs quote it, and what a cut has
+    /// left of it.
+    pub fn redact(&self, text: &str) -> String {
+        if self.forms.is_empty() {
+            return text.to_owned();
         }
-        was_black = black[at];
+        // What is found is first gathered and only then taken out, so that nothing hides what it overlaps.
+        let mut black = vec![false; text.len()];
+        let Some(automaton) = &self.automaton else { return BLACK.to_owned() };
+        for found in automaton.find_overlapping_iter(text) {
+            self.forms[found.pattern().as_usize()].mark(text, found.range(), &mut black);
+        }
+        if text.contains(ELLIPSIS) {
+            self.forms.iter().for_each(|form| mark_pieces(text, &form.text, &mut black));
+        }
+        let mut shown = String::with_capacity(text.len());
+        let mut was_black = false;
+        for (at, letter) in text.char_indices() {
+            match (black[at], was_black) {
+                (true, false) => shown.push_str(BLACK),
+                (true, true) => {}
+                (false, _) => shown.push(letter),
+            }
+            was_black = black[at];
+        }
+        shown
     }
-    shown
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redactor(…)")
+    }
+}
+
+impl Form {
+    fn plain(text: String) -> Self {
+        Self { text, shared: [false; 2] }
+    }
+
+    fn mark(&self, text: &str, found: Range<usize>, black: &mut [bool]) {
+        let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
+        let (before, after) = text.as_bytes().split_at(found.start);
+        let after = &after[found.len()..];
+        let [shares_before, shares_after] = self.shared;
+        let start = found.start - usize::from(shares_before && before.last().is_some_and(is_letter));
+        let letter = usize::from(shares_after && after.first().is_some_and(is_letter));
+        let padding = after[letter..].iter().take(2 * letter).take_while(|byte| **byte == b'=').count();
+        black[start..found.end + letter + padding].fill(true);
+    }
 }
 
 /// A secret, and its lines: a text of several lines is seldom shown as one.
@@ -51,13 +112,13 @@ fn parts(secret: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A secret as it may be written: plain, inside quotes with its backslashes and quotes escaped, in a URL, and in base64.
-fn forms(secret: &str) -> Vec<String> {
+fn forms(secret: &str) -> Vec<Form> {
     let json = serde_json::Value::from(secret).to_string();
     let json = &json[1..json.len() - 1];
     let slashes = secret.replace('\\', r"\\");
     let url = utf8_percent_encode(secret, URL).to_string();
     let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-    let mut forms = vec![
+    let plain = [
         secret.to_owned(),
         json.to_owned(),
         json.replace('/', r"\/"),
@@ -70,8 +131,22 @@ fn forms(secret: &str) -> Vec<String> {
         url,
         form,
     ];
-    forms.extend([STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD].map(|base64| base64.encode(secret)));
-    forms
+    plain
+        .into_iter()
+        .map(Form::plain)
+        .chain([STANDARD, URL_SAFE].iter().flat_map(|base64| in_base64(secret, base64)))
+        .collect()
+}
+
+/// The secret in base64, alone or within a longer text, wherever it begins there: without the letters at its edges, which
+/// depend on what stands beside it.
+fn in_base64(secret: &str, base64: &GeneralPurpose) -> impl Iterator<Item = Form> {
+    (0..3).filter_map(|before| {
+        let encoded = base64.encode([vec![0; before], secret.as_bytes().to_vec()].concat());
+        let (first, end) = ((8 * before).div_ceil(6), 8 * (before + secret.len()) / 6);
+        let text = encoded.get(first..end).filter(|text| text.len() >= SHORTEST)?.to_owned();
+        Some(Form { text, shared: [before > 0, !(8 * (before + secret.len())).is_multiple_of(6)] })
+    })
 }
 
 /// JSON as many programs write it, with nothing in it but ASCII.
@@ -94,17 +169,6 @@ fn small_escapes(escaped: &str) -> String {
         if since_percent <= 2 { c.to_ascii_lowercase() } else { c }
     };
     escaped.chars().map(small).collect()
-}
-
-/// Marks every place where it stands whole.
-fn mark_whole(text: &str, form: &str, black: &mut [bool]) {
-    let step = form.chars().next().map_or(1, char::len_utf8);
-    let (mut from, mut marked) = (0, 0);
-    while let Some(found) = text[from..].find(form) {
-        let (start, end) = (from + found, from + found + form.len());
-        black[start.max(marked)..end].fill(true);
-        (from, marked) = (start + step, end);
-    }
 }
 
 /// Marks what a cut has left of it: its beginning before a cut, its end after one, its middle between two.

@@ -98,7 +98,7 @@ impl UsedSecrets {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<String>> {
-        // The list is whole whenever the lock is free, whoever panicked.
+        // The list is whole whenever the lock is free, even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

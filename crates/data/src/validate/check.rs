@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use redrive_core::key::LogicalDate;
 use redrive_core::validation::{Kind, append_same, excerpt, text_of, written_day};
-use redrive_store::raw::Error;
 
 use super::feed::Look;
 use super::lines::Block;
@@ -13,6 +12,7 @@ use super::record::Values;
 use super::rules::{Asked, Rules, Tallies, Wanted};
 use super::scratch::Scratch;
 use super::unique::Keys;
+use crate::error::Result;
 
 pub(super) struct Check {
     asked: Arc<Asked>,
@@ -41,7 +41,7 @@ impl Check {
         }
     }
 
-    fn record(&mut self, number: u64, line: &str, values: &Values<'_>) -> Result<(), Error> {
+    fn record(&mut self, number: u64, line: &str, values: &Values<'_>) -> Result<()> {
         self.required(number, values);
         self.types(number, values);
         self.date(number, values);
@@ -52,7 +52,7 @@ impl Check {
         }
         if let Some(keys) = &mut self.keys {
             key_of(&self.wanted.unique, values, &mut self.key);
-            keys.add(&self.key, number).map_err(|error| self.scratch.trouble(error))?;
+            keys.add(&self.key, number).map_err(|error| self.scratch.error(error))?;
         }
         Ok(())
     }
@@ -94,7 +94,7 @@ impl Check {
 }
 
 impl Look for Check {
-    fn look(&mut self, block: Block<'_>) -> Result<ControlFlow<()>, Error> {
+    fn look(&mut self, block: Block<'_>) -> Result<ControlFlow<()>> {
         match block {
             Block::Lines { first, bytes } => {
                 let wanted = self.wanted.clone();

@@ -1,21 +1,22 @@
-//! Showing a run's records to somebody, in order. Reading the next piece goes on while the one before is looked at, and
+//! Shows a run's records to a looker, in order. Reading the next piece goes on while the one before is looked at, and
 //! looking happens off the threads that serve everything else. Between two pieces no thread is held, so any number of
 //! judgements can wait for the same few threads.
 
 use std::ops::ControlFlow;
 
 use futures_util::StreamExt as _;
-use redrive_store::raw::{Error, Manifest, Problem, RawView};
+use redrive_store::raw::{Manifest, RawView};
 
 use super::lines::{Block, Lines};
+use crate::error::Result;
 
 pub(super) trait Look: Send + 'static {
     /// Break says that the rest need not be read.
-    fn look(&mut self, block: Block<'_>) -> Result<ControlFlow<()>, Error>;
+    fn look(&mut self, block: Block<'_>) -> Result<ControlFlow<()>>;
 }
 
 /// Gives back `looker` when all is seen, or when it has seen enough.
-pub(super) async fn feed<L: Look>(raw: &RawView, manifest: &Manifest, mut looker: L) -> Result<L, Error> {
+pub(super) async fn feed<L: Look>(raw: &RawView, manifest: &Manifest, mut looker: L) -> Result<L> {
     let mut pieces = raw.chunks(manifest);
     let mut lines = Lines::default();
     let mut piece = pieces.next().await.transpose()?;
@@ -35,17 +36,13 @@ pub(super) async fn feed<L: Look>(raw: &RawView, manifest: &Manifest, mut looker
     Ok(looker)
 }
 
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(stopped) => match stopped.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(stopped) => {
-                let problem = Problem::Other("the program is ending".to_owned());
-                Err(Error::Storage { doing: "check", object: "records".to_owned(), problem, cause: stopped.into() })
-            }
+            // The runtime is ending, and with it the caller.
+            Err(_) => std::future::pending().await,
         },
     }
 }

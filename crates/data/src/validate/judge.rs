@@ -6,12 +6,13 @@ use redrive_core::key::PartitionKey;
 use redrive_core::partition::Judgement;
 use redrive_core::time::Timestamp;
 use redrive_core::validation::Findings;
-use redrive_store::raw::{Damage, Error, Manifest, RawView, RunOutcome};
+use redrive_store::raw::{self, Damage, Manifest, RawView, RunOutcome};
 
 use super::check::Check;
 use super::feed::feed;
 use super::rules::Rules;
 use super::unique::{self, Keys};
+use crate::error::{Error, Result};
 
 /// What is to be judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,24 +29,27 @@ pub struct Submission {
 
 /// Judges an attempt by what it left in the raw sink. An error says that this cannot be done now and nothing about the
 /// attempt; judging again is safe.
-pub async fn judge(raw: &RawView, rules: &Rules, submission: &Submission) -> Result<Judgement, Error> {
+pub async fn judge(raw: &RawView, rules: &Rules, submission: &Submission) -> Result<Judgement> {
     match look_into(raw, rules, submission).await {
-        Ok(judgement) => Ok(judgement),
-        Err(error @ (Error::Manifest { .. } | Error::Format { .. } | Error::Damaged(_))) => {
-            Ok(rejected(&error.to_string()))
-        }
-        Err(
-            error @ (Error::Url { .. }
-            | Error::Settings { .. }
-            | Error::Storage { .. }
-            | Error::Conflict { .. }
-            | Error::Line { .. }
-            | Error::Interrupted { .. }),
-        ) => Err(error),
+        Err(Error::Raw(error)) if is_damage(&error) => Ok(rejected(&error.to_string())),
+        judged => judged,
     }
 }
 
-async fn look_into(raw: &RawView, rules: &Rules, submission: &Submission) -> Result<Judgement, Error> {
+/// Whether the error speaks of what lies in the sink, and not of the way there.
+fn is_damage(error: &raw::Error) -> bool {
+    match error {
+        raw::Error::Manifest { .. } | raw::Error::Format { .. } | raw::Error::Damaged(_) => true,
+        raw::Error::Url { .. }
+        | raw::Error::Settings { .. }
+        | raw::Error::Storage { .. }
+        | raw::Error::Conflict { .. }
+        | raw::Error::Line { .. }
+        | raw::Error::Interrupted { .. } => false,
+    }
+}
+
+async fn look_into(raw: &RawView, rules: &Rules, submission: &Submission) -> Result<Judgement> {
     let Some(manifest) = raw.manifest(&submission.key, submission.run_id).await? else {
         return Ok(rejected("the attempt left no manifest"));
     };
@@ -67,7 +71,7 @@ async fn look_into(raw: &RawView, rules: &Rules, submission: &Submission) -> Res
     Ok(rejected(&findings.to_string()))
 }
 
-async fn find(raw: &RawView, rules: &Rules, submission: &Submission, manifest: &Manifest) -> Result<Findings, Error> {
+async fn find(raw: &RawView, rules: &Rules, submission: &Submission, manifest: &Manifest) -> Result<Findings> {
     let keys = (!rules.asked().unique.is_empty()).then(|| Keys::new(rules.scratch()));
     let checked = feed(raw, manifest, Check::new(rules, submission.key.logical_date, keys)).await?;
     let mut tallies = checked.tallies;
@@ -79,16 +83,14 @@ async fn find(raw: &RawView, rules: &Rules, submission: &Submission, manifest: &
 }
 
 /// Each part's own counts are checked when it is read; that the whole is their sum, here.
-fn add_up(manifest: &Manifest) -> Result<(), Damage> {
-    let sum = |count: fn(&redrive_store::raw::PartInfo) -> u64| {
-        manifest.parts.iter().map(count).fold(0_u64, u64::saturating_add)
-    };
+fn add_up(manifest: &Manifest) -> Result<(), raw::Error> {
+    let sum = |count: fn(&raw::PartInfo) -> u64| manifest.parts.iter().map(count).fold(0_u64, u64::saturating_add);
     let counts =
         [("records", manifest.records, sum(|part| part.records)), ("bytes", manifest.bytes, sum(|part| part.bytes))];
     for (unit, expected, found) in counts {
         if expected != found {
             let object = format!("run {} of {}", manifest.run_id, manifest.key);
-            return Err(Damage::Count { object, unit, expected, found });
+            return Err(Damage::Count { object, unit, expected, found }.into());
         }
     }
     Ok(())

@@ -12,11 +12,12 @@ pub(super) struct Schema(Validator);
 impl Schema {
     /// Reads the file once. Which draft it is, it says itself; nothing that it refers to elsewhere is fetched.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let wrong = |why: String| format!("{}: {why}", path.display());
-        let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        let schema: Value = serde_json::from_slice(&text).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
+        let error_of = |why: String| format!("{}: {why}", path.display());
+        let text = std::fs::read(path).map_err(|error| error_of(error.to_string()))?;
+        let schema: Value =
+            serde_json::from_slice(&text).map_err(|error| error_of(format!("it is not JSON: {error}")))?;
         let built = jsonschema::options().offline().build(&schema);
-        built.map(Self).map_err(|error| wrong(format!("it is no JSON Schema that can be used: {error}")))
+        built.map(Self).map_err(|error| error_of(format!("it is no JSON Schema that can be used: {error}")))
     }
 
     pub(super) fn accepts(&self, line: &str) -> bool {

@@ -10,7 +10,7 @@ const MAX_BYTES: usize = 400;
 pub(crate) fn excerpt(bytes: &[u8], whole: bool, secrets: &[String]) -> String {
     let mut text = String::from_utf8_lossy(bytes).into_owned();
     if !whole {
-        // Half a character would hide what is in front of it from whoever looks for a secret's beginning.
+        // Half a character would hide from the redactor what is in front of it.
         text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
         text.push(ELLIPSIS);
     }
@@ -33,9 +33,9 @@ mod tests {
     fn no_part_of_a_secret_is_shown_wherever_reading_ends() {
         let secrets = ["hüsh-hüsh-hüsh".to_owned()];
         assert_eq!(excerpt("token hüsh-hüsh-hüsh is bad".as_bytes(), true, &secrets), "token *** is bad");
-        let said = "the token you sent was hüsh-hüsh-hüsh, and it is bad".as_bytes();
-        for end in 0..said.len() {
-            let shown = excerpt(&said[..end], false, &secrets);
+        let text = "the token you sent was hüsh-hüsh-hüsh, and it is bad".as_bytes();
+        for end in 0..text.len() {
+            let shown = excerpt(&text[..end], false, &secrets);
             assert!(!shown.contains("hüsh") && shown.ends_with('…'), "{shown}");
         }
     }

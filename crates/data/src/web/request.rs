@@ -99,8 +99,8 @@ fn redirected(answer: &Response) -> Result<Option<Url>, Failure> {
     }
     let Some(location) = answer.headers().get(LOCATION) else { return Ok(None) };
     let joined = location.to_str().ok().and_then(|location| answer.url().join(location).ok());
-    let wrong = || Failure::retryable(format!("{} answers {} to no URL", answer.name(), answer.status()));
-    joined.map(Some).ok_or_else(wrong)
+    let no_url = || Failure::retryable(format!("{} answers {} to no URL", answer.name(), answer.status()));
+    joined.map(Some).ok_or_else(no_url)
 }
 
 /// As every browser does it: only 307 and 308 keep the method.

@@ -170,7 +170,7 @@ fn fault(name: &str, error: &reqwest::Error) -> Failure {
     if let Some(private) = causes(error).find_map(|cause| cause.downcast_ref::<PrivateAddress>()) {
         return Failure::fatal(format!("{name}: {private}"));
     }
-    let text = format!("{name} failed: {}", told(error));
+    let text = format!("{name} failed: {}", causes_in_words(error));
     if error.is_builder() { Failure::fatal(text) } else { Failure::retryable(text) }
 }
 
@@ -179,7 +179,7 @@ fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn StdErr
 }
 
 /// The causes behind the library's own words, which show the whole URL.
-fn told(error: &reqwest::Error) -> String {
+fn causes_in_words(error: &reqwest::Error) -> String {
     let mut text = String::new();
     for cause in causes(error).map(ToString::to_string) {
         if text.contains(&cause) {

@@ -10,12 +10,12 @@ use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 /// differ do not matter; an answer without one is taken to be from `now`.
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
-    let told = text(RETRY_AFTER)?;
-    if !told.is_empty() && told.bytes().all(|byte| byte.is_ascii_digit()) {
+    let wait = text(RETRY_AFTER)?;
+    if !wait.is_empty() && wait.bytes().all(|byte| byte.is_ascii_digit()) {
         // More digits than a number holds mean "never", as near as can be said.
-        return Some(Duration::from_secs(told.parse().unwrap_or(u64::from(u32::MAX))));
+        return Some(Duration::from_secs(wait.parse().unwrap_or(u64::from(u32::MAX))));
     }
-    let until = http_date(told)?;
+    let until = http_date(wait)?;
     let from = text(DATE).and_then(http_date).unwrap_or(now);
     Some(until.since(from))
 }
@@ -37,7 +37,7 @@ mod tests {
 
     const NOW: &str = "1994-11-06T08:49:00Z";
 
-    fn told(headers: &[(&'static str, &str)]) -> Option<Duration> {
+    fn wait_of(headers: &[(&'static str, &str)]) -> Option<Duration> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.insert(*name, value.parse().unwrap());
@@ -62,15 +62,15 @@ mod tests {
             ("-5", None),
             ("1.5", None),
         ] {
-            assert_eq!(told(&[("retry-after", text)]), expected, "{text:?}");
+            assert_eq!(wait_of(&[("retry-after", text)]), expected, "{text:?}");
         }
-        assert_eq!(told(&[]), None);
+        assert_eq!(wait_of(&[]), None);
     }
 
     #[test]
     fn a_moment_is_counted_from_the_answers_own_date() {
         let until = ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(told(&[until, ("date", "Sun, 06 Nov 1994 08:39:37 GMT")]), Some(Duration::from_secs(600)));
-        assert_eq!(told(&[until, ("date", "yesterday")]), Some(Duration::from_secs(37)));
+        assert_eq!(wait_of(&[until, ("date", "Sun, 06 Nov 1994 08:39:37 GMT")]), Some(Duration::from_secs(600)));
+        assert_eq!(wait_of(&[until, ("date", "yesterday")]), Some(Duration::from_secs(37)));
     }
 }

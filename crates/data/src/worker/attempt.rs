@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::keeper::Held;
 use super::plan::SourcePlan;
 use super::stop::Stop;
-use crate::error::{Error, Result, TRY_AGAIN};
+use crate::error::{Error, Result, ScratchError, TRY_AGAIN};
 use crate::extract::{self, Failure, Job, Records, Scope};
 use crate::program::ChildTracker;
 use crate::settings::{Escape, redact};
@@ -105,6 +105,7 @@ impl Attempt {
         match gone {
             Gone::Stopped => Ok(End::Released),
             Gone::Overtaken => Ok(End::Lost),
+            Gone::Scratch(error) => Err(error.into()),
             Gone::Sink(error) if self.is_sink_down(&error).await => Err(error.into()),
             // It works for others: this partition is not to be had, and runs out of attempts like any other.
             Gone::Sink(error) => {
@@ -141,6 +142,7 @@ impl Attempt {
             Ok(Ok(Ok(()))) => None,
             Ok(Ok(Err(extract::Error::Source(failure)))) => Some(failure),
             Ok(Ok(Err(extract::Error::Sink(error)))) => return Err(Gone::Sink(error)),
+            Ok(Ok(Err(extract::Error::Scratch(error)))) => return Err(Gone::Scratch(error)),
             Ok(Err(_)) => Some(Failure::retryable("the extractor panicked; its log has more")),
             Err(_) => {
                 // What a program said is known when it has ended.
@@ -306,6 +308,7 @@ enum Gone {
     /// Somebody ended the attempt as abandoned and left its manifest.
     Overtaken,
     Sink(raw::Error),
+    Scratch(ScratchError),
 }
 
 /// With what its program had said by then, which may be why.

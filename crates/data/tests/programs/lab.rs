@@ -10,6 +10,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 use redrive_data::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records, Settings};
 use redrive_data::program::{ChildReaper, ChildTracker};
+use redrive_data::settings::redact;
 use redrive_store::clock::ManualClock;
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use serde_json::Value;
@@ -69,7 +70,13 @@ impl Lab {
     /// Runs the extractor, and reads back what it brought.
     pub async fn run(&self, extractor: &dyn Extractor) -> Left {
         let mut records = self.records();
-        let result = extractor.extract(&self.job, &mut records).await;
+        // Failures as an attempt presents them.
+        let result = extractor.extract(&self.job, &mut records).await.map_err(|error| match error {
+            Error::Source(failure) => {
+                Error::Source(Failure { message: redact(&failure.message, &extractor.secrets()), ..failure })
+            }
+            error @ (Error::Sink(_) | Error::Scratch(_)) => error,
+        });
         let outcome = match &result {
             Ok(()) => RunOutcome::Complete,
             Err(error) => RunOutcome::Failed { error_class: "retryable".to_owned(), message: error.to_string() },

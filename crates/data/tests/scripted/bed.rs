@@ -8,6 +8,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 use redrive_data::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records, Settings};
 use redrive_data::program::{ChildReaper, ChildTracker};
+use redrive_data::settings::redact;
 use redrive_store::clock::SystemClock;
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use serde_json::Value;
@@ -56,8 +57,8 @@ impl Bed {
         };
         let mut records = Records::new(self.sink.begin(attempt));
         let outcome = extractor.extract(job, &mut records).await.map_err(|error| match error {
-            Error::Source(failure) => failure,
-            Error::Sink(error) => panic!("{error}"),
+            Error::Source(failure) => presented(extractor, failure),
+            error @ (Error::Sink(_) | Error::Scratch(_)) => panic!("{error}"),
         });
         let written = match &outcome {
             Ok(()) => RunOutcome::Complete,
@@ -70,6 +71,11 @@ impl Bed {
         let lines = lines.map(|line| String::from_utf8(line.unwrap().to_vec()).unwrap()).collect().await;
         Extracted { outcome, lines, notes }
     }
+}
+
+/// A failure as an attempt presents it.
+fn presented(extractor: &dyn Extractor, failure: Failure) -> Failure {
+    Failure { message: redact(&failure.message, &extractor.secrets()), ..failure }
 }
 
 /// The `n`th run of a customer.

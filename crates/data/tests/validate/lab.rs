@@ -8,7 +8,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::partition::Judgement;
 use redrive_core::time::Timestamp;
 use redrive_data::validate::{Rules, Settings, Submission, judge};
-use redrive_store::raw::{Error, Manifest, RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
+use redrive_store::raw::{Manifest, RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use tempfile::TempDir;
 
 pub struct Lab {
@@ -69,7 +69,7 @@ impl Lab {
         writer.finish(outcome, Timestamp::from_micros(2)).await.unwrap()
     }
 
-    pub async fn judge(&self, rules: &Rules, submission: &Submission) -> Result<Judgement, Error> {
+    pub async fn judge(&self, rules: &Rules, submission: &Submission) -> redrive_data::Result<Judgement> {
         judge(&self.sink.view(), rules, submission).await
     }
 

@@ -3,8 +3,9 @@
 use redrive_core::failure::ErrorClass;
 use redrive_core::partition::Judgement;
 use redrive_core::time::Timestamp;
+use redrive_data::Error;
 use redrive_data::validate::Rules;
-use redrive_store::raw::{Error, RunOutcome};
+use redrive_store::raw::{self, RunOutcome};
 
 use crate::lab::{Lab, rules, submission, verdict};
 
@@ -102,6 +103,6 @@ async fn a_sink_that_cannot_be_read_is_an_error_and_no_judgement() {
         // A link to itself can be read by nobody, not even by root.
         std::os::unix::fs::symlink(&path, &path).unwrap();
         let error = lab.judge(&Rules::default(), &submission()).await.unwrap_err();
-        assert!(matches!(error, Error::Storage { .. }), "{error}");
+        assert!(matches!(error, Error::Raw(raw::Error::Storage { .. })), "{error}");
     }
 }

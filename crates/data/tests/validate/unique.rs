@@ -1,7 +1,7 @@
 //! Keys that may come only once.
 
+use redrive_data::Error;
 use redrive_data::validate::Scratch;
-use redrive_store::raw::{Error, Problem};
 
 use crate::lab::{Lab, rules, submission, told, verdict};
 
@@ -76,6 +76,6 @@ async fn no_room_for_sorting_is_an_error_and_no_judgement() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let rules = rules(r#"{"unique":["a"]}"#).with_scratch(Scratch { memory: 1, dir: file.path().to_owned() });
     let error = lab.judge(&rules, &submission()).await.unwrap_err();
-    assert!(matches!(&error, Error::Storage { problem: Problem::NotADirectory, .. }), "{error}");
+    assert!(matches!(error, Error::Scratch(_)), "{error}");
     assert!(error.to_string().contains(&file.path().display().to_string()), "{error}");
 }

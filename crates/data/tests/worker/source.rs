@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use redrive_data::ScratchError;
 use redrive_data::extract::{Error, Extractor, Failure, Job, Records};
 use tokio::sync::Semaphore;
 
@@ -15,6 +16,7 @@ pub enum Act {
     /// Brings this line, whatever it is.
     Say(String),
     Fail(Failure),
+    NoScratch(ScratchError),
     /// Waits until it is let go, and then brings one record.
     Wait(Arc<Semaphore>),
     /// Holds on to the thread until this returns, and then brings one record.
@@ -72,6 +74,7 @@ impl Source {
             }
             Act::Say(line) => records.record(line.as_bytes()).await?,
             Act::Fail(failure) => return Err(failure.into()),
+            Act::NoScratch(error) => return Err(error.into()),
             Act::Wait(gate) => {
                 gate.acquire().await.unwrap().forget();
                 records.record(b"{}").await?;

@@ -47,7 +47,7 @@ async fn complete(file: &Path, directory: &Path, args: &Init, context: &Context)
     }
     let config = Config::load(Some(file), &context.environment)?;
     let url = beneath(directory, config.store);
-    let store = Store::open(&url, Open::Untouched, Options::default()).await?;
+    let store = Store::open(&url, Open::AsIs, Options::default()).await?;
     match store.schema().await? {
         Schema::Empty => store.migrate().await.map(drop)?,
         Schema::Redrive { .. } | Schema::Foreign => return Err(there()),

@@ -10,7 +10,7 @@ use crate::output;
 
 pub async fn run(context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let store = Store::open(&config.store, Open::Untouched, Options::default()).await?;
+    let store = Store::open(&config.store, Open::AsIs, Options::default()).await?;
     let (from, to) = store.migrate().await?;
     let told = serde_json::json!({"store": store.place(), "from": from, "to": to});
     match context.global.output {

@@ -56,7 +56,7 @@ impl Context {
 
 /// Opens the configured store to look at it and no more.
 pub async fn look(config: &Config) -> redrive_store::Result<View> {
-    Store::look(&config.store, Options::default()).await
+    Store::open_read_only(&config.store, Options::default()).await
 }
 
 /// Who is at the keyboard: the operating system's user at this host.

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use redrive_data::extract;
 use redrive_data::settings::SettingError;
 use serde::Deserialize as _;
 use toml::Spanned;
@@ -86,10 +87,12 @@ struct Step<'a> {
 /// Keys are in small letters; variables and headers, whose names users choose, are called what they are called here.
 fn steps(name: &str) -> Vec<Step<'_>> {
     let small: Vec<String> = name.split("__").map(str::to_lowercase).collect();
-    let chosen = matches!(
-        small.iter().map(String::as_str).collect::<Vec<_>>()[..],
-        ["sources", _, "extract", "env" | "headers", _, ..]
-    );
+    let chosen = match small.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["sources", _, "extract", table, _, ..] => {
+            extract::Settings::NAMED_BY_USERS.iter().any(|(key, _)| *key == table)
+        }
+        _ => false,
+    };
     let step = |(index, (own, small)): (usize, (_, String))| {
         let new = if chosen && index == 4 { str::to_owned(own) } else { small };
         Step { own, new }
@@ -181,11 +184,12 @@ fn tag(extract: &mut Spanned<DeValue<'_>>) -> Result<(), SettingError> {
     let wrong = |why| Err(SettingError::at("kind", format!("kind {why}; it names the extractor, like \"command\"")));
     let DeValue::Table(section) = extract.get_mut() else { return wrong("is missing") };
     // Serde would repeat what stands there instead, and that may be a secret.
-    for (key, name) in [("env", "NAME"), ("headers", "Name")] {
+    for (key, name) in extract::Settings::NAMED_BY_USERS {
         if section.get(key).is_some_and(|value| !matches!(value.get_ref(), DeValue::Table(_))) {
             return Err(SettingError::at(key, format!("is no section; write it like {{ {name} = \"value\" }}")));
         }
     }
+    section.iter_mut().for_each(|(_, value)| dates_as_texts(value.get_mut()));
     let Some(kind) = section.remove("kind") else { return wrong("is missing") };
     let kind_position = kind.span();
     let DeValue::String(kind) = kind.into_inner() else { return wrong("is no text") };
@@ -193,6 +197,16 @@ fn tag(extract: &mut Spanned<DeValue<'_>>) -> Result<(), SettingError> {
     let tagged = [(Spanned::new(kind_position, kind), Spanned::new(position, section))];
     *extract.get_mut() = DeValue::Table(tagged.into_iter().collect());
     Ok(())
+}
+
+/// Makes dates that are not in quotes into texts: extractors know nothing of TOML.
+fn dates_as_texts(value: &mut DeValue<'_>) {
+    match value {
+        DeValue::Datetime(date) => *value = DeValue::String(date.to_string().into()),
+        DeValue::Array(values) => values.iter_mut().for_each(|value| dates_as_texts(value.get_mut())),
+        DeValue::Table(table) => table.iter_mut().for_each(|(_, value)| dates_as_texts(value.get_mut())),
+        DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => {}
+    }
 }
 
 #[cfg(test)]
@@ -205,6 +219,14 @@ mod tests {
         let shown = format!("{:?}", settings.sources.values().next().unwrap().extract);
         let from = shown.find(&format!("{field}: {{")).unwrap();
         shown[from..].split_inclusive('}').next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn dates_without_quotes_reach_an_extractor_as_texts() {
+        let text = "[sources.a.extract]\nkind = 'singer'\ncommand = ['x']\nconfig = { days = [2026-01-31, { at = 07:30:00 }] }\n";
+        let (settings, _) = read(Path::new("redrive.toml"), text, &[]).unwrap();
+        let shown = format!("{:?}", settings.sources.values().next().unwrap().extract);
+        assert!(shown.contains("String(\"2026-01-31\")") && shown.contains("String(\"07:30:00\")"), "{shown}");
     }
 
     #[test]

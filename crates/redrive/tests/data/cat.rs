@@ -50,7 +50,7 @@ fn a_damaged_part_is_named_and_not_printed(world: World) {
 /// A manifest that is whole but says something else than the partition is not to be trusted either.
 fn a_manifest_that_contradicts_the_partition_is_refused(world: World) {
     let days = furnish(&world, &Sink::files(&world));
-    world.execute("UPDATE partitions SET record_count = 2 WHERE logical_date = '2026-01-01'");
+    world.execute("UPDATE partitions SET record_count = 2 WHERE period = 20454");
     let line = world.run("data cat --logical-date 2026-01-01").complaint(6);
     assert!(line.contains(&days[0].to_string()) && line.contains("record_count is 2"), "{line}");
     assert!(line.ends_with("run `redrive doctor`"), "{line}");

@@ -66,7 +66,8 @@ fn everything(world: &World) -> (std::collections::BTreeMap<std::path::PathBuf, 
         Some(database) => database.query(&format!("SELECT t::text FROM {table} t ORDER BY 1")),
         None => String::new(),
     };
-    let tables = ["partitions", "partition_control", "runs", "run_failures", "operations", "operation_changes"];
+    let tables =
+        ["series", "partitions", "partition_control", "runs", "run_failures", "operations", "operation_changes"];
     (tree(world.home.path()), tables.map(rows).join("\n"))
 }
 

@@ -104,14 +104,14 @@ fn a_manifest_with_another_fence_or_of_another_run(world: World) {
 
 fn a_record_count_that_was_changed(world: World) {
     let ward = Ward::new(world);
-    ward.execute("UPDATE partitions SET record_count = 4 WHERE logical_date = '2026-01-02'");
+    ward.execute("UPDATE partitions SET record_count = 4 WHERE period = 20455");
     ward.finds(&[("raw data", "record_count", "2026-01-02")]);
 }
 
 /// RP-3.1
 fn an_attempt_count_that_was_changed(world: World) {
     let ward = Ward::new(world);
-    ward.execute("UPDATE partitions SET attempt_count = 3 WHERE logical_date = '2026-01-03'");
+    ward.execute("UPDATE partitions SET attempt_count = 3 WHERE period = 20456");
     ward.finds(&[("partitions", "attempt_count", "2026-01-03")]);
 }
 
@@ -133,7 +133,7 @@ fn a_second_verdict_for_one_attempt(world: World) {
 /// RP-9.3
 fn a_current_run_of_another_partition(world: World) {
     let ward = Ward::new(world);
-    ward.execute("UPDATE partitions SET current_run_id = {run 2} WHERE logical_date = '2026-01-01'");
+    ward.execute("UPDATE partitions SET current_run_id = {run 2} WHERE period = 20454");
     ward.finds(&[("partitions", "foreign_run", "2026-01-01"), ("raw data", "damaged", "2026-01-01")]);
 }
 
@@ -141,7 +141,7 @@ fn a_current_run_that_was_rejected(world: World) {
     let ward = Ward::new(world);
     ward.execute(
         "UPDATE partitions SET current_run_id = (SELECT run_id FROM runs WHERE verdict = 'failed' \
-         AND subject LIKE '%2026-01-02%') WHERE logical_date = '2026-01-02'",
+         AND subject LIKE '%2026-01-02%') WHERE period = 20455",
     );
     ward.finds(&[("partitions", "not_accepted", "2026-01-02"), ("raw data", "failed_manifest", "2026-01-02")]);
 }
@@ -156,14 +156,14 @@ fn an_active_run_that_does_not_exist(world: World) {
 /// RP-9.4
 fn a_running_run_that_its_partition_does_not_know(world: World) {
     let ward = Ward::new(world);
-    ward.execute("DELETE FROM partition_control WHERE logical_date = '2026-01-05'");
+    ward.execute("DELETE FROM partition_control WHERE period = 20458");
     ward.finds(&[("partitions", "unclaimed", "2026-01-05"), ("partitions", "lost", "2026-01-05")]);
 }
 
 fn a_running_run_of_no_partition(world: World) {
     let ward = Ward::new(world);
-    ward.execute("DELETE FROM partition_control WHERE logical_date = '2026-01-05'");
-    ward.execute("DELETE FROM partitions WHERE logical_date = '2026-01-05'");
+    ward.execute("DELETE FROM partition_control WHERE period = 20458");
+    ward.execute("DELETE FROM partitions WHERE period = 20458");
     let report = ward.finds(&[("attempts", "orphan", "")]);
     assert!(report["breaches"][0]["says"].as_str().unwrap().contains("2026-01-05"), "{report}");
 }
@@ -178,7 +178,7 @@ fn a_changed_audit_row(world: World) {
 /// Scripts can tell what could not be looked at from what is broken, and the former comes first.
 fn a_sink_that_cannot_be_read_outweighs_a_broken_invariant(world: World) {
     let ward = Ward::new(world);
-    ward.execute("UPDATE partitions SET attempt_count = 3 WHERE logical_date = '2026-01-03'");
+    ward.execute("UPDATE partitions SET attempt_count = 3 WHERE period = 20456");
     std::fs::rename(ward.world.home.file("raw"), ward.world.home.file("elsewhere")).unwrap();
     ward.world.home.write("raw", "a file");
     let report = ward.world.json("doctor", 6);

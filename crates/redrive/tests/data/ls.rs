@@ -128,11 +128,16 @@ fn copy(world: &World, first: &PartitionKey, keys: &[PartitionKey]) {
     }
     let customers: Vec<_> = keys.iter().map(|key| format!("('{}')", key.customer_id)).collect();
     world.execute(&format!(
-        "WITH c(name) AS (VALUES {}) INSERT INTO partitions (source, customer_id, query_name, logical_date, status, \
-         current_run_id, record_count, attempt_count, created_at, updated_at) SELECT source, c.name, query_name, \
-         logical_date, status, current_run_id, record_count, attempt_count, created_at, updated_at FROM partitions, c",
+        "WITH c(name) AS (VALUES {}) INSERT INTO series (series_id, source, customer_id, query_name, source_no, scope) \
+         SELECT 1 + row_number() OVER (), source, c.name, query_name, source_no, scope + row_number() OVER () \
+         FROM series, c WHERE series_id = 1",
         customers.join(", ")
     ));
+    world.execute(
+        "INSERT INTO partitions (series_id, period, source_no, status, current_run_id, record_count, attempt_count, \
+         created_at, updated_at) SELECT s.series_id, period, p.source_no, status, current_run_id, record_count, \
+         attempt_count, created_at, updated_at FROM partitions p, series s WHERE s.series_id > 1",
+    );
 }
 
 /// More than a page: nothing is left out between two, and JSON is one document.

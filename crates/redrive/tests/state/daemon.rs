@@ -51,7 +51,7 @@ fn what_is_due_is_requeued_and_nothing_else(world: World) {
 
     let told = world.run("daemon --once -o json").done();
     assert_eq!((&told.json()["requeued"], &told.json()["enqueued"]), (&json!(2), &json!(0)));
-    let pending = "SELECT count(*) FROM partitions WHERE status = 'pending' AND customer_id LIKE 'due-%'";
+    let pending = "SELECT count(*) FROM partition_state WHERE status = 'pending' AND customer_id LIKE 'due-%'";
     assert_eq!(
         (world.number(pending), world.number("SELECT count(*) FROM partitions WHERE status = 'pending'")),
         (2, 2)

@@ -20,7 +20,9 @@ fn a_database_that_goes_away_ends_a_batch_and_the_rest_is_finished_later() {
         let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
         let hold =
-            "BEGIN; SELECT 1 FROM partitions WHERE query_name = 'query_03' AND logical_date = '2022-01-05' FOR UPDATE";
+            // 2022-01-05
+            "BEGIN; SELECT 1 FROM partitions WHERE series_id = (SELECT series_id FROM series \
+             WHERE query_name = 'query_03') AND period = 18997 FOR UPDATE";
         client.batch_execute(hold).await.unwrap();
         let child = world.spawn(RETRY);
         until("the second chunk waits", || {
@@ -77,7 +79,9 @@ fn a_look_ahead_that_fails_changes_nothing(world: World) {
     let world = world.configured("[safety]\nhard_limit = 3000\n");
     world.failures(5000, SystemClock.now().saturating_sub(HOUR));
     world.execute(
-        "UPDATE partitions SET logical_date = 'x' WHERE query_name = 'query_02' AND logical_date = '2022-01-05'",
+        // A day after the last that the calendar has.
+        "UPDATE partitions SET period = 2932897 WHERE series_id = (SELECT series_id FROM series \
+         WHERE query_name = 'query_02') AND period = 18997",
     );
     let told = world.run("-q state retry --source ads --yes --allow-missing-raw");
     assert_eq!(world.number(PENDING), 0, "5000 are over the limit of 3000, and some were changed: {told}");

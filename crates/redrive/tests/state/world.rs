@@ -150,22 +150,25 @@ impl World {
     /// Failed partitions by the thousand: `count` of them over queries of a thousand days each.
     pub fn failures(&self, count: u32, at: Timestamp) {
         let at = at.micros();
-        let (numbers, query, date) = match self.database {
+        let (numbers, query) = match self.database {
             None => (
                 format!("WITH RECURSIVE s(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n + 1 < {count})"),
                 "printf('query_%02d', n / 1000)",
-                "date('2022-01-01', '+' || (n % 1000) || ' days')",
             ),
             Some(_) => (
                 format!("WITH s AS (SELECT generate_series(0, {count} - 1) AS n)"),
                 "'query_' || lpad((n / 1000)::text, 2, '0')",
-                "(date '2022-01-01' + n % 1000)::text",
             ),
         };
         self.execute(&format!(
-            "{numbers} INSERT INTO partitions (source, customer_id, query_name, logical_date, status, attempt_count, \
+            "{numbers} INSERT INTO series SELECT 1 + n / 1000, 'ads', '111', {query}, 1, 4294967297 \
+             FROM s WHERE n % 1000 = 0"
+        ));
+        // From 2022-01-01 on.
+        self.execute(&format!(
+            "{numbers} INSERT INTO partitions (series_id, period, source_no, status, attempt_count, \
              error_class, error_message, created_at, updated_at) \
-             SELECT 'ads', '111', {query}, {date}, 'failed', 1, 'retryable', 'boom', {at}, {at} FROM s"
+             SELECT 1 + n / 1000, 18993 + n % 1000, 1, 'failed', 1, 'retryable', 'boom', {at}, {at} FROM s"
         ));
     }
 

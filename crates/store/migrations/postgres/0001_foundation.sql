@@ -1,56 +1,75 @@
 -- Times are UTC microseconds. Keys are compared byte by byte, as on SQLite and in Rust. The views at the end show times as text.
 
-CREATE TABLE partitions (
+-- What a partition is of, besides its day. Rows are added and never changed; the ids stay inside the store.
+CREATE TABLE series (
+    series_id INTEGER NOT NULL PRIMARY KEY,
     source TEXT COLLATE "C" NOT NULL,
     customer_id TEXT COLLATE "C" NOT NULL,
     query_name TEXT COLLATE "C" NOT NULL,
-    logical_date TEXT COLLATE "C" NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('pending', 'success', 'failed')),
-    current_run_id UUID,
-    record_count BIGINT,
-    attempt_count BIGINT NOT NULL DEFAULT 0,
-    error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
-    error_message TEXT,
+    -- Numbers that stand for the source and for the customer in other tables' indexes. The first is the id of the source's first
+    -- series. The second is source_no * 2^32 plus the id of the customer's first series: customers of a source lie side by side.
+    source_no INTEGER NOT NULL,
+    scope BIGINT NOT NULL,
+    UNIQUE (source, customer_id, query_name)
+);
+
+-- A partition is a series and a period. A period is a day, counted from 1970-01-01.
+CREATE TABLE partitions (
+    series_id INTEGER NOT NULL,
+    period INTEGER NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
-    version BIGINT NOT NULL DEFAULT 1,
+    version INTEGER NOT NULL DEFAULT 1,
+    attempt_count INTEGER NOT NULL DEFAULT 0,
+    record_count BIGINT,
+    -- Of the series; here so that partitions_due can lead with it.
+    source_no INTEGER NOT NULL,
     -- 1 while the control row holds a terminal mark or a pause; here so that partitions_due can leave it out.
     held SMALLINT NOT NULL DEFAULT 0,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'success', 'failed')),
+    error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
+    current_run_id UUID,
+    error_message TEXT,
     CHECK (status <> 'success' OR current_run_id IS NOT NULL),
-    PRIMARY KEY (source, customer_id, query_name, logical_date)
+    PRIMARY KEY (series_id, period)
 );
 
 -- What automation might retry, in the order in which backoff lets it go.
-CREATE INDEX partitions_due ON partitions (source, attempt_count, updated_at, created_at)
+CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period)
     WHERE status = 'failed' AND held = 0 AND error_class <> 'final';
-CREATE INDEX partitions_open ON partitions (source, customer_id, query_name, logical_date) WHERE status <> 'success';
+CREATE INDEX partitions_open ON partitions (series_id, period) WHERE status <> 'success';
 
 CREATE TABLE partition_control (
-    source TEXT COLLATE "C" NOT NULL,
-    customer_id TEXT COLLATE "C" NOT NULL,
-    query_name TEXT COLLATE "C" NOT NULL,
-    logical_date TEXT COLLATE "C" NOT NULL,
-    lane TEXT CHECK (lane IN ('fresh', 'retry', 'backfill')),
+    series_id INTEGER NOT NULL,
+    period INTEGER NOT NULL,
+    -- Of the series; here so that the indexes can lead with them.
+    source_no INTEGER NOT NULL,
+    scope BIGINT NOT NULL,
     queued_at BIGINT,
-    reprocess BIGINT NOT NULL DEFAULT 0,
     not_before BIGINT,
-    terminal_by TEXT,
     terminal_at BIGINT,
-    terminal_why TEXT,
-    paused_by TEXT,
     paused_at BIGINT,
-    paused_why TEXT,
+    -- 1 while a reprocess is asked for, and how many attempts at it were rejected.
+    reprocess SMALLINT NOT NULL DEFAULT 0,
+    rejected BIGINT NOT NULL DEFAULT 0,
+    lane TEXT CHECK (lane IN ('fresh', 'retry', 'backfill')),
     active_run_id UUID,
     active_task_id UUID,
-    -- Source and customer in one, so that a step down the index finds the next customer. No key holds the separator.
-    scope TEXT COLLATE "C" NOT NULL GENERATED ALWAYS AS (source || chr(31) || customer_id) STORED,
-    PRIMARY KEY (source, customer_id, query_name, logical_date)
+    terminal_by TEXT,
+    terminal_why TEXT,
+    paused_by TEXT,
+    paused_why TEXT,
+    PRIMARY KEY (series_id, period)
 );
 
+-- What can be claimed: a step down the index finds the next customer.
 CREATE INDEX partition_control_claimable
-    ON partition_control (lane, scope, queued_at, query_name, logical_date)
+    ON partition_control (lane, scope, queued_at, series_id, period)
     WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL;
-CREATE INDEX partition_control_active ON partition_control (source) WHERE active_run_id IS NOT NULL;
+CREATE INDEX partition_control_active ON partition_control (source_no) WHERE active_run_id IS NOT NULL;
+-- A rejected reprocess waits for its next attempt.
+CREATE INDEX partition_control_rejected ON partition_control (source_no, rejected, series_id, period)
+    WHERE rejected > 0 AND lane IS NULL AND paused_at IS NULL;
 
 CREATE TABLE runs (
     run_id UUID NOT NULL PRIMARY KEY,
@@ -100,37 +119,6 @@ CREATE TABLE run_failures (
 );
 CREATE INDEX run_failures_recent ON run_failures (failed_at);
 
-CREATE TABLE files (
-    file_id UUID NOT NULL PRIMARY KEY,
-    run_id UUID NOT NULL,
-    path TEXT NOT NULL,
-    bytes BIGINT NOT NULL,
-    sha256 TEXT NOT NULL
-);
-CREATE UNIQUE INDEX files_of_run ON files (run_id, path);
-
-CREATE TABLE stanzas (
-    stanza_id UUID NOT NULL PRIMARY KEY,
-    run_id UUID NOT NULL,
-    file_id UUID NOT NULL,
-    -- Null for the keys before a file's first header.
-    name TEXT,
-    source_path TEXT NOT NULL,
-    line BIGINT NOT NULL,
-    layer TEXT,
-    -- Of name and source_path, which together may be longer than an index takes.
-    digest BYTEA NOT NULL
-);
-CREATE UNIQUE INDEX stanzas_once ON stanzas (run_id, file_id, digest);
-
-CREATE TABLE settings (
-    stanza_id UUID NOT NULL,
-    position BIGINT NOT NULL,
-    key TEXT NOT NULL,
-    value TEXT NOT NULL,
-    PRIMARY KEY (stanza_id, position)
-);
-
 -- An empty customer_id holds back the whole source.
 CREATE TABLE cooldowns (
     source TEXT COLLATE "C" NOT NULL,
@@ -173,13 +161,15 @@ CREATE TABLE audit_head (
 INSERT INTO audit_head VALUES (1, 0, decode(repeat('00', 32), 'hex'));
 
 CREATE VIEW partition_state AS
-SELECT p.source, p.customer_id, p.query_name, p.logical_date, p.status, p.current_run_id,
+SELECT s.source, s.customer_id, s.query_name, (date '1970-01-01' + p.period)::text AS logical_date, p.status, p.current_run_id,
     p.record_count, p.attempt_count, p.error_class, p.error_message,
     to_char(to_timestamp(p.created_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS created_at,
     to_char(to_timestamp(p.updated_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS updated_at,
     c.lane, to_char(to_timestamp(c.queued_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS queued_at,
     c.terminal_by, c.paused_by, c.active_run_id
-FROM partitions p LEFT JOIN partition_control c USING (source, customer_id, query_name, logical_date);
+FROM partitions p
+JOIN series s ON s.series_id = p.series_id
+LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period;
 
 CREATE VIEW run_status AS
 SELECT run_id, workload, category, subject, state, attempt, retry_count,

@@ -3,6 +3,7 @@
 //! What the store does is written once, as functions over [`Tx`]. A transaction has a name, sees one snapshot, and is
 //! run again by this module, nowhere else, when the database asks for it.
 
+pub(crate) mod columns;
 mod postgres;
 mod row;
 mod sql;
@@ -21,8 +22,8 @@ use crate::error::Result;
 use crate::url::StoreUrl;
 
 pub(crate) use postgres::SESSION as POSTGRES_SESSION;
-pub(crate) use row::Row;
-pub(crate) use sql::{Batch, Dialect, Effect, Kind, Sql, render};
+pub(crate) use row::{Cursor, Row};
+pub(crate) use sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render};
 pub(crate) use tx::Tx;
 pub(crate) use value::{Column, Param};
 

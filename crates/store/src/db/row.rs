@@ -1,5 +1,7 @@
-//! A row of an answer, read by position.
+//! A row of an answer: a cursor over its columns, from the first to the last.
 
+use redrive_core::time::Timestamp;
+use tokio_postgres::types::{FromSql, Type};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -9,10 +11,37 @@ pub(crate) enum Row<'a> {
     Postgres(&'a tokio_postgres::Row),
 }
 
+/// An integer of any width that PostgreSQL has.
+struct AnyInt(i64);
+
+impl<'a> FromSql<'a> for AnyInt {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Self(match *ty {
+            Type::INT2 => i16::from_sql(ty, raw)?.into(),
+            Type::INT4 => i32::from_sql(ty, raw)?.into(),
+            _ => i64::from_sql(ty, raw)?,
+        }))
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        matches!(*ty, Type::INT2 | Type::INT4 | Type::INT8)
+    }
+}
+
 impl Row<'_> {
+    /// The columns one after another, from the first on.
+    pub(crate) fn cursor(&self) -> Cursor<'_> {
+        self.cursor_at(0)
+    }
+
+    /// The same, from a later column on.
+    pub(crate) fn cursor_at(&self, next: usize) -> Cursor<'_> {
+        Cursor { row: self, next }
+    }
+
     fn get<T>(&self, nth: usize) -> Result<T>
     where
-        T: rusqlite::types::FromSql + for<'r> tokio_postgres::types::FromSql<'r>,
+        T: rusqlite::types::FromSql + for<'r> FromSql<'r>,
     {
         match self {
             Self::Sqlite(row) => row.get(nth).map_err(|error| Error::row("an answer", error)),
@@ -21,11 +50,17 @@ impl Row<'_> {
     }
 
     pub(crate) fn int(&self, nth: usize) -> Result<i64> {
-        self.get(nth)
+        self.opt_int(nth)?.ok_or_else(|| Error::row("an answer", format!("column {nth} is null")))
     }
 
     pub(crate) fn opt_int(&self, nth: usize) -> Result<Option<i64>> {
-        self.get(nth)
+        match self {
+            Self::Sqlite(row) => row.get(nth).map_err(|error| Error::row("an answer", error)),
+            Self::Postgres(row) => {
+                let value: Option<AnyInt> = row.try_get(nth).map_err(|error| Error::row("an answer", error))?;
+                Ok(value.map(|AnyInt(value)| value))
+            }
+        }
     }
 
     pub(crate) fn text(&self, nth: usize) -> Result<String> {
@@ -78,5 +113,70 @@ impl Row<'_> {
             }
         };
         text.map(|text| text.parse().map_err(|error| Error::row("an answer", error))).transpose()
+    }
+}
+
+/// A row's columns, each read once and in the order of the SELECT list.
+pub(crate) struct Cursor<'a> {
+    row: &'a Row<'a>,
+    next: usize,
+}
+
+impl Cursor<'_> {
+    fn step(&mut self) -> usize {
+        self.next += 1;
+        self.next - 1
+    }
+
+    pub(crate) fn int(&mut self) -> Result<i64> {
+        self.row.int(self.step())
+    }
+
+    pub(crate) fn opt_int(&mut self) -> Result<Option<i64>> {
+        self.row.opt_int(self.step())
+    }
+
+    /// A number that is not negative and fits.
+    pub(crate) fn count<T: TryFrom<i64>>(&mut self) -> Result<T>
+    where
+        T::Error: std::fmt::Display,
+    {
+        self.int()?.try_into().map_err(|error| Error::row("an answer", error))
+    }
+
+    pub(crate) fn time(&mut self) -> Result<Timestamp> {
+        self.int().map(Timestamp::from_micros)
+    }
+
+    pub(crate) fn opt_time(&mut self) -> Result<Option<Timestamp>> {
+        Ok(self.opt_int()?.map(Timestamp::from_micros))
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String> {
+        self.row.text(self.step())
+    }
+
+    pub(crate) fn opt_text(&mut self) -> Result<Option<String>> {
+        self.row.opt_text(self.step())
+    }
+
+    pub(crate) fn opt_id(&mut self) -> Result<Option<Uuid>> {
+        self.row.opt_id(self.step())
+    }
+
+    pub(crate) fn word<T>(&mut self) -> Result<T>
+    where
+        T: std::str::FromStr,
+        T::Err: std::fmt::Display,
+    {
+        self.row.word(self.step())
+    }
+
+    pub(crate) fn opt_word<T>(&mut self) -> Result<Option<T>>
+    where
+        T: std::str::FromStr,
+        T::Err: std::fmt::Display,
+    {
+        self.row.opt_word(self.step())
     }
 }

@@ -4,7 +4,6 @@
 //! for one row, with `@column` for its values: SQLite runs it row by row in one transaction, PostgreSQL runs it once over
 //! arrays.
 
-use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,21 +17,12 @@ fn fragment(name: &str, dialect: Dialect) -> &'static str {
     match (name, dialect) {
         ("skip_locked", Dialect::Postgres) => "FOR UPDATE SKIP LOCKED",
         ("lock", Dialect::Postgres) => "FOR UPDATE",
-        // With a constant for one key column, PostgreSQL would look the others up without the index; a subquery that it may
-        // not flatten keeps the whole key together.
-        ("with_control", Dialect::Postgres) => {
-            "LEFT JOIN LATERAL (SELECT * FROM partition_control k WHERE k.source = p.source \
-             AND k.customer_id = p.customer_id AND k.query_name = p.query_name AND k.logical_date = p.logical_date \
-             OFFSET 0) c ON true"
-        }
-        ("with_control", Dialect::Sqlite) => {
-            "LEFT JOIN partition_control c ON c.source = p.source AND c.customer_id = p.customer_id \
-             AND c.query_name = p.query_name AND c.logical_date = p.logical_date"
-        }
         // PostgreSQL must not flatten the picking subquery into the update, or it picks more than it was asked for.
         ("materialized", Dialect::Postgres) => "MATERIALIZED",
         ("skip_locked" | "lock" | "materialized", Dialect::Sqlite) => "",
-        _ => unreachable!("unknown fragment {{{name}}}"),
+        (name, dialect) => {
+            crate::partitions::fragment(name, dialect).unwrap_or_else(|| unreachable!("unknown fragment {{{name}}}"))
+        }
     }
 }
 
@@ -111,6 +101,9 @@ pub(crate) enum Effect {
 }
 
 /// A statement over many rows. `{from}`, `{using}` or `{values …}` stands where PostgreSQL brings the arrays in.
+///
+/// `{columns}` names all columns and `{values}` gives all their values; `{set}` sets every column that the statement does
+/// not mention by itself.
 #[derive(Debug)]
 pub(crate) struct Batch {
     text: &'static str,
@@ -137,10 +130,7 @@ impl Batch {
     }
 
     fn for_postgres(&self) -> String {
-        let arrays: Vec<_> =
-            self.columns.iter().enumerate().map(|(nth, (_, kind))| format!("${}::{}", nth + 1, kind.array())).collect();
-        let names: Vec<_> = self.columns.iter().map(|(name, _)| format!("v_{name}")).collect();
-        let rows = format!("unnest({}) WITH ORDINALITY AS r({}, v_ord)", arrays.join(", "), names.join(", "));
+        let rows = arrays_as_rows(self.columns);
         let value = |_, name: &str| format!("r.v_{name}");
         match self.effect {
             Effect::All => self.substitute(&rows, value),
@@ -156,34 +146,92 @@ impl Batch {
         places.map(|nth| (nth, self.columns[nth].1)).collect()
     }
 
+    /// Writes the column lists out where the statement leaves them to be filled in.
+    fn with_lists(&self) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        let values: Vec<String> = names.iter().map(|name| format!("@{name}")).collect();
+        let mentioned = placeholders(self.text);
+        let rest = names.iter().filter(|name| !mentioned.contains(*name));
+        let set: Vec<String> = rest.map(|name| format!("{name} = @{name}")).collect();
+        self.text
+            .replace("{columns}", &names.join(", "))
+            .replace("{values}", &format!("{{values {}}}", values.join(", ")))
+            .replace("{set}", &set.join(", "))
+    }
+
     /// Puts values in for `@column`, and the row source in for `{from}`, `{using}` or `{values …}`.
     fn substitute(&self, rows: &str, value: impl Fn(usize, &str) -> String) -> String {
+        let text = self.with_lists();
         let text = if rows.is_empty() {
             // SQLite runs a plain VALUES without the temporary table that an INSERT … SELECT gets.
-            let bare = self.text.replace("{from}", "").replace("{using}", "");
+            let bare = text.replace("{from}", "").replace("{using}", "");
             replace_values(&bare, |list| format!("VALUES ({list})"))
         } else {
-            let text =
-                self.text.replace("{from}", &format!("FROM {rows}")).replace("{using}", &format!("USING {rows}"));
+            let text = text.replace("{from}", &format!("FROM {rows}")).replace("{using}", &format!("USING {rows}"));
             // Without a WHERE, what follows could be taken for a join's condition.
             replace_values(&text, |list| format!("SELECT {list} FROM {rows} WHERE true"))
         };
-        let mut out = String::with_capacity(text.len() + 64);
-        let mut rest = text.as_str();
-        while let Some(at) = rest.find('@') {
-            out.push_str(&rest[..at]);
-            let name_end = rest[at + 1..]
-                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-                .map_or(rest.len(), |end| at + 1 + end);
-            let name = &rest[at + 1..name_end];
-            let nth = self.columns.iter().position(|(column, _)| *column == name);
-            let nth = nth.unwrap_or_else(|| unreachable!("no column {name} in {}", self.text));
-            let _ = write!(out, "{}", value(nth, name));
-            rest = &rest[name_end..];
-        }
-        out.push_str(rest);
-        out
+        put_values(&text, self.columns, value)
     }
+}
+
+/// The columns that a text mentions as `@column`.
+fn placeholders(text: &str) -> Vec<&str> {
+    let ends = |rest: &str| rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    text.split('@').skip(1).map(|rest| &rest[..ends(rest)]).collect()
+}
+
+/// Puts values in for `@column`.
+fn put_values(text: &str, columns: &[(&str, Kind)], value: impl Fn(usize, &str) -> String) -> String {
+    let mut parts = text.split('@');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for (rest, name) in parts.zip(placeholders(text)) {
+        let nth = columns.iter().position(|(column, _)| *column == name);
+        let nth = nth.unwrap_or_else(|| unreachable!("no column {name} in {text}"));
+        out.push_str(&value(nth, name));
+        out.push_str(&rest[name.len()..]);
+    }
+    out
+}
+
+/// A question asked for many rows at once. It is written as if for one, with `@column` for its values: SQLite asks it row
+/// by row, PostgreSQL once over arrays. Each answer says which row it belongs to.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    text: &'static str,
+    columns: &'static [(&'static str, Kind)],
+    sqlite: OnceLock<String>,
+    postgres: OnceLock<String>,
+}
+
+impl Lookup {
+    pub(crate) const fn new(text: &'static str, columns: &'static [(&'static str, Kind)]) -> Self {
+        Self { text, columns, sqlite: OnceLock::new(), postgres: OnceLock::new() }
+    }
+
+    pub(crate) fn render(&self, dialect: Dialect) -> &str {
+        match dialect {
+            Dialect::Sqlite => self.sqlite.get_or_init(|| {
+                put_values(&render(self.text, dialect), self.columns, |nth, _| format!("?{}", nth + 1))
+            }),
+            Dialect::Postgres => self.postgres.get_or_init(|| {
+                let one = put_values(&render(self.text, dialect), self.columns, |_, name| format!("r.v_{name}"));
+                // The subquery is not flattened, so that it is asked once for each row and steps down its index.
+                format!(
+                    "SELECT r.v_ord, q.* FROM {} CROSS JOIN LATERAL ({one} OFFSET 0) q",
+                    arrays_as_rows(self.columns)
+                )
+            }),
+        }
+    }
+}
+
+/// Arrays as rows of a table `r`, with their place as `v_ord`.
+fn arrays_as_rows(columns: &[(&str, Kind)]) -> String {
+    let arrays: Vec<_> =
+        columns.iter().enumerate().map(|(nth, (_, kind))| format!("${}::{}", nth + 1, kind.array())).collect();
+    let names: Vec<_> = columns.iter().map(|(name, _)| format!("v_{name}")).collect();
+    format!("unnest({}) WITH ORDINALITY AS r({}, v_ord)", arrays.join(", "), names.join(", "))
 }
 
 /// Puts something in for `{values a, b, c}`.

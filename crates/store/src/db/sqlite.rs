@@ -18,23 +18,23 @@ use crate::error::{Error, Result};
 use crate::migrate;
 
 use super::Schema;
-use super::sqlite_file::{Medium, open_keeper, open_reader, open_writer, schema_of, unavailable, user_version};
+use super::sqlite_file::{FileSystem, open_reader, open_wal_anchor, open_writer, schema_of, unavailable, user_version};
 use super::tx::{Tx, sqlite_fault};
 
 /// The most that is taken into one commit.
 const GROUP: usize = 256;
 
 /// What became of a piece of work, to be told once the commit is durable, or why it is not.
-type Told = Box<dyn FnOnce(Option<Error>) + Send>;
+type Reply = Box<dyn FnOnce(Option<Error>) + Send>;
 /// A piece of work, given the connection inside a transaction, or why there is none.
-type Job = Box<dyn FnOnce(Result<(&mut Connection, Company)>) -> Told + Send>;
+type Job = Box<dyn FnOnce(Result<(&mut Connection, Isolation)>) -> Reply + Send>;
 
 /// Whether a piece of work has the transaction to itself. A savepoint makes SQLite copy every page that is touched, so it
-/// is only there where somebody else's work must be kept.
+/// is only there where another caller's work must be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Company {
-    Alone,
-    InGroup,
+enum Isolation {
+    Own,
+    Savepoint,
 }
 
 #[derive(Debug)]
@@ -43,11 +43,11 @@ pub(crate) struct Sqlite {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
     readers: Arc<Readers>,
-    keeper: Option<Mutex<Connection>>,
+    anchor: Option<Mutex<Connection>>,
     wake: watch::Sender<u64>,
 }
 
-/// The writer, or where there is none the keeper, is the last to close, so that it can fold the write-ahead log into the file and leave nothing beside it.
+/// The writer, or where there is none the anchor, is the last to close, so that it can fold the write-ahead log into the file and leave nothing beside it.
 impl Drop for Sqlite {
     fn drop(&mut self) {
         self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -55,14 +55,14 @@ impl Drop for Sqlite {
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }
-        self.keeper = None;
+        self.anchor = None;
     }
 }
 
 #[derive(Debug)]
 struct Readers {
     path: PathBuf,
-    medium: Medium,
+    file_system: FileSystem,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
 }
@@ -76,17 +76,17 @@ impl Sqlite {
             .name("redrive-sqlite".to_owned())
             .spawn(move || write_loop(connection, &inbox))
             .map_err(|error| unavailable(path, &error))?;
-        let (readers, wake) = (Readers::new(path, Medium::Live, readers), watch::channel(0).0);
-        Ok(Self { path: path.to_owned(), jobs: Some(jobs), writer: Some(writer), readers, keeper: None, wake })
+        let (readers, wake) = (Readers::new(path, FileSystem::Writable, readers), watch::channel(0).0);
+        Ok(Self { path: path.to_owned(), jobs: Some(jobs), writer: Some(writer), readers, anchor: None, wake })
     }
 
     /// Opens a file that must be there, without a writer: every write is refused.
     pub(super) async fn open_to_read(path: &Path, readers: usize) -> Result<Self> {
         let owned = path.to_owned();
-        let (keeper, medium) = blocking(move || open_keeper(&owned)).await?;
-        let (readers, wake) = (Readers::new(path, medium, readers), watch::channel(0).0);
-        let keeper = Some(Mutex::new(keeper));
-        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, keeper, wake })
+        let (anchor, file_system) = blocking(move || open_wal_anchor(&owned)).await?;
+        let (readers, wake) = (Readers::new(path, file_system, readers), watch::channel(0).0);
+        let anchor = Some(Mutex::new(anchor));
+        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, anchor, wake })
     }
 
     pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -113,7 +113,7 @@ impl Sqlite {
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            let result = connection.and_then(|(connection, company)| whole(name, connection, company, work));
+            let result = connection.and_then(|(connection, isolation)| atomically(name, connection, isolation, work));
             Box::new(move |fault| {
                 // Nobody waits any more when the caller was cancelled; the work stands all the same.
                 let _ = reply.send(match fault {
@@ -185,14 +185,14 @@ impl Sqlite {
 }
 
 impl Readers {
-    fn new(path: &Path, medium: Medium, count: usize) -> Arc<Self> {
+    fn new(path: &Path, file_system: FileSystem, count: usize) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(count.max(1)));
-        Arc::new(Self { path: path.to_owned(), medium, idle: Mutex::new(Vec::new()), permits })
+        Arc::new(Self { path: path.to_owned(), file_system, idle: Mutex::new(Vec::new()), permits })
     }
 
     fn take(&self) -> Result<Connection> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| open_reader(&self.path, self.medium), Ok)
+        idle.map_or_else(|| open_reader(&self.path, self.file_system), Ok)
     }
 
     /// Only a connection that is outside a transaction comes back; any other is closed by its drop.
@@ -202,14 +202,14 @@ impl Readers {
 }
 
 /// Does a piece of work whole or not at all. One that panics has failed, and takes nobody with it.
-fn whole<T>(
+fn atomically<T>(
     name: &'static str,
     connection: &mut Connection,
-    company: Company,
+    isolation: Isolation,
     work: impl FnOnce(&mut Connection) -> Result<T>,
 ) -> Result<T> {
     let fault = |error| sqlite_fault(name, error);
-    if company == Company::InGroup {
+    if isolation == Isolation::Savepoint {
         connection.execute_batch("SAVEPOINT work").map_err(fault)?;
     }
     let result = catch_unwind(AssertUnwindSafe(|| work(connection)))
@@ -218,11 +218,11 @@ fn whole<T>(
     if connection.is_autocommit() {
         return result;
     }
-    let end = match (company, result.is_ok()) {
-        (Company::Alone, true) => return result,
-        (Company::Alone, false) => "ROLLBACK",
-        (Company::InGroup, true) => "RELEASE work",
-        (Company::InGroup, false) => "ROLLBACK TO work; RELEASE work",
+    let end = match (isolation, result.is_ok()) {
+        (Isolation::Own, true) => return result,
+        (Isolation::Own, false) => "ROLLBACK",
+        (Isolation::Savepoint, true) => "RELEASE work",
+        (Isolation::Savepoint, false) => "ROLLBACK TO work; RELEASE work",
     };
     let ended = connection.execute_batch(end).map_err(fault);
     result.and_then(|value| ended.map(|()| value))
@@ -238,11 +238,11 @@ fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
             }
             continue;
         }
-        let company = if group.len() == 1 { Company::Alone } else { Company::InGroup };
+        let isolation = if group.len() == 1 { Isolation::Own } else { Isolation::Savepoint };
         let mut told = Vec::with_capacity(group.len());
         let mut jobs = group.into_iter();
         for job in jobs.by_ref() {
-            told.push(job(Ok((&mut connection, company))));
+            told.push(job(Ok((&mut connection, isolation))));
             if connection.is_autocommit() {
                 break;
             }
@@ -251,7 +251,7 @@ fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
             // One that failed alone rolled back itself and tells its own error. In a group it was SQLite, for a disk that
             // is full or fails; nothing of the group may stand, and nothing more may be done outside a transaction.
             let full = || Error::Full { place: String::new() };
-            told.into_iter().for_each(|tell| tell((company == Company::InGroup).then(full)));
+            told.into_iter().for_each(|tell| tell((isolation == Isolation::Savepoint).then(full)));
             jobs.for_each(|job| job(Err(full()))(None));
             continue;
         }

@@ -15,13 +15,13 @@ use super::tx::sqlite_fault;
 pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(60);
 const STATEMENTS: usize = 256;
 
-/// Whether anybody can write to the file while it is read.
+/// Whether another process can write to the file while it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Medium {
-    Live,
+pub(super) enum FileSystem {
+    Writable,
     /// On a file system that is mounted read-only. SQLite would want to make files beside the database; told that nothing
     /// can change, it reads without them.
-    Frozen,
+    ReadOnly,
 }
 
 pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection> {
@@ -56,16 +56,16 @@ pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection> {
     Ok(connection)
 }
 
-/// A connection that changes nothing and yet may write, where the file allows it: SQLite makes two files beside a database
-/// that is read, and lets only such a one take them away again.
-pub(super) fn open_keeper(path: &Path) -> Result<(Connection, Medium)> {
+/// A read-write connection, where the file allows one, that never writes. SQLite removes `-wal` and `-shm` only when the
+/// last connection that could write closes.
+pub(super) fn open_wal_anchor(path: &Path) -> Result<(Connection, FileSystem)> {
     if !path.exists() {
         return Err(unavailable(path, &"it does not exist; `redrive migrate` makes it"));
     }
-    let medium = medium_of(path);
-    let connection = match medium {
-        Medium::Frozen => open_reader(path, medium)?,
-        Medium::Live => {
+    let file_system = file_system_of(path);
+    let connection = match file_system {
+        FileSystem::ReadOnly => open_reader(path, file_system)?,
+        FileSystem::Writable => {
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let fault = |error: rusqlite::Error| unavailable(path, &error);
             let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
@@ -76,18 +76,18 @@ pub(super) fn open_keeper(path: &Path) -> Result<(Connection, Medium)> {
     };
     // Only what has read once holds the two files.
     user_version(&connection, &path.display().to_string())?;
-    Ok((connection, medium))
+    Ok((connection, file_system))
 }
 
 /// A write-ahead log that somebody left there still belongs to the database, so that one with it is not called frozen.
-fn medium_of(path: &Path) -> Medium {
+fn file_system_of(path: &Path) -> FileSystem {
     let read_only = std::fs::OpenOptions::new().append(true).open(path).err().map(|error| error.kind());
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     let has_log = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
     match read_only == Some(std::io::ErrorKind::ReadOnlyFilesystem) && !has_log {
-        true => Medium::Frozen,
-        false => Medium::Live,
+        true => FileSystem::ReadOnly,
+        false => FileSystem::Writable,
     }
 }
 
@@ -107,12 +107,12 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code().is_some_and(|code| busy.contains(&code))
 }
 
-pub(super) fn open_reader(path: &Path, medium: Medium) -> Result<Connection> {
+pub(super) fn open_reader(path: &Path, file_system: FileSystem) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let fault = |error: rusqlite::Error| unavailable(path, &error);
-    let opened = match medium {
-        Medium::Live => Connection::open_with_flags(path, flags),
-        Medium::Frozen => {
+    let opened = match file_system {
+        FileSystem::Writable => Connection::open_with_flags(path, flags),
+        FileSystem::ReadOnly => {
             let name = path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
             Connection::open_with_flags(format!("file:{name}?immutable=1"), flags | OpenFlags::SQLITE_OPEN_URI)
         }

@@ -8,8 +8,8 @@ use redrive_core::text::one_line;
 use crate::error::{Error, Result};
 
 use super::postgres::PgTx;
-use super::row::Row;
-use super::sql::{Batch, Dialect, Effect, Kind, Sql, render};
+use super::row::{Cursor, Row};
+use super::sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render};
 use super::value::{Column, Param};
 
 pub(crate) enum Tx<'a> {
@@ -122,6 +122,32 @@ impl Tx<'_> {
         }
     }
 
+    /// Asks a question for many rows; gives the answers, each with the place of the row that it belongs to.
+    pub(crate) async fn lookup<T>(
+        &mut self,
+        sql: &Lookup,
+        columns: &[Column<'_>],
+        mut make: impl FnMut(Cursor<'_>) -> Result<T>,
+    ) -> Result<Vec<(usize, T)>> {
+        let rows = columns.first().map_or(0, Column::len);
+        if rows == 0 {
+            return Ok(vec![]);
+        }
+        let text = sql.render(self.dialect());
+        match self {
+            Self::Sqlite { connection, name } => sqlite_lookup(connection, name, text, columns, make),
+            Self::Postgres(tx) => {
+                let answers = tx.query_arrays(text, columns).await?;
+                let answer = |row| {
+                    let row = Row::Postgres(row);
+                    let nth = usize::try_from(row.int(0)?).unwrap_or(0).wrapping_sub(1);
+                    Ok((nth, make(row.cursor_at(1))?))
+                };
+                answers.iter().map(answer).collect()
+            }
+        }
+    }
+
     /// Tells every process that waits for work, once this commits.
     pub(crate) async fn notify(&mut self) -> Result<()> {
         static NOTIFY: Sql = Sql::new("/* notify */ SELECT pg_notify('redrive', '')");
@@ -131,12 +157,12 @@ impl Tx<'_> {
         }
     }
 
-    /// For what has to read a whole table: lets PostgreSQL do it in one sweep, which is otherwise forbidden it.
-    pub(crate) async fn sweep(&mut self) -> Result<()> {
-        static SWEEP: Sql = Sql::new("/* sweep */ SET LOCAL enable_seqscan = on");
+    /// Allows a sequential scan, which our sessions disable, for what has to read a whole table.
+    pub(crate) async fn allow_full_scan(&mut self) -> Result<()> {
+        static ALLOW: Sql = Sql::new("/* allow_full_scan */ SET LOCAL enable_seqscan = on");
         match self {
             Self::Sqlite { .. } => Ok(()),
-            Self::Postgres(_) => self.execute(&SWEEP, &[]).await.map(drop),
+            Self::Postgres(_) => self.execute(&ALLOW, &[]).await.map(drop),
         }
     }
 
@@ -188,6 +214,26 @@ fn sqlite_rows<T>(
     let mut made = Vec::new();
     while let Some(row) = rows.next().map_err(fault)? {
         made.push(make(&Row::Sqlite(row))?);
+    }
+    Ok(made)
+}
+
+fn sqlite_lookup<T>(
+    connection: &rusqlite::Connection,
+    name: &'static str,
+    text: &str,
+    columns: &[Column<'_>],
+    mut make: impl FnMut(Cursor<'_>) -> Result<T>,
+) -> Result<Vec<(usize, T)>> {
+    let fault = |error| sqlite_fault(name, error);
+    let mut statement = connection.prepare_cached(text).map_err(fault)?;
+    let mut made = Vec::new();
+    for nth in 0..columns.first().map_or(0, Column::len) {
+        let params = columns.iter().map(|column| column.row(nth));
+        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(fault)?;
+        while let Some(row) = rows.next().map_err(fault)? {
+            made.push((nth, make(Row::Sqlite(row).cursor())?));
+        }
     }
     Ok(made)
 }

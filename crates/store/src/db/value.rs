@@ -4,6 +4,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 use uuid::Uuid;
 
+use super::sql::Kind;
+
 /// One parameter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Param<'a> {
@@ -12,6 +14,24 @@ pub(crate) enum Param<'a> {
     Text(&'a str),
     Id(Uuid),
     Bytes(&'a [u8]),
+}
+
+impl<'a> Param<'a> {
+    fn as_int(self) -> Option<i64> {
+        if let Self::Int(value) = self { Some(value) } else { None }
+    }
+
+    fn as_text(self) -> Option<&'a str> {
+        if let Self::Text(value) = self { Some(value) } else { None }
+    }
+
+    fn as_id(self) -> Option<Uuid> {
+        if let Self::Id(value) = self { Some(value) } else { None }
+    }
+
+    fn as_bytes(self) -> Option<&'a [u8]> {
+        if let Self::Bytes(value) = self { Some(value) } else { None }
+    }
 }
 
 impl From<i64> for Param<'_> {
@@ -66,6 +86,9 @@ impl ToSql for Param<'_> {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         match self {
             Self::Null => Ok(IsNull::Yes),
+            // A narrow column makes a narrow parameter of what is compared with it.
+            Self::Int(value) if *ty == Type::INT4 => i32::try_from(*value)?.to_sql(ty, out),
+            Self::Int(value) if *ty == Type::INT2 => i16::try_from(*value)?.to_sql(ty, out),
             Self::Int(value) => value.to_sql_checked(ty, out),
             Self::Text(value) => value.to_sql_checked(ty, out),
             Self::Id(value) => value.to_sql_checked(ty, out),
@@ -91,6 +114,16 @@ pub(crate) enum Column<'a> {
 }
 
 impl<'a> Column<'a> {
+    /// A column of values that are all of its kind.
+    pub(crate) fn of(kind: Kind, values: impl Iterator<Item = Param<'a>>) -> Self {
+        match kind {
+            Kind::Int => Self::Int(values.map(Param::as_int).collect()),
+            Kind::Text => Self::Text(values.map(Param::as_text).collect()),
+            Kind::Id => Self::Id(values.map(Param::as_id).collect()),
+            Kind::Bytes => Self::Bytes(values.map(Param::as_bytes).collect()),
+        }
+    }
+
     pub(crate) fn ints<T>(rows: &'a [T], value: impl Fn(&'a T) -> Option<i64>) -> Self {
         Self::Int(rows.iter().map(value).collect())
     }

@@ -3,9 +3,9 @@
 //! Objects are created and read here; nothing is ever changed or removed. [`runs`] lays the runs of a partition out as
 //! objects; the other modules store objects of any kind.
 
-mod cause;
 mod digest;
 mod error;
+mod files;
 mod place;
 mod put;
 mod runs;

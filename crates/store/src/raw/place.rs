@@ -8,20 +8,21 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{GetResultPayload, ObjectStore, ObjectStoreExt as _};
+use object_store::{ObjectStore, ObjectStoreExt as _};
 
-use super::cause;
-use super::error::Error;
+use super::error::{self, Error, Problem};
+use super::files;
 use super::s3::{self, Patience, S3Options};
-use super::sync;
+use super::sync::{self, Directories};
 use super::url::RawUrl;
 
 #[derive(Clone)]
 pub(super) struct Place {
+    /// For listing, and on S3 for everything.
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) base: Path,
-    /// The sink's own directory, when it is one.
-    root: Option<Arc<PathBuf>>,
+    /// Where the place is a directory.
+    directories: Option<Arc<Directories>>,
     /// What stands before an object's path when it is shown.
     shown: Arc<str>,
 }
@@ -33,38 +34,50 @@ impl fmt::Debug for Place {
     }
 }
 
-/// A store that was opened, with the client that is quick to give up.
-struct Checked {
+/// A place, with a client for its store that is quick to give up.
+struct OpenedPlace {
     place: Place,
     check: Arc<dyn ObjectStore>,
 }
 
+impl OpenedPlace {
+    /// Fails when the place cannot be used: `probe` is for its directory, where it is one.
+    async fn probed(
+        self,
+        url: &RawUrl,
+        doing: &'static str,
+        probe: fn(&Directories) -> std::io::Result<()>,
+    ) -> Result<Place, Error> {
+        let Self { place, check } = self;
+        let url = url.to_string();
+        match place.directories.clone() {
+            None => answers(&*check, &place.base).await.map_err(|error| Error::storage("read", url, error))?,
+            Some(directories) => {
+                blocking(move || probe(&directories).map_err(|error| Error::file(doing, url, error))).await?;
+            }
+        }
+        Ok(place)
+    }
+}
+
 impl Place {
-    /// For reading: a directory that nobody has made yet is an empty sink.
+    /// Opens a place to read. A directory that nobody has made yet is an empty place.
     pub(super) async fn open_to_read(url: &RawUrl, options: &S3Options) -> Result<Self, Error> {
-        let Checked { place, check } = Self::locate(url, options)?;
-        if let Some(root) = place.root.clone() {
-            // A listing of a file is empty, and would pass for an empty sink.
-            let usable = blocking(move || sync::directory_or_absent(&root)).await;
-            usable.map_err(|error| cause::file("read", url.to_string(), error))?;
-        }
-        match check.list(Some(&place.base)).next().await {
-            Some(Err(error)) => Err(cause::storage("read", url.to_string(), error)),
-            Some(Ok(_)) | None => Ok(place),
-        }
+        let probe = |directories: &Directories| sync::probe_readable(directories.root());
+        Self::locate(url, options)?.probed(url, "read", probe).await
     }
 
-    /// For writing: makes the directory, and finds out now whether it can be written.
+    /// Opens a place to write: makes the directory, and fails now when it cannot be written.
     pub(super) async fn open_to_write(url: &RawUrl, options: &S3Options) -> Result<Self, Error> {
-        if let RawUrl::File(path) = url {
-            let root = absolute(path)?;
-            let made = blocking(move || sync::create_root(&root).and_then(|()| sync::probe(&root))).await;
-            made.map_err(|error| cause::file("write to", url.to_string(), error))?;
-        }
-        Self::open_to_read(url, options).await
+        let probe = |directories: &Directories| {
+            directories.make_root()?;
+            sync::probe_writable(directories.root())?;
+            sync::probe_readable(directories.root())
+        };
+        Self::locate(url, options)?.probed(url, "write to", probe).await
     }
 
-    fn locate(url: &RawUrl, options: &S3Options) -> Result<Checked, Error> {
+    fn locate(url: &RawUrl, options: &S3Options) -> Result<OpenedPlace, Error> {
         match url {
             RawUrl::File(path) => {
                 let root = absolute(path)?;
@@ -73,30 +86,37 @@ impl Place {
                     why: "is no path in UTF-8 without `.` and `..`",
                 })?;
                 // With the whole file system as its base the store does not ask that the directory be there.
-                let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new().with_fsync(true));
-                let place = Self { store: store.clone(), base, root: Some(Arc::new(root)), shown: "/".into() };
-                Ok(Checked { place, check: store })
+                let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new());
+                let directories = Some(Arc::new(Directories::new(root)));
+                let place = Self { store: store.clone(), base, directories, shown: "/".into() };
+                Ok(OpenedPlace { place, check: store })
             }
             RawUrl::S3 { bucket, prefix } => {
                 let client = |patience| s3::client(&url.to_string(), bucket, options, patience);
                 let shown = format!("s3://{bucket}/").into();
                 let store = Arc::new(client(Patience::Work)?);
-                let place = Self { store, base: prefix.clone(), root: None, shown };
-                Ok(Checked { place, check: Arc::new(client(Patience::Check)?) })
+                let place = Self { store, base: prefix.clone(), directories: None, shown };
+                Ok(OpenedPlace { place, check: Arc::new(client(Patience::Check)?) })
             }
         }
     }
 
-    /// Whether it could be opened to write again, and has room.
+    /// Fails when the place could not be opened to write again, or has no room.
     pub(super) async fn check(&self) -> Result<(), Error> {
-        let Some(root) = self.root.clone() else {
-            return match self.store.list(Some(&self.base)).next().await {
-                Some(Err(error)) => Err(cause::storage("read", self.name(&self.base), error)),
-                Some(Ok(_)) | None => Ok(()),
-            };
+        let name = self.name(&self.base);
+        let Some(directories) = self.directories.clone() else {
+            return answers(&*self.store, &self.base).await.map_err(|error| Error::storage("read", name, error));
         };
-        let probed = blocking(move || sync::create_root(&root).and_then(|()| sync::probe_room(&root))).await;
-        probed.map_err(|error| cause::file("write to", self.name(&self.base), error))
+        blocking(move || {
+            let probed = directories.make_root().and_then(|()| sync::probe_room(directories.root()));
+            probed.map_err(|error| Error::file("write to", name, error))
+        })
+        .await
+    }
+
+    /// The directories of a place on a file system.
+    pub(super) fn directories(&self) -> Option<&Arc<Directories>> {
+        self.directories.as_ref()
     }
 
     /// How errors call an object.
@@ -104,25 +124,30 @@ impl Place {
         format!("{}{path}", self.shown)
     }
 
-    /// Where other programs find an object. On a file system that is the path as it is on disk, which may differ from how
-    /// the store writes it.
+    /// Where other programs find an object.
     pub(super) fn location(&self, path: &Path) -> String {
-        match &self.root {
-            Some(root) => root.join(self.below(path)).display().to_string(),
+        match &self.directories {
+            Some(_) => self.file(path).display().to_string(),
             None => self.name(path),
         }
     }
 
-    fn below<'p>(&self, path: &'p Path) -> &'p str {
-        path.as_ref().strip_prefix(self.base.as_ref()).unwrap_or_default().trim_start_matches('/')
+    /// An object's path on disk, which may differ from how the store writes it.
+    pub(super) fn file(&self, path: &Path) -> PathBuf {
+        let below = path.as_ref().strip_prefix(self.base.as_ref()).unwrap_or_default().trim_start_matches('/');
+        self.directories.as_ref().map_or_else(PathBuf::new, |directories| directories.root().join(below))
     }
 
     /// The bytes of an object, or none when it is not there. An object that is not `size` bytes long is not read.
     pub(super) async fn read(&self, path: &Path, size: Option<u64>) -> Result<Option<Found>, Error> {
-        let failed = |error| cause::storage("read", self.name(path), error);
+        if self.directories.is_some() {
+            let (file, name) = (self.file(path), self.name(path));
+            return blocking(move || files::read(&file, size).map_err(|error| Error::file("read", name, error))).await;
+        }
+        let failed = |error| Error::storage("read", self.name(path), error);
         let got = match self.store.get(path).await {
             Ok(got) => got,
-            Err(error) if cause::is_absent(&error) => return Ok(None),
+            Err(error) if error::is_absent(&error) => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
         let found = got.meta.size;
@@ -130,24 +155,6 @@ impl Place {
             return Ok(Some(Found::OtherSize(found)));
         }
         got.bytes().await.map(|bytes| Some(Found::Bytes(bytes))).map_err(failed)
-    }
-
-    /// Makes durable an object that was found already written, as if we had written it.
-    pub(super) async fn settle(&self, path: &Path) -> Result<(), Error> {
-        if self.root.is_none() {
-            return Ok(());
-        }
-        let got = self.store.get(path).await.map_err(|error| cause::storage("sync", self.name(path), error))?;
-        let GetResultPayload::File(file, _) = got.payload else { return Ok(()) };
-        blocking(move || sync::found(&file)).await.map_err(|error| cause::file("sync", self.name(path), error))
-    }
-
-    /// Makes durable the directories that lead to `dir`.
-    pub(super) async fn settle_directories(&self, dir: &Path) -> Result<(), Error> {
-        let Some(root) = self.root.clone() else { return Ok(()) };
-        let below = self.below(dir).to_owned();
-        let synced = blocking(move || sync::directories(&root.join(below), &root)).await;
-        synced.map_err(|error| cause::file("sync", self.name(dir), error))
     }
 }
 
@@ -157,8 +164,17 @@ pub(super) enum Found {
     OtherSize(u64),
 }
 
+/// Fails when the store does not answer for what lies below `base`. Asks only for names behind all of ours (`~` comes
+/// after every letter), so that the answer is short however much is there.
+async fn answers(store: &dyn ObjectStore, base: &Path) -> object_store::Result<()> {
+    match store.list_with_offset(Some(base), &base.clone().join("~")).next().await {
+        Some(Err(error)) => Err(error),
+        Some(Ok(_)) | None => Ok(()),
+    }
+}
+
 fn absolute(path: &std::path::Path) -> Result<PathBuf, Error> {
-    let failed = |error| cause::file("resolve", path.display().to_string(), error);
+    let failed = |error| Error::file("resolve", path.display().to_string(), error);
     let absolute = std::path::absolute(path).map_err(failed)?;
     // `..` is resolved by the file system itself, as far as it exists: `a/../b` is not `b` when `a` is a link.
     if absolute.components().any(|step| step == std::path::Component::ParentDir) {
@@ -167,9 +183,19 @@ fn absolute(path: &std::path::Path) -> Result<PathBuf, Error> {
     Ok(absolute)
 }
 
-/// File and compression work, off the threads that serve everything else.
+/// Runs file and compression work off the threads that serve everything else.
 pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> std::io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(stopped) => match stopped.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(stopped) => {
+                let problem = Problem::Other("the program is ending".to_owned());
+                let object = "the raw sink".to_owned();
+                Err(Error::Storage { doing: "use", object, problem, cause: stopped.into() })
+            }
+        },
+    }
 }

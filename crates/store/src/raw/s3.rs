@@ -7,8 +7,7 @@ use std::time::Duration;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::{BackoffConfig, RetryConfig};
 
-use super::cause::short;
-use super::error::Error;
+use super::error::{Error, short};
 
 /// Settings by their usual names (`AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_ALLOW_HTTP`, …). The
 /// binary hands its environment in; nothing here reads it.

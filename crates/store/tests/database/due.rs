@@ -12,7 +12,7 @@ use redrive_core::lane::Lane;
 use redrive_core::partition::{ControlEvent, Partition, Status};
 use redrive_core::retry::{Backoff, Decision, Failure, HintRule, RetryPolicy, next, seed};
 use redrive_core::time::Timestamp;
-use redrive_store::{Band, Page, Reach};
+use redrive_store::{DueBand, DueQuery, Page};
 
 use crate::property::{check, wait};
 use crate::raw::Raw;
@@ -37,7 +37,7 @@ fn rows() -> impl Strategy<Value = Row> {
     let status = select(&[Status::Failed, Status::Failed, Status::Failed, Status::Pending, Status::Success][..]);
     let rare = || proptest::bool::weighted(0.1);
     let times = (0u64..40_000, 0u64..4_000_000, option::weighted(0.2, 0u64..60_000));
-    (select(&["ads", "crm", "Ö"][..]), status, select(ErrorClass::ALL), 1u32..9, times, rare(), rare()).prop_map(
+    (select(&SOURCES[..]), status, select(ErrorClass::ALL), 1u32..9, times, rare(), rare()).prop_map(
         |(source, status, class, attempts, (decided, age, hint), terminal, paused)| Row {
             source,
             status,
@@ -71,24 +71,42 @@ fn policies() -> impl Strategy<Value = RetryPolicy> {
     )
 }
 
+const SOURCES: [&str; 3] = ["ads", "crm", "Ö"];
+
+/// Five customers of each source, one query each.
+async fn make_series(raw: &Raw) {
+    for (at, source) in SOURCES.iter().enumerate() {
+        let first = at * 5 + 1;
+        for customer in 0..5 {
+            let id = first + customer;
+            raw.run(&format!(
+                "INSERT INTO series VALUES ({id}, '{source}', 'c{customer}', 'daily', {first}, {first} * 4294967296 + {id})"
+            ))
+            .await;
+        }
+    }
+}
+
 async fn put(raw: &Raw, rows: &[Row]) {
     let ago = |seconds: u64| START.saturating_sub(Duration::from_secs(seconds)).micros();
     let mut sql = String::from("BEGIN; DELETE FROM partition_control; DELETE FROM partitions;");
     for (nth, row) in rows.iter().enumerate() {
         let Row { source, status, class, attempts, .. } = row;
-        let key = format!("'{source}', 'c{}', 'daily', '2026-01-{:02}'", nth % 5, nth % 28 + 1);
+        let first = SOURCES.iter().position(|name| name == source).unwrap() * 5 + 1;
+        // The days of January 2026.
+        let place = format!("{}, {}, {first}", first + nth % 5, 20454 + nth % 28);
         let (held, run) = (u8::from(row.terminal || row.paused), raw.id(uuid::Uuid::nil()));
         let (created, updated) = (ago(row.age), ago(row.decided));
         sql += &format!(
-            "INSERT INTO partitions (source, customer_id, query_name, logical_date, status, current_run_id, attempt_count, \
-             error_class, created_at, updated_at, held) VALUES ({key}, '{status}', {run}, {attempts}, '{class}', {created}, \
+            "INSERT INTO partitions (series_id, period, source_no, status, current_run_id, attempt_count, \
+             error_class, created_at, updated_at, held) VALUES ({place}, '{status}', {run}, {attempts}, '{class}', {created}, \
              {updated}, {held}) ON CONFLICT DO NOTHING;"
         );
         let mark = |on: bool| if on { "'ada', 5" } else { "NULL, NULL" };
         let hint = row.hint.map_or("NULL".to_owned(), |hint| ago(row.decided.saturating_sub(hint)).to_string());
         sql += &format!(
-            "INSERT INTO partition_control (source, customer_id, query_name, logical_date, not_before, terminal_by, \
-             terminal_at, paused_by, paused_at) VALUES ({key}, {hint}, {}, {}) ON CONFLICT DO NOTHING;",
+            "INSERT INTO partition_control (series_id, period, source_no, scope, not_before, terminal_by, \
+             terminal_at, paused_by, paused_at) VALUES ({place}, 1, {hint}, {}, {}) ON CONFLICT DO NOTHING;",
             mark(row.terminal),
             mark(row.paused)
         );
@@ -120,9 +138,9 @@ fn may_go(partition: &Partition, policy: &RetryPolicy) -> bool {
 }
 
 /// What the policy leaves of a band, page by page.
-async fn reached(subject: &Subject, band: Band, policy: &RetryPolicy, limit: u32) -> Vec<Partition> {
+async fn reached(subject: &Subject, band: DueBand, policy: &RetryPolicy, limit: u32) -> Vec<Partition> {
     let wait = policy.delay(band.attempt_count).saturating_sub(policy.jitter);
-    let mut reach = Reach {
+    let mut query = DueQuery {
         band,
         decided_by: START.saturating_sub(wait),
         created_after: policy.max_age.map_or(Timestamp::MIN, |age| START.saturating_sub(age)),
@@ -131,10 +149,10 @@ async fn reached(subject: &Subject, band: Band, policy: &RetryPolicy, limit: u32
     };
     let mut seen: Vec<Partition> = Vec::new();
     loop {
-        let page = subject.store.view().reach(reach.clone()).await.unwrap();
+        let page = subject.store.view().due(query.clone()).await.unwrap();
         assert!(page.len() <= limit as usize);
         let Some(last) = page.last() else { return seen };
-        reach.after = Some((last.state.updated_at, last.state.key.clone()));
+        query.after = Some((last.state.updated_at, last.state.key.clone()));
         seen.extend(page);
     }
 }
@@ -147,6 +165,7 @@ fn by_key(mut partitions: Vec<Partition>) -> Vec<PartitionKey> {
 /// RD-1, RD-2, RD-3, RD-4, RP-4.3, RP-5.1
 async fn bands_and_reaches_hold_exactly_what_may_be_retried(subject: Subject) {
     let raw = subject.raw().await;
+    make_series(&raw).await;
     check(40, (vec(rows(), 0..60), policies(), 1u32..9), |(rows, policy, limit)| {
         wait(put(&raw, &rows));
         let page = Page { limit: 1000, ..Page::default() };
@@ -159,11 +178,11 @@ async fn bands_and_reaches_hold_exactly_what_may_be_retried(subject: Subject) {
         let mut expected: Vec<_> = everything
             .iter()
             .filter(candidate)
-            .map(|p| Band { source: p.state.key.source.clone(), attempt_count: p.state.attempt_count })
+            .map(|p| DueBand { source: p.state.key.source.clone(), attempt_count: p.state.attempt_count })
             .collect();
         expected.sort_by(|a, b| (&a.source, a.attempt_count).cmp(&(&b.source, b.attempt_count)));
         expected.dedup();
-        let bands = wait(subject.store.view().bands()).unwrap();
+        let bands = wait(subject.store.view().due_bands()).unwrap();
         prop_assert_eq!(&bands, &expected);
 
         let mut due = Vec::new();
@@ -191,7 +210,7 @@ async fn bands_and_reaches_hold_exactly_what_may_be_retried(subject: Subject) {
 async fn in_reach(subject: &Subject) -> Vec<PartitionKey> {
     let hasty = RetryPolicy { backoff: Backoff::Fixed(vec![]), jitter: Duration::ZERO, ..RetryPolicy::partitions() };
     let mut found = Vec::new();
-    for band in subject.store.view().bands().await.unwrap() {
+    for band in subject.store.view().due_bands().await.unwrap() {
         found.extend(reached(subject, band, &hasty, 10).await);
     }
     by_key(found)

@@ -25,7 +25,6 @@ mod races;
 mod raw;
 mod reprocess;
 mod retries;
-mod stanzas;
 mod steps;
 mod support;
 mod tampering;

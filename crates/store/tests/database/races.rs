@@ -21,9 +21,11 @@ async fn pausing_meanwhile<T: Send + 'static>(
 ) -> (T, Partition) {
     let raw = subject.raw().await;
     let key = &partition.state.key;
+    // 2026-01-01
     let place = format!(
-        "WHERE source = '{}' AND customer_id = '{}' AND query_name = '{}' AND logical_date = '{}'",
-        key.source, key.customer_id, key.query_name, key.logical_date
+        "WHERE series_id = (SELECT series_id FROM series WHERE source = '{}' AND customer_id = '{}' \
+         AND query_name = '{}') AND period = 20454",
+        key.source, key.customer_id, key.query_name
     );
     raw.run(if raw.is_postgres() { "BEGIN" } else { "BEGIN IMMEDIATE" }).await;
     raw.run(&format!("UPDATE partitions SET version = version + 1, held = 1 {place}")).await;

@@ -1,8 +1,7 @@
 //! Texts that come from outside: what one database keeps, the other keeps too.
 
-use redrive_store::{Error, NewFile, NewRun};
+use redrive_store::{Error, NewRun};
 
-use crate::stanzas::{stanza, upload};
 use crate::support::Subject;
 
 /// Text that no compression makes short.
@@ -14,25 +13,6 @@ fn noise(bytes: usize) -> String {
         text.push_str(&format!("{:08x}", state >> 32));
     }
     text
-}
-
-/// IN-5, IN-6
-async fn a_stanza_may_have_a_long_name(subject: Subject) {
-    let (data, run) = (subject.store.data(), upload(&subject).await);
-    let path = "a.conf".to_owned();
-    let file = data.file(run, NewFile { path, bytes: 1, sha256: String::new() }).await.unwrap();
-    let name = noise(6000);
-    assert_eq!(data.add_stanzas(run, vec![stanza(file, Some(&name), 1, &[])]).await.unwrap(), 1);
-    assert_eq!(data.add_stanzas(run, vec![stanza(file, Some(&name), 1, &[])]).await.unwrap(), 0);
-}
-
-/// IN-5
-async fn a_setting_may_hold_any_character(subject: Subject) {
-    let (data, run) = (subject.store.data(), upload(&subject).await);
-    let path = "a.conf".to_owned();
-    let file = data.file(run, NewFile { path, bytes: 1, sha256: String::new() }).await.unwrap();
-    let odd = stanza(file, Some("it's 100% \"ok\""), 1, &[("k", "\u{1}\t\u{7f}é🦀\u{10ffff}"), ("l", "before\0after")]);
-    assert_eq!(data.add_stanzas(run, vec![odd]).await.unwrap(), 1);
 }
 
 async fn an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond(subject: Subject) {
@@ -58,9 +38,4 @@ async fn a_nul_in_a_submission_is_refused(subject: Subject) {
     }
 }
 
-crate::on_both_databases!(
-    a_stanza_may_have_a_long_name,
-    a_setting_may_hold_any_character,
-    an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond,
-    a_nul_in_a_submission_is_refused,
-);
+crate::on_both_databases!(an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond, a_nul_in_a_submission_is_refused,);

@@ -60,7 +60,8 @@ impl Ledger {
 /// Every run's external id and every partition's customer in a SQLite file.
 fn names_in(path: &Path) -> BTreeSet<String> {
     let connection = rusqlite::Connection::open(path).unwrap();
-    let sql = "SELECT external_id FROM runs WHERE external_id IS NOT NULL UNION SELECT customer_id FROM partitions";
+    let sql =
+        "SELECT external_id FROM runs WHERE external_id IS NOT NULL UNION SELECT customer_id FROM partition_state";
     let mut statement = connection.prepare(sql).unwrap();
     statement.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
@@ -206,7 +207,8 @@ async fn a_full_postgres_is_told_truly_and_the_store_works_again_when_there_is_r
     let store = open(&url).await;
     let ledger = Arc::new(Ledger::default());
     let names = || -> BTreeSet<String> {
-        let sql = "SELECT external_id FROM runs WHERE external_id IS NOT NULL UNION SELECT customer_id FROM partitions";
+        let sql =
+            "SELECT external_id FROM runs WHERE external_id IS NOT NULL UNION SELECT customer_id FROM partition_state";
         database.query(sql).lines().map(str::to_owned).collect()
     };
     fill_with_noise(&store, &ledger).await;

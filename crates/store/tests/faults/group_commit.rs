@@ -92,7 +92,7 @@ async fn assert_told_truly(store: &Store, callers: JoinSet<Told>, count: impl Fn
     assert_eq!((good.len(), bad), (40, 80));
     assert_eq!(count("SELECT count(*) FROM runs WHERE external_id LIKE 'run-%'"), 20);
     assert_eq!(count("SELECT count(*) FROM runs"), 22);
-    assert_eq!(count("SELECT count(*) FROM partitions WHERE customer_id LIKE 'partition-%'"), 20);
+    assert_eq!(count("SELECT count(*) FROM partition_state WHERE customer_id LIKE 'partition-%'"), 20);
     assert_eq!(count("SELECT count(*) FROM partitions"), 21);
     assert_eq!(count("SELECT count(*) FROM operations"), 20);
     assert_whole(store, count).await;

@@ -3,9 +3,6 @@
 use std::fs;
 
 use futures_util::future::join_all;
-use redrive_core::key::PartitionKey;
-use redrive_core::lane::Lane;
-use redrive_core::partition::Partition;
 use redrive_fixture::Postgres;
 use redrive_store::{Error, Open, SCHEMA_VERSION, Schema, Store, StoreUrl};
 
@@ -56,57 +53,11 @@ async fn a_second_migration_changes_nothing() {
     let database = Postgres::shared().fresh_database();
     let place = Place::new();
     for url in [place.url(), StoreUrl::parse(&database.url).unwrap()] {
-        let store = Store::open(&url, Open::Untouched, standing_still()).await.unwrap();
+        let store = Store::open(&url, Open::AsIs, standing_still()).await.unwrap();
         assert_eq!(store.schema().await.unwrap(), Schema::Empty);
         assert_eq!(store.migrate().await.unwrap(), (0, SCHEMA_VERSION));
         assert_eq!(store.migrate().await.unwrap(), (SCHEMA_VERSION, SCHEMA_VERSION));
         Store::open(&url, Open::Current, standing_still()).await.unwrap();
-    }
-}
-
-/// What the second step made, taken away again.
-const BACK_TO_ONE: &str = "DROP INDEX partition_control_rejected";
-
-#[tokio::test]
-async fn a_database_of_an_earlier_version_is_refused_until_it_is_migrated_and_keeps_what_it_has() {
-    let database = Postgres::shared().fresh_database();
-    let place = Place::new();
-    for url in [place.url(), StoreUrl::parse(&database.url).unwrap()] {
-        let key = PartitionKey::new("ads", "1", "daily", "2026-01-01").unwrap();
-        let store = Store::open(&url, Open::Migrate, standing_still()).await.unwrap();
-        let wanted = Partition::new(key.clone(), Lane::Fresh, store.now());
-        store.control().enqueue(None, vec![wanted.clone()]).await.unwrap();
-        drop(store);
-        let run = |text: &str| match &url {
-            StoreUrl::Sqlite(file) => rusqlite::Connection::open(file).unwrap().execute_batch(text).unwrap(),
-            StoreUrl::Postgres(_) => drop(database.query(text)),
-        };
-        let (forget, id) = match &url {
-            StoreUrl::Sqlite(_) => ("PRAGMA user_version = 1", "randomblob(16)"),
-            StoreUrl::Postgres(_) => ("DELETE FROM redrive_schema WHERE version > 1", "gen_random_uuid()"),
-        };
-        run(BACK_TO_ONE);
-        run(forget);
-        for message in ["lease expired", "boom"] {
-            run(&format!(
-                "INSERT INTO runs (run_id, workload, category, subject, state, submitted_at, verdict, completed_at, \
-                 error_message) VALUES ({id}, 'extract', 'ads', '{message}', 'dead', 1, 'failed', 7, '{message}')"
-            ));
-        }
-        let error = Store::open(&url, Open::Current, standing_still()).await.unwrap_err();
-        assert!(matches!(error, Error::OlderSchema { found: 1, needed: SCHEMA_VERSION, .. }), "{error:?}");
-        let store = Store::open(&url, Open::Untouched, standing_still()).await.unwrap();
-        assert_eq!(store.migrate().await.unwrap(), (1, SCHEMA_VERSION));
-        assert_eq!(store.view().partition(&key).await.unwrap(), Some(wanted));
-        assert_eq!(store.view().rejected_bands().await.unwrap(), vec![]);
-        let abandoned = "SELECT count(*) FROM runs WHERE lease_until = 7 AND subject = 'lease expired'";
-        let failed = "SELECT count(*) FROM runs WHERE lease_until IS NULL AND subject = 'boom'";
-        for count in [abandoned, failed] {
-            match &url {
-                StoreUrl::Sqlite(file) => assert_eq!(count_in(file, count), 1),
-                StoreUrl::Postgres(_) => assert_eq!(database.query(count), "1"),
-            }
-        }
     }
 }
 

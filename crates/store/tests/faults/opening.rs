@@ -64,7 +64,7 @@ async fn a_file_that_is_no_database_is_refused_by_name_and_left_alone() {
     let place = Place::new();
     let text = "dear diary, ".repeat(1000);
     fs::write(place.file(), &text).unwrap();
-    for how in [Open::Migrate, Open::Current, Open::Untouched] {
+    for how in [Open::Migrate, Open::Current, Open::AsIs] {
         let error = refused(&place.url(), how).await;
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
         let text = unavailable_at(&error, &place.url().place());
@@ -155,7 +155,7 @@ fn closed_port() -> u16 {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_at_once_and_without_the_password() {
     let url = StoreUrl::parse(&format!("postgres://u:hunter2@127.0.0.1:{}/db", closed_port())).unwrap();
-    for how in [Open::Migrate, Open::Current, Open::Untouched] {
+    for how in [Open::Migrate, Open::Current, Open::AsIs] {
         let error = within(Duration::from_secs(5), "refusal", refused(&url, how)).await;
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
         let text = unavailable_at(&error, "127.0.0.1");

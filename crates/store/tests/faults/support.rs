@@ -132,14 +132,16 @@ const HALVES: &[(&str, &str)] = &[
     (
         "pending partitions without a control row",
         "SELECT count(*) FROM partitions p WHERE p.status = 'pending' AND NOT EXISTS (SELECT 1 FROM partition_control c \
-         WHERE c.source = p.source AND c.customer_id = p.customer_id AND c.query_name = p.query_name \
-         AND c.logical_date = p.logical_date)",
+         WHERE c.series_id = p.series_id AND c.period = p.period)",
     ),
     (
         "control rows without a partition",
         "SELECT count(*) FROM partition_control c WHERE NOT EXISTS (SELECT 1 FROM partitions p \
-         WHERE c.source = p.source AND c.customer_id = p.customer_id AND c.query_name = p.query_name \
-         AND c.logical_date = p.logical_date)",
+         WHERE c.series_id = p.series_id AND c.period = p.period)",
+    ),
+    (
+        "partitions without a series",
+        "SELECT count(*) FROM partitions WHERE series_id NOT IN (SELECT series_id FROM series)",
     ),
     (
         "changes without an operation",

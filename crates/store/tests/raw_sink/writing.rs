@@ -63,13 +63,12 @@ pub async fn a_dropped_writer_leaves_a_directory_without_manifest(lab: Lab) {
     let view = sink.view();
     let attempt = attempt(&key("1"), 1);
     let mut writer = sink.begin(attempt.clone());
-    assert!(!view.exists(&attempt.key, attempt.run_id).await.unwrap());
+    assert!(!view.has_any(&attempt.key).await.unwrap());
     for n in 0..150 {
         writer.write_line(long_line(n, 10_000).as_bytes()).await.unwrap();
     }
     drop(writer);
     assert_eq!(view.manifest(&attempt.key, attempt.run_id).await.unwrap(), None);
-    assert!(view.exists(&attempt.key, attempt.run_id).await.unwrap());
     assert!(view.has_any(&attempt.key).await.unwrap());
     assert_eq!(lab.objects().await.len(), 1, "one full part, and no manifest");
 }
@@ -122,7 +121,6 @@ pub async fn a_line_longer_than_every_buffer_is_kept(lab: Lab) {
     let huge = long_line(1, 5 << 20);
     for line in [&exact, &huge, &exact] {
         writer.write_line(line.as_bytes()).await.unwrap();
-        assert!(writer.buffered() < 3 << 20, "{}", writer.buffered());
     }
     let manifest = writer.finish(RunOutcome::Complete, later()).await.unwrap();
     assert_eq!(

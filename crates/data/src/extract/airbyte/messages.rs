@@ -1,6 +1,7 @@
 //! A source's messages: which of them matter, and what is kept of them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use redrive_core::text::{cut, one_line};
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use serde_json::value::RawValue;
 use super::catalog::StreamName;
 use crate::extract::Failure;
 use crate::extract::connector::MessageHandler;
-use crate::settings::redact;
+use crate::settings::Redactor;
 
 const TEXT_BYTES: usize = 1 << 10;
 const EXCERPT_BYTES: usize = 80;
@@ -85,7 +86,7 @@ pub(super) enum Counted {
 pub(super) struct Source {
     /// None while it is asked for its catalog.
     pub(super) stream: Option<StreamName>,
-    secrets: Vec<String>,
+    redactor: Arc<Redactor>,
     pub(super) records: u64,
     pub(super) counted: Counted,
     pub(super) status: Option<Status>,
@@ -97,10 +98,10 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(stream: Option<StreamName>, secrets: Vec<String>) -> Self {
+    pub(super) fn new(stream: Option<StreamName>, redactor: Arc<Redactor>) -> Self {
         Self {
             stream,
-            secrets,
+            redactor,
             records: 0,
             counted: Counted::Nothing,
             status: None,
@@ -173,8 +174,8 @@ impl Source {
     fn trace_error(&self, error: &Value) -> TraceError {
         let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
         // Before its lines are run together: a secret may have several.
-        let said = |key: &str| Some(one_line(&redact(text(key), &self.secrets))).filter(|said| !said.is_empty());
-        let message = match (said("message"), said("internal_message")) {
+        let shown = |key: &str| Some(one_line(&self.redactor.redact(text(key)))).filter(|text| !text.is_empty());
+        let message = match (shown("message"), shown("internal_message")) {
             (Some(message), Some(internal)) if !message.contains(&internal) => format!("{message} ({internal})"),
             (Some(message), _) | (None, Some(message)) => message,
             (None, None) => "the source gave no message".to_owned(),
@@ -191,19 +192,19 @@ impl Source {
     fn log(&mut self, log: &Value) {
         let text = |key: &str| log.get(key).and_then(Value::as_str).unwrap_or_default();
         let message = cut(&one_line(text("message").lines().next().unwrap_or_default()), TEXT_BYTES);
-        tracing::debug!(level = text("level"), "{}", redact(&message, &self.secrets));
+        tracing::debug!(level = text("level"), "{}", self.redactor.redact(&message));
         if matches!(text("level"), "FATAL" | "ERROR") && !message.is_empty() {
             self.complaint = Some(message);
         }
     }
 
-    /// A line that is no message. Only where it was to be a record is that more than talk.
+    /// Logs a line that is no message. It is an error only where the line was to be a record.
     fn log_noise(&self, number: u64, line: &[u8]) -> Result<(), Failure> {
-        let said = cut(&one_line(&String::from_utf8_lossy(line)), EXCERPT_BYTES);
+        let noise = cut(&one_line(&String::from_utf8_lossy(line)), EXCERPT_BYTES);
         if line.starts_with(b"{") && memchr::memmem::find(line, b"\"RECORD\"").is_some() {
-            return Err(Failure::retryable(format!("line {number} of the output is a broken RECORD: {said:?}")));
+            return Err(Failure::retryable(format!("line {number} of the output is a broken RECORD: {noise:?}")));
         }
-        tracing::debug!("{}", redact(&said, &self.secrets));
+        tracing::debug!("{}", self.redactor.redact(&noise));
         Ok(())
     }
 

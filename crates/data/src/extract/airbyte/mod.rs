@@ -8,16 +8,20 @@ mod messages;
 mod settings;
 mod verdict;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::settings::SettingError;
 use futures_util::future::BoxFuture;
 use redrive_store::clock::Clock;
+use serde_json::Value;
 
-use super::connector::{Config, MessageReader, PrivateFiles, absolute, gather, listen, read_catalog, wanted};
+use super::connector::{
+    Config, MessageReader, PrivateFiles, ReadResult, absolute, gather, read_catalog, read_messages, wanted,
+};
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
-use crate::program::{Child, Launch, Watch};
+use crate::program::{Child, Watch};
+use crate::settings::{Redactor, SettingError};
 use catalog::StreamName;
 use messages::Source;
 pub use settings::Settings;
@@ -33,10 +37,8 @@ pub struct Airbyte {
 
 impl Airbyte {
     pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
-        let launch =
-            Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
         Ok(Self {
-            program: Program::new(&launch, context.variable, &context.reaper)?,
+            program: context.program(&settings.command, settings.directory.as_deref(), &settings.env)?,
             config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), context)?,
             catalog_file: settings.catalog_file.as_deref().map(|file| absolute("catalog_file", file)).transpose()?,
             require_status: settings.require_status,
@@ -45,19 +47,25 @@ impl Airbyte {
     }
 
     /// The stream and the catalog that configures it alone.
-    async fn catalog(&self, job: &Job, config: &Path, files: &PrivateFiles) -> Result<(StreamName, PathBuf), Failure> {
+    async fn catalog(
+        &self,
+        job: &Job,
+        config: &Path,
+        files: &PrivateFiles,
+        redactor: &Arc<Redactor>,
+    ) -> Result<(StreamName, PathBuf), Error> {
         let found = match &self.catalog_file {
             Some(file) => read_catalog(file)?,
-            None => self.discover(job, config).await?,
+            None => self.discover(job, config, redactor).await?,
         };
         let (name, configured) = catalog::configure(&found, &wanted(job))?;
         Ok((name, files.write("catalog.json", &configured)?))
     }
 
-    async fn discover(&self, job: &Job, config: &Path) -> Result<serde_json::Value, Failure> {
-        let child = self.start(job, &["discover".as_ref(), "--config".as_ref(), config.as_ref()])?;
+    async fn discover(&self, job: &Job, config: &Path, redactor: &Arc<Redactor>) -> Result<Value, Failure> {
+        let child = self.start(job, &["discover".as_ref(), "--config".as_ref(), config.as_ref()], redactor)?;
         let (answer, end) = gather(child).await?;
-        let mut messages = MessageReader::new(Source::new(None, self.secrets()));
+        let mut messages = MessageReader::new(Source::new(None, Arc::clone(redactor)));
         messages.take(&answer)?;
         let source = messages.into_handler();
         let failed = verdict::of_exit(&end, &source);
@@ -67,8 +75,8 @@ impl Airbyte {
         source.catalog.ok_or_else(|| Failure::retryable("the source answered discover without a CATALOG"))
     }
 
-    fn start(&self, job: &Job, more: &[&std::ffi::OsStr]) -> Result<Child, Failure> {
-        job.start(&self.program, more, Watch { secrets: self.secrets(), patterns: Vec::new() })
+    fn start(&self, job: &Job, arguments: &[&OsStr], redactor: &Arc<Redactor>) -> Result<Child, Failure> {
+        job.start(&self.program, arguments, Watch { redactor: Arc::clone(redactor), patterns: Vec::new() })
     }
 }
 
@@ -81,12 +89,13 @@ impl Extractor for Airbyte {
         Box::pin(async move {
             let files = PrivateFiles::new()?;
             let config = self.config.file(job, &files)?;
-            let (stream, catalog) = self.catalog(job, &config, &files).await?;
+            let redactor = Arc::new(Redactor::new(&self.secrets()));
+            let (stream, catalog) = self.catalog(job, &config, &files, &redactor).await?;
             let arguments =
                 ["read".as_ref(), "--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()];
-            let child = self.start(job, &arguments)?;
-            let heard = listen(child, Source::new(Some(stream), self.secrets()), records).await?;
-            let (source, end) = (heard.handler, heard.end);
+            let child = self.start(job, &arguments, &redactor)?;
+            let source = Source::new(Some(stream), redactor);
+            let ReadResult { handler: source, end } = read_messages(child, source, records).await?;
             records.note("records_seen", source.records);
             let failed = verdict::of_exit(&end, &source);
             Ok(verdict::of_read(&source, failed, self.require_status, self.clock.now())?)

@@ -16,7 +16,7 @@ pub(super) fn of_exit(end: &End, source: &Source) -> Option<Failure> {
     }
     let failure = end.failure();
     match &source.complaint {
-        Some(complaint) if end.is_silent() => Some(Failure { message: end.told(complaint), ..failure }),
+        Some(complaint) if end.is_silent() => Some(Failure { message: end.with(complaint), ..failure }),
         Some(_) | None => Some(failure),
     }
 }
@@ -37,11 +37,11 @@ pub(super) fn of_read(
 
 /// What the source says went wrong, or else what its exit says.
 pub(super) fn of_failure(source: &Source, exit: Option<Failure>, now: Timestamp) -> Option<Failure> {
-    let said = source.error.as_ref().map(|error| match error.failure_type {
+    let reported = source.error.as_ref().map(|error| match error.failure_type {
         FailureType::Config => Failure::fatal(&error.message),
         FailureType::Transient | FailureType::System => Failure::retryable(&error.message),
     });
-    said.or(exit).map(|failure| unless_limited(source, failure, now))
+    reported.or(exit).map(|failure| unless_limited(source, failure, now))
 }
 
 fn incomplete(source: &Source, require_status: bool) -> Option<Failure> {
@@ -91,6 +91,8 @@ fn wait(limit: RateLimit, now: Timestamp) -> Option<Option<Duration>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::catalog::StreamName;
     use super::*;
     use crate::extract::connector::MessageReader;
@@ -102,14 +104,14 @@ mod tests {
         super::super::catalog::configure(&catalog, "s").unwrap().0
     }
 
-    fn heard(said: &[&str]) -> Source {
-        let mut messages = MessageReader::new(Source::new(Some(stream()), Vec::new()));
-        messages.take(said.join("\n").as_bytes()).unwrap();
+    fn source(lines: &[&str]) -> Source {
+        let mut messages = MessageReader::new(Source::new(Some(stream()), Arc::default()));
+        messages.take(lines.join("\n").as_bytes()).unwrap();
         messages.into_handler()
     }
 
-    fn verdict(said: &[&str]) -> Result<(), Failure> {
-        of_read(&heard(said), None, true, NOW)
+    fn verdict(lines: &[&str]) -> Result<(), Failure> {
+        of_read(&source(lines), None, true, NOW)
     }
 
     const RECORD: &str = r#"{"type":"RECORD","record":{"stream":"s","data":{"a":1.50},"emitted_at":1.5}}"#;
@@ -147,13 +149,13 @@ mod tests {
 
     #[test]
     fn a_source_that_gives_no_status_needs_leave_to() {
-        let silent = heard(&[RECORD]);
+        let silent = source(&[RECORD]);
         let refused = of_read(&silent, None, true, NOW).unwrap_err();
         assert!(refused.message.ends_with("set require_status = false"), "{refused}");
         assert_eq!(of_read(&silent, None, false, NOW), Ok(()));
-        let half = heard(&[RECORD, &status("INCOMPLETE", "")]);
+        let half = source(&[RECORD, &status("INCOMPLETE", "")]);
         assert!(of_read(&half, None, false, NOW).is_err());
-        let miscounted = heard(&[RECORD, &state("s", "9")]);
+        let miscounted = source(&[RECORD, &state("s", "9")]);
         assert!(of_read(&miscounted, None, false, NOW).is_err());
     }
 
@@ -185,9 +187,9 @@ mod tests {
             status("RUNNING", &format!(r#"{{"type":"RATE_LIMITED","rate_limited":{{"quota_reset":{reset}}}}}"#))
         };
         let until = |reset: &str, then: &[&str]| {
-            let mut said = vec![limited(reset)];
-            said.extend(then.iter().map(|line| (*line).to_owned()));
-            verdict(&said.iter().map(String::as_str).collect::<Vec<_>>())
+            let mut lines = vec![limited(reset)];
+            lines.extend(then.iter().map(|line| (*line).to_owned()));
+            verdict(&lines.iter().map(String::as_str).collect::<Vec<_>>())
         };
         let transient = error("transient_error", "");
         let failure = until("1000000090000.0", &[&transient]).unwrap_err();
@@ -201,16 +203,16 @@ mod tests {
 
     #[test]
     fn records_are_kept_as_they_stand_and_talk_is_none_of_them() {
-        let said =
+        let lines =
             ["starting…", "[1]", "{\"level\":\"info\"}", RECORD, &RECORD.replace("\"s\"", "\"t\""), "{}", COMPLETE];
-        let mut messages = MessageReader::new(Source::new(Some(stream()), Vec::new()));
-        assert_eq!(messages.take(said.join("\n").as_bytes()).unwrap(), b"{\"a\":1.50}\n");
+        let mut messages = MessageReader::new(Source::new(Some(stream()), Arc::default()));
+        assert_eq!(messages.take(lines.join("\n").as_bytes()).unwrap(), b"{\"a\":1.50}\n");
     }
 
     #[test]
     fn a_record_that_is_broken_is_no_talk() {
         for broken in [&RECORD[..60], r#"{"type":"RECORD"}"#, r#"{"type":"RECORD","record":{"stream":"s"}}"#] {
-            let mut messages = MessageReader::new(Source::new(Some(stream()), Vec::new()));
+            let mut messages = MessageReader::new(Source::new(Some(stream()), Arc::default()));
             let failure = messages.take(broken.as_bytes()).unwrap_err();
             assert!(failure.message.starts_with("line 1 of the output is a broken RECORD"), "{failure}");
         }

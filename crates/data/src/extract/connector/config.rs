@@ -6,11 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::files::PrivateFiles;
-use crate::extract::{ExtractorContext, Failure, Job, Template};
+use crate::extract::{Error, ExtractorContext, Failure, Job, Template};
 use crate::settings::{Escape, Secret, SecretRef, SettingError, Step};
-
-/// How a date that is not in quotes comes through from the configuration file.
-const TOML_DATE: &str = "$__toml_private_datetime";
 
 #[derive(Debug)]
 pub(in crate::extract) enum Config {
@@ -48,9 +45,9 @@ impl Config {
     }
 
     /// The file to name on the command line.
-    pub(in crate::extract) fn file(&self, job: &Job, files: &PrivateFiles) -> Result<PathBuf, Failure> {
+    pub(in crate::extract) fn file(&self, job: &Job, files: &PrivateFiles) -> Result<PathBuf, Error> {
         match self {
-            Self::Table(node) => files.write("config.json", &node.render(job)?),
+            Self::Table(node) => Ok(files.write("config.json", &node.render(job)?)?),
             Self::File(file) => Ok(file.clone()),
         }
     }
@@ -67,21 +64,18 @@ impl Config {
 
 impl Node {
     fn new(at: Step, value: &Value, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
-        let wrong = |why: String| SettingError::at(at.clone(), why);
+        let error = |why: String| SettingError::at(at.clone(), why);
         let inner =
             |step: Step, value: &Value| Self::new(step, value, context).map_err(|error| error.within(at.clone()));
         Ok(match value {
-            Value::String(text) => Self::Text(Template::parse(text).map_err(wrong)?),
+            Value::String(text) => Self::Text(Template::parse(text).map_err(error)?),
             Value::Array(values) => {
                 let node = |(index, value): (usize, &Value)| inner(index.into(), value);
                 Self::List(values.iter().enumerate().map(node).collect::<Result<_, _>>()?)
             }
             Value::Object(table) => {
                 if let Some(secret) = secret_ref(table) {
-                    return secret.resolve(context.variable).map(Self::Secret).map_err(wrong);
-                }
-                if let Some(Value::String(date)) = table.get(TOML_DATE) {
-                    return Ok(Self::Other(Value::from(date.as_str())));
+                    return secret.resolve(context.variable).map(Self::Secret).map_err(error);
                 }
                 let node = |(name, value): (&String, &Value)| {
                     Ok::<_, SettingError>((name.clone(), inner(name.as_str().into(), value)?))

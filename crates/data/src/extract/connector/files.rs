@@ -1,14 +1,14 @@
 //! Files for a connector that nobody else may read, gone when they are dropped.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::extract::Failure;
+use crate::error::ScratchError;
 
 const PREFIX: &str = "redrive-connector-";
 /// Locked as long as its process lives, whatever happens to it.
@@ -21,13 +21,15 @@ pub(in crate::extract) struct PrivateFiles {
 }
 
 impl PrivateFiles {
-    pub(in crate::extract) fn new() -> Result<Self, Failure> {
-        remove_orphans(&std::env::temp_dir());
-        Self::make().map_err(|error| Failure::retryable(format!("cannot make a temporary directory: {error}")))
+    pub(in crate::extract) fn new() -> Result<Self, ScratchError> {
+        let parent = std::env::temp_dir();
+        remove_orphans(&parent);
+        Self::make(&parent).map_err(|source| ScratchError { directory: parent, source })
     }
 
-    fn make() -> std::io::Result<Self> {
-        let directory = tempfile::Builder::new().prefix(PREFIX).permissions(Permissions::from_mode(0o700)).tempdir()?;
+    fn make(parent: &Path) -> io::Result<Self> {
+        let private = Permissions::from_mode(0o700);
+        let directory = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(parent)?;
         // Locked before it has its name: one of that name which is free belongs to nobody any more.
         let unnamed = directory.path().join("lock.new");
         let lock = File::create_new(&unnamed)?;
@@ -36,12 +38,12 @@ impl PrivateFiles {
         Ok(Self { directory, _lock: lock })
     }
 
-    pub(in crate::extract) fn write(&self, name: &str, content: &Value) -> Result<PathBuf, Failure> {
+    pub(in crate::extract) fn write(&self, name: &str, content: &Value) -> Result<PathBuf, ScratchError> {
         let path = self.directory.path().join(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let written = file.and_then(|mut file| file.write_all(content.to_string().as_bytes()));
-        let cannot = |error| Failure::retryable(format!("cannot write {}: {error}", path.display()));
-        written.map_err(cannot).map(|()| path)
+        let directory = self.directory.path();
+        written.map_err(|source| ScratchError { directory: directory.to_owned(), source }).map(|()| path)
     }
 }
 

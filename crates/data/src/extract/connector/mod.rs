@@ -2,10 +2,10 @@
 
 mod config;
 mod files;
-mod listen;
+mod messages;
 mod streams;
 
 pub(super) use config::{Config, absolute};
 pub(super) use files::PrivateFiles;
-pub(super) use listen::{MessageHandler, MessageReader, gather, listen};
+pub(super) use messages::{MessageHandler, MessageReader, ReadResult, gather, read_messages};
 pub(super) use streams::{listed, read_catalog, wanted};

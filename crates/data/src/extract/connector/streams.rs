@@ -32,7 +32,7 @@ pub(in crate::extract) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -
 }
 
 pub(in crate::extract) fn read_catalog(file: &Path) -> Result<Value, Failure> {
-    let wrong = |why: String| Failure::fatal(format!("catalog_file {}: {why}", file.display()));
-    let text = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
-    serde_json::from_slice(&text).map_err(|error| wrong(format!("it is not JSON: {error}")))
+    let error_of = |why: String| Failure::fatal(format!("catalog_file {}: {why}", file.display()));
+    let text = std::fs::read(file).map_err(|error| error_of(error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| error_of(format!("it is not JSON: {error}")))
 }

@@ -105,8 +105,8 @@ pub(super) fn of_error(status: u16, error: &Value) -> Meaning {
     let kinds = errors.iter().map(kind);
     let code = report.code.and_then(|code| u16::try_from(code).ok());
     let kind = kinds.max().unwrap_or_else(|| by_status(code.unwrap_or(status)));
-    let told: Vec<String> = errors.iter().map(describe).collect();
-    let text = if told.is_empty() { said(&report) } else { told.join("; ") };
+    let texts: Vec<String> = errors.iter().map(describe).collect();
+    let text = if texts.is_empty() { status_and_message(&report) } else { texts.join("; ") };
     let delays = errors.iter().map(|error| error.retry_delay);
     let is_source = |error: &OneError<'_>| error.rate_scope == "DEVELOPER";
     Meaning {
@@ -178,7 +178,7 @@ fn describe(error: &OneError<'_>) -> String {
     }
 }
 
-fn said(report: &Report<'_>) -> String {
+fn status_and_message(report: &Report<'_>) -> String {
     match (report.status, report.message) {
         ("", message) => message.to_owned(),
         (status, "") => status.to_owned(),

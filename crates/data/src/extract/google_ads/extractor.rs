@@ -168,8 +168,8 @@ impl GoogleAds {
         if let Some(id) = answer.header("request-id") {
             text = format!("{text} (request-id {id})");
         }
-        let told = meaning.retry_after.or_else(|| retry_after(answer.headers(), self.clock.now()));
-        let retry_after = told.filter(|_| meaning.kind == Kind::RateLimited);
+        let retry_after = meaning.retry_after.or_else(|| retry_after(answer.headers(), self.clock.now()));
+        let retry_after = retry_after.filter(|_| meaning.kind == Kind::RateLimited);
         let failure = Failure { scope: meaning.scope, ..Failure::new(meaning.kind.class(), text).after(retry_after) };
         match meaning.kind {
             Kind::StaleToken => Setback::StaleToken(failure),

@@ -109,8 +109,8 @@ mod tests {
     fn ten_digits_with_or_without_dashes_are_an_id() {
         assert_eq!(customer_digits("123-456-7890").unwrap(), "1234567890");
         assert_eq!(customer_digits("1234567890").unwrap(), "1234567890");
-        for wrong in ["", "-", "123456789", "12345678901", "12345678x0", "123 456 7890", "１234567890", "../1234567"] {
-            assert!(customer_digits(wrong).is_err(), "{wrong}");
+        for no_id in ["", "-", "123456789", "12345678901", "12345678x0", "123 456 7890", "１234567890", "../1234567"] {
+            assert!(customer_digits(no_id).is_err(), "{no_id}");
         }
     }
 }

@@ -73,7 +73,7 @@ impl Tokens {
         let mut last = self.last.lock().await;
         match &*last {
             Last::Token(token) if Some(token) != stale && self.clock.now() < token.until => return Ok(token.clone()),
-            // Somebody failed while this one waited: asking again at once would only be told the same.
+            // Another job failed while this one waited: asking again at once would get the same answer.
             Last::Failed(failure) if self.fetched.load(Ordering::Acquire) != before => return Err(failure.clone()),
             Last::Never | Last::Token(_) | Last::Failed(_) => {}
         }

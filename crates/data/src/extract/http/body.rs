@@ -1,6 +1,5 @@
 //! The body of an answer on its way into the raw sink.
 
-use super::lines::Lines;
 use super::settings::{Format, Settings};
 use crate::extract::json_stream::RecordStream;
 use crate::extract::{Error, Failure, Records};
@@ -34,4 +33,51 @@ pub(super) async fn read(
         }
     }
     Ok(stream)
+}
+
+/// The beginning of a line whose end has not come yet.
+#[derive(Debug, Default)]
+struct Lines {
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    async fn feed(&mut self, chunk: &[u8], records: &mut Records) -> Result<(), Error> {
+        let Some(last) = memchr::memrchr(b'\n', chunk) else { return self.keep(chunk, records) };
+        let (mut whole, rest) = chunk.split_at(last + 1);
+        if !self.begun.is_empty() {
+            let first = memchr::memchr(b'\n', whole).unwrap_or(last);
+            self.keep(&whole[..first], records)?;
+            records.record(without_return(&self.begun)).await?;
+            self.begun.clear();
+            whole = &whole[first + 1..];
+        }
+        for line in whole.split_inclusive(|byte| *byte == b'\n') {
+            records.record(without_return(&line[..line.len() - 1])).await?;
+        }
+        self.keep(rest, records)
+    }
+
+    /// The last line may lack its end, but it must not be cut: a connection that was closed looks the same.
+    async fn finish(self, name: &str, records: &mut Records) -> Result<(), Error> {
+        let line = without_return(&self.begun);
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        if serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err() {
+            let text = format!("{name}: the answer breaks off within record {}", records.count() + 1);
+            return Err(Failure::retryable(text).into());
+        }
+        records.record(line).await
+    }
+
+    fn keep(&mut self, bytes: &[u8], records: &Records) -> Result<(), Error> {
+        records.check_length(self.begun.len() + bytes.len())?;
+        self.begun.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }

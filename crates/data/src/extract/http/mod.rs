@@ -5,7 +5,6 @@
 
 mod body;
 mod extractor;
-mod lines;
 mod link_header;
 mod pages;
 mod settings;

@@ -1,4 +1,4 @@
-//! From one page to the next, and no further than allowed: not to another site, not in a circle, not for ever.
+//! From one page to the next, and no further than allowed: not to another site, not in a circle, not forever.
 
 use std::collections::HashSet;
 
@@ -57,7 +57,7 @@ impl Paging {
 
     /// The next page's URL, when this page was not the last.
     pub(super) fn next(&self, first: &Url, answer: &Response, page: &RecordStream) -> Result<Option<Url>, Failure> {
-        let told = match self {
+        let next = match self {
             Self::Single => None,
             Self::Link(path) => kept_text(page, path, answer.name(), false)?,
             Self::Cursor { path, .. } => kept_text(page, path, answer.name(), true)?,
@@ -66,15 +66,15 @@ impl Paging {
                 link_header::next(links).map(str::to_owned)
             }
         };
-        let Some(told) = told else { return Ok(None) };
+        let Some(next) = next else { return Ok(None) };
         if let Self::Cursor { param, .. } = self {
-            return Ok(Some(with_param(first, param, &told)));
+            return Ok(Some(with_param(first, param, &next)));
         }
-        let mut next = answer.url().join(&told).map_err(|why| {
+        let mut url = answer.url().join(&next).map_err(|why| {
             Failure::retryable(format!("{}: the link to the next page is no URL ({why})", answer.name()))
         })?;
-        next.set_fragment(None);
-        Ok(Some(next))
+        url.set_fragment(None);
+        Ok(Some(url))
     }
 }
 

@@ -78,7 +78,7 @@ impl RecordStream {
         self.scanner.finish()
     }
 
-    /// Whether there was an array, or null in its frame, where records were looked for.
+    /// Whether there was an array, or null in its place, where records were looked for.
     pub fn found(&self) -> bool {
         self.found
     }
@@ -88,7 +88,7 @@ impl RecordStream {
         self.is_array
     }
 
-    /// A kept value as JSON, by its frame in the list of paths; of several, the last.
+    /// A kept value as JSON, by its place in the list of paths; of several, the last.
     pub fn kept(&self, which: usize) -> Option<&[u8]> {
         self.kept.get(which).filter(|kept| kept.complete).map(|kept| kept.json.as_slice())
     }

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::number::Number;
 use super::string::{Reached, Text};
 
-/// How deep brackets may be nested: as deep as whoever parses a record later will go.
+/// How deep brackets may be nested: as deep as a parser of records will go later.
 pub(super) const MAX_DEPTH: usize = 127;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ pub(super) enum Reached {
     End(usize),
     /// All of the input belongs to the string, and it goes on.
     Inside(Text),
-    /// The byte at this frame may not stand in a string.
+    /// The byte at this place may not stand in a string.
     Wrong(usize, &'static str),
 }
 

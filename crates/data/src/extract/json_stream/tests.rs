@@ -45,7 +45,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same document with white space at every frame where it may stand.
+/// The same document with white space at every place where it may stand.
 fn spread(json: &str, spaces: &[&str]) -> String {
     let mut spaces = spaces.iter().cycle();
     let mut spread = String::new();

@@ -1,23 +1,25 @@
 //! `singer`: a Singer tap. It writes SCHEMA, RECORD and STATE messages; one stream's records are kept, byte for byte.
 //!
-//! A tap that fails says so by its exit code alone, so settings may map codes and texts on stderr to classes. Bookmarks
-//! are inclusive: a record whose key has come before is dropped. What a tap leaves out without a word cannot be
-//! known here; that is for the validator's rules.
+//! A tap that fails says so by its exit code alone, so settings may map codes and texts on stderr to classes. Records that
+//! a tap repeats or leaves out are for the validator's rules to see: no state is passed, so nothing repeats by design.
 
 mod catalog;
-mod key;
 mod messages;
 mod settings;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::settings::SettingError;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::connector::{Config, PrivateFiles, absolute, gather, listed, listen, read_catalog, wanted};
+use super::connector::{
+    Config, PrivateFiles, ReadResult, absolute, gather, listed, read_catalog, read_messages, wanted,
+};
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
-use crate::program::{Child, End, Launch, Watch};
+use crate::program::{Child, End, Watch};
+use crate::settings::{Redactor, SettingError};
 use catalog::Stream;
 use messages::Tap;
 use settings::{Exits, checked_exits};
@@ -34,14 +36,12 @@ pub struct Singer {
 
 impl Singer {
     pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
-        let launch =
-            Launch { command: &settings.command, directory: settings.directory.as_deref(), env: &settings.env };
         if let Some(index) = settings.stderr.iter().position(|pattern| pattern.pattern.is_empty()) {
             let why = "is empty, and so in every line; write a part of the line";
             return Err(SettingError::at("pattern", why).within(index).within("stderr"));
         }
         Ok(Self {
-            program: Program::new(&launch, context.variable, &context.reaper)?,
+            program: context.program(&settings.command, settings.directory.as_deref(), &settings.env)?,
             config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), context)?,
             catalog_file: settings.catalog_file.as_deref().map(|file| absolute("catalog_file", file)).transpose()?,
             exits: checked_exits(&settings.exit_codes)?,
@@ -50,12 +50,18 @@ impl Singer {
     }
 
     /// The stream and the catalog that selects it.
-    async fn catalog(&self, job: &Job, config: &Path, files: &PrivateFiles) -> Result<(Stream, PathBuf), Failure> {
+    async fn catalog(
+        &self,
+        job: &Job,
+        config: &Path,
+        files: &PrivateFiles,
+        redactor: &Arc<Redactor>,
+    ) -> Result<(Stream, PathBuf), Error> {
         let wanted = wanted(job);
         if let Some(file) = &self.catalog_file {
             return Ok((catalog::find(&read_catalog(file)?, &wanted)?, file.clone()));
         }
-        let child = self.start(job, &["--config".as_ref(), config.as_ref(), "--discover".as_ref()])?;
+        let child = self.start(job, &["--config".as_ref(), config.as_ref(), "--discover".as_ref()], redactor)?;
         let (answer, end) = gather(child).await?;
         self.check(&end)?;
         let mut catalog: Value = serde_json::from_slice(&answer)
@@ -65,16 +71,16 @@ impl Singer {
         Ok((stream, files.write("catalog.json", &catalog)?))
     }
 
-    fn start(&self, job: &Job, more: &[&std::ffi::OsStr]) -> Result<Child, Failure> {
+    fn start(&self, job: &Job, arguments: &[&OsStr], redactor: &Arc<Redactor>) -> Result<Child, Failure> {
         let patterns = self.patterns.iter().map(|pattern| pattern.pattern.clone()).collect();
-        job.start(&self.program, more, Watch { secrets: self.secrets(), patterns })
+        job.start(&self.program, arguments, Watch { redactor: Arc::clone(redactor), patterns })
     }
 
     /// What the end of the tap means: a text on stderr is more exact than a code.
     fn check(&self, end: &End) -> Result<(), Failure> {
         for Pattern { pattern, class, even_on_success } in &self.patterns {
-            if let Some(line) = end.heard(pattern).filter(|_| *even_on_success || !end.is_success()) {
-                return Err(Failure::new(*class, end.told(line)));
+            if let Some(line) = end.line_with(pattern).filter(|_| *even_on_success || !end.is_success()) {
+                return Err(Failure::new(*class, end.with(line)));
             }
         }
         if end.is_success() {
@@ -96,17 +102,16 @@ impl Extractor for Singer {
         Box::pin(async move {
             let files = PrivateFiles::new()?;
             let config = self.config.file(job, &files)?;
-            let (stream, catalog) = self.catalog(job, &config, &files).await?;
-            let child =
-                self.start(job, &["--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()])?;
-            let heard = listen(child, Tap::new(stream), records).await?;
-            let tap = heard.handler;
+            let redactor = Arc::new(Redactor::new(&self.secrets()));
+            let (stream, catalog) = self.catalog(job, &config, &files, &redactor).await?;
+            let arguments = ["--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()];
+            let child = self.start(job, &arguments, &redactor)?;
+            let ReadResult { handler: tap, end } = read_messages(child, Tap::new(stream), records).await?;
             records.note("records_seen", tap.records);
-            records.note("duplicates_dropped", tap.duplicates);
-            self.check(&heard.end)?;
-            if !tap.has_schema() {
-                let (wanted, there) = (&tap.stream.wanted, listed(tap.others.iter().map(String::as_str)));
-                let why = format!("the tap sent no SCHEMA for stream {wanted:?}; it sent these streams: {there}");
+            self.check(&end)?;
+            if !tap.has_schema {
+                let (wanted, sent) = (&tap.stream.wanted, listed(tap.others.iter().map(String::as_str)));
+                let why = format!("the tap sent no SCHEMA for stream {wanted:?}; it sent these streams: {sent}");
                 return Err(Failure::fatal(why).into());
             }
             Ok(())

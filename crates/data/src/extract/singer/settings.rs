@@ -48,7 +48,7 @@ pub struct Pattern {
 
 pub(super) type Exits = BTreeMap<i32, ErrorClass>;
 
-pub(super) fn checked_exits(given: &BTreeMap<String, ErrorClass>) -> Result<Exits, SettingError> {
+pub(super) fn checked_exits(exit_codes: &BTreeMap<String, ErrorClass>) -> Result<Exits, SettingError> {
     let checked = |(code, class): (&String, &ErrorClass)| match code.parse::<u8>() {
         Ok(code @ 1..) => Ok((i32::from(code), *class)),
         Ok(0) | Err(_) => {
@@ -56,5 +56,5 @@ pub(super) fn checked_exits(given: &BTreeMap<String, ErrorClass>) -> Result<Exit
             Err(SettingError::at(code.as_str(), why).within("exit_codes"))
         }
     };
-    given.iter().map(checked).collect()
+    exit_codes.iter().map(checked).collect()
 }

@@ -118,7 +118,7 @@ fn the_last_who_lets_go_ends_the_watcher() {
     let hold = reaper.hold(program.group());
     let watcher = watcher(&reaper);
     drop(reaper);
-    kill_process(watcher, Signal::URG).expect("it is there while something is groups");
+    kill_process(watcher, Signal::URG).expect("it is there while something is held");
     drop(hold);
     kill_process(watcher, Signal::URG).expect_err("it is gone, and has been reaped");
     assert_eq!(program.last_signal(), UNHARMED);
@@ -172,10 +172,10 @@ fn a_watcher_that_does_not_read_holds_nobody_up_and_is_replaced() {
     });
     let in_time = is_done.recv_timeout(LIMIT).is_ok();
     if !in_time {
-        // Frees whoever is groups up after all, with the lock in his hands.
+        // Frees the thread that is held up after all, lock in hand.
         kill_process(first, Signal::KILL).unwrap();
     }
-    assert!(in_time, "it is not groups up");
+    assert!(in_time, "it is not held up");
     assert_ne!(watcher(&reaper), first);
     die(&reaper);
     assert_eq!(runs.last_signal(), KILLED);

@@ -1,5 +1,6 @@
 //! Secrets at any place of a text, and cuts at any place of a secret.
 
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
 use redrive_core::failure::{MAX_MESSAGE_BYTES, clean_message};
 use redrive_core::text::cut;
@@ -79,6 +80,25 @@ fn secrets_are_blacked_out_in_either_case_of_an_escape() {
 fn secrets_are_blacked_out_in_base64() {
     for said in ["Pz8/Pj4+LXNlY3JldA==", "Pz8/Pj4+LXNlY3JldA", "Pz8_Pj4-LXNlY3JldA==", "Pz8_Pj4-LXNlY3JldA"] {
         assert_eq!(hidden(&format!("bad {said} refused"), "???>>>-secret"), "bad *** refused", "{said}");
+    }
+}
+
+/// As in `Authorization: Basic`, where a user's name stands before a password.
+#[test]
+fn secrets_are_blacked_out_within_base64_wherever_they_begin() {
+    let secret = "t0p-s3cr3t?~>";
+    for before in 0..7 {
+        for after in 0..4 {
+            let text = format!("{}{secret}{}", "u".repeat(before), "z".repeat(after));
+            for base64 in [STANDARD, URL_SAFE, STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+                let encoded = base64.encode(&text);
+                let shown = hidden(&format!("Basic {encoded} was refused"), secret);
+                assert!(shown.starts_with("Basic ") && shown.ends_with(" was refused"), "{shown}");
+                let left = shown.replace("Basic ", "").replace(" was refused", "");
+                let (head, tail) = left.split_once("***").unwrap_or_else(|| panic!("{text}: {shown}"));
+                assert!(head.len() <= before * 8 / 6 && tail.len() <= (after * 8).div_ceil(6) + 2, "{text}: {shown}");
+            }
+        }
     }
 }
 

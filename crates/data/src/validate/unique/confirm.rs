@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use redrive_core::validation::excerpt;
-use redrive_store::raw::Error;
 
 use super::entry::{Fingerprint, Print};
 use super::keys::Suspect;
+use crate::error::Result;
 use crate::validate::check::key_of;
 use crate::validate::feed::Look;
 use crate::validate::lines::Block;
@@ -60,7 +60,7 @@ impl Confirm {
 }
 
 impl Look for Confirm {
-    fn look(&mut self, block: Block<'_>) -> Result<ControlFlow<()>, Error> {
+    fn look(&mut self, block: Block<'_>) -> Result<ControlFlow<()>> {
         let Block::Lines { first, bytes } = block else { return Ok(ControlFlow::Continue(())) };
         let wanted = self.wanted.clone();
         let mut values = wanted.fields.none();

@@ -1,10 +1,11 @@
 //! From suspicion to proof: which records do repeat a key.
 
 use redrive_core::validation::{NAMED, Tally};
-use redrive_store::raw::{Error, Manifest, RawView};
+use redrive_store::raw::{Manifest, RawView};
 
 use super::confirm::Confirm;
 use super::keys::Keys;
+use crate::error::Result;
 use crate::validate::feed::{blocking, feed};
 use crate::validate::rules::Rules;
 
@@ -15,15 +16,15 @@ pub(in crate::validate) async fn tally(
     rules: &Rules,
     keys: Keys,
     tally: &mut Tally,
-) -> Result<(), Error> {
+) -> Result<()> {
     let scratch = rules.scratch().clone();
     let fingerprint = keys.fingerprint();
-    let mut sorted = blocking(move || keys.sort().map_err(|error| scratch.trouble(error))).await?;
+    let mut sorted = blocking(move || Ok(keys.sort().map_err(|error| scratch.error(error))?)).await?;
     let mut cleared = Cleared::default();
     loop {
         let scratch = rules.scratch().clone();
         let (found, back) = blocking(move || {
-            let found = sorted.suspects(cleared.up_to, NAMED).map_err(|error| scratch.trouble(error))?;
+            let found = sorted.suspects(cleared.up_to, NAMED).map_err(|error| scratch.error(error))?;
             Ok((found, sorted))
         })
         .await?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::script::{source, tap};
 use crate::lab::{Lab, SECRET, build, soon};
 
-const CONFIG: &str = "config = { token = { env = 'API_TOKEN' }, start = '{logical_date}T00:00:00', day = 2026-01-31, \
+const CONFIG: &str = "config = { token = { env = 'API_TOKEN' }, start = '{logical_date}T00:00:00', day = '2026-01-31', \
     n = 7, ratio = 1.5, on = true, list = ['{customer_id}', { env = 'API_TOKEN' }], deep = { end = '{next_date}' } }\n";
 
 fn expected() -> Value {

@@ -25,8 +25,8 @@ impl Row for PartitionKey {
 
 pub async fn list(filter: &Filter, limit: u64, insight: &Insight, context: &Context) -> Result<Exit> {
     let (mut count, mut listing) = (0u64, Listing::new(&MISSING, &context.global));
-    'search: for (stretch, latest) in expected::spans(insight, filter) {
-        let Some(missing) = expected::missing_days(insight, stretch, latest).await? else { continue };
+    'search: for (span, latest) in expected::spans(insight, filter) {
+        let Some(missing) = expected::missing_days(insight, span, latest).await? else { continue };
         for key in missing.keys() {
             if count >= limit {
                 break 'search;

@@ -48,9 +48,10 @@ pub(super) fn part_name(number: usize) -> String {
     format!("part-{number:05}.jsonl.zst")
 }
 
-/// The run whose directory holds `object`, when it lies in one of the partition's.
-pub(super) fn run_of(partition: &Path, object: &Path) -> Option<RunId> {
-    object.prefix_match(partition)?.next()?.as_ref().strip_prefix(RUN)?.parse().ok()
+/// Whether `object` lies in the directory of one of the partition's runs.
+pub(super) fn is_of_a_run(partition: &Path, object: &Path) -> bool {
+    let first = object.prefix_match(partition).and_then(|mut steps| steps.next());
+    first.is_some_and(|step| step.as_ref().strip_prefix(RUN).is_some_and(|id| id.parse::<RunId>().is_ok()))
 }
 
 /// `Path::from` and `Path::join` would encode our `%` and `~` once more; the names must be on disk as `encode` says.
@@ -79,8 +80,9 @@ mod tests {
             partition(&Path::ROOT, &key("x")).as_ref(),
             "source=x/customer_id=x/query_name=x/logical_date=2026-01-31"
         );
-        assert_eq!(run_of(&partition(&Path::parse("lake/raw").unwrap(), &key("a/b")), &dir), Some(id));
-        assert_eq!(run_of(&partition(&Path::ROOT, &key("a/b")), &dir), None);
+        assert!(is_of_a_run(&partition(&Path::parse("lake/raw").unwrap(), &key("a/b")), &dir));
+        assert!(!is_of_a_run(&partition(&Path::ROOT, &key("a/b")), &dir));
+        assert!(!is_of_a_run(&Path::parse("lake").unwrap(), &Path::parse("lake/run_id=x/y").unwrap()));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::sink::RunHeader;
 use crate::raw::digest::Sha256;
 use crate::raw::error::Error;
 
@@ -47,6 +48,23 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    pub(super) fn new(header: RunHeader, parts: Vec<PartInfo>, outcome: RunOutcome, finished_at: Timestamp) -> Self {
+        let RunHeader { key, run_id, fence, extractor, started_at } = header;
+        Self {
+            format: FORMAT,
+            key,
+            run_id,
+            fence,
+            extractor,
+            started_at,
+            finished_at,
+            outcome,
+            records: parts.iter().map(|part| part.records).sum(),
+            bytes: parts.iter().map(|part| part.bytes).sum(),
+            parts,
+        }
+    }
+
     /// The same manifest gives the same bytes: a repeated put must be recognised as its own.
     pub(super) fn to_json(&self) -> Vec<u8> {
         let mut json = serde_json::to_vec_pretty(self).expect("a manifest has text keys and no failing serializer");

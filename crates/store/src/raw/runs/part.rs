@@ -4,6 +4,7 @@
 use std::io::{self, Write as _};
 
 use bytes::Bytes;
+use redrive_core::count;
 use zstd::stream::write::Encoder;
 
 use crate::raw::digest::Sha256;
@@ -34,10 +35,6 @@ impl Part {
         so_far + (so_far.saturating_mul(more) / bytes).max(1)
     }
 
-    pub(super) fn capacity(&self) -> usize {
-        self.encoder.as_ref().map_or(0, |encoder| encoder.get_ref().capacity())
-    }
-
     /// Slow: for a blocking thread.
     pub(super) fn compress(&mut self, chunk: &[u8]) -> io::Result<()> {
         let encoder = match &mut self.encoder {
@@ -45,13 +42,20 @@ impl Part {
             None => self.encoder.insert(Encoder::new(Vec::new(), LEVEL)?),
         };
         encoder.write_all(chunk)?;
-        self.bytes += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+        self.bytes += count::of(chunk.len());
         Ok(())
     }
 
-    /// Slow: for a blocking thread.
-    pub(super) fn seal(self) -> io::Result<Sealed> {
-        let compressed = self.encoder.map(Encoder::finish).transpose()?.unwrap_or_default();
+    /// Compresses the last bytes and closes the part. Slow: for a blocking thread.
+    pub(super) fn seal(mut self, rest: &[u8]) -> io::Result<Sealed> {
+        let compressed = if self.encoder.is_some() {
+            self.compress(rest)?;
+            self.encoder.map(Encoder::finish).transpose()?.unwrap_or_default()
+        } else {
+            // All of a small part at once: knowing its length, the compressor takes no more memory than that needs.
+            self.bytes = count::of(rest.len());
+            zstd::bulk::compress(rest, LEVEL)?
+        };
         let sha256 = Sha256::of(&compressed);
         Ok(Sealed { compressed: compressed.into(), sha256, bytes: self.bytes })
     }

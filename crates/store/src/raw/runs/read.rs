@@ -7,6 +7,7 @@ use bytes::{Buf as _, Bytes};
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use memchr::{memchr, memchr_iter};
 use object_store::path::Path;
+use redrive_core::count;
 use zstd::stream::read::Decoder;
 
 use super::layout;
@@ -16,7 +17,7 @@ use crate::raw::error::{Damage, Error};
 use crate::raw::place::{Found, Place, blocking};
 
 /// Decompressed bytes handed out at once.
-const CHUNK: u64 = 256 << 10;
+const CHUNK: usize = 256 << 10;
 
 pub(super) struct Reader {
     place: Place,
@@ -42,54 +43,64 @@ impl Reader {
     /// The next decompressed bytes; the last of a part come only when all its counts are right.
     pub(super) async fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
-            let open = match self.open.take() {
-                Some(open) => open,
+            let (open, chunk) = match self.open.take() {
+                Some(open) => blocking(move || open.read()).await?,
                 None => match self.parts.next() {
                     Some(part) => self.open_part(part).await?,
                     None => return Ok(None),
                 },
             };
-            let object = open.object.clone();
-            let read = blocking(move || open.read()).await;
-            let (open, chunk) = read.map_err(|why| Damage::Undecodable { object, why: why.to_string() })?;
-            if chunk.is_empty() {
-                open.check_counts()?;
-                continue;
+            self.open = open;
+            if !chunk.is_empty() {
+                return Ok(Some(chunk));
             }
-            self.open = Some(open);
-            return Ok(Some(chunk));
         }
     }
 
-    async fn open_part(&self, part: PartInfo) -> Result<Open, Error> {
+    async fn open_part(&self, part: PartInfo) -> Result<Read, Error> {
         let path = layout::object(&self.dir, &part.name);
         let object = self.place.name(&path);
-        let compressed = match self.place.read(&path, Some(part.compressed_bytes)).await? {
-            None => return Err(Damage::Missing { object }.into()),
+        match self.place.read(&path, Some(part.compressed_bytes)).await? {
+            None => Err(Damage::Missing { object }.into()),
             Some(Found::OtherSize(found)) => {
-                return Err(Damage::Size { object, expected: part.compressed_bytes, found }.into());
+                Err(Damage::Size { object, expected: part.compressed_bytes, found }.into())
             }
-            Some(Found::Bytes(bytes)) => bytes,
-        };
-        let opened =
-            blocking(move || Ok((Sha256::of(&compressed), Decoder::with_buffer(Cursor::new(compressed))?))).await;
-        let (found, decoder) =
-            opened.map_err(|why| Damage::Undecodable { object: object.clone(), why: why.to_string() })?;
-        if found != part.sha256 {
-            return Err(Damage::Hash { object, expected: part.sha256, found }.into());
+            Some(Found::Bytes(compressed)) => blocking(move || Open::new(object, part, compressed)?.read()).await,
         }
-        Ok(Open { decoder, object, part, records: 0, bytes: 0 })
     }
 }
 
+/// A part of which more may come, and bytes of it.
+type Read = (Option<Open>, Bytes);
+
 impl Open {
-    fn read(mut self) -> std::io::Result<(Self, Bytes)> {
-        let mut chunk = Vec::with_capacity(usize::try_from(CHUNK).unwrap_or(0));
-        self.decoder.by_ref().take(CHUNK).read_to_end(&mut chunk)?;
+    fn new(object: String, part: PartInfo, compressed: Bytes) -> Result<Self, Error> {
+        let found = Sha256::of(&compressed);
+        if found != part.sha256 {
+            return Err(Damage::Hash { object, expected: part.sha256, found }.into());
+        }
+        match Decoder::with_buffer(Cursor::new(compressed)) {
+            Ok(decoder) => Ok(Self { decoder, object, part, records: 0, bytes: 0 }),
+            Err(why) => Err(Damage::Undecodable { object, why: why.to_string() }.into()),
+        }
+    }
+
+    /// Slow: for a blocking thread.
+    fn read(mut self) -> Result<Read, Error> {
+        let left = usize::try_from(self.part.bytes.saturating_sub(self.bytes)).unwrap_or(CHUNK);
+        let mut chunk = Vec::with_capacity(left.min(CHUNK));
+        let read = self.decoder.by_ref().take(count::of(CHUNK)).read_to_end(&mut chunk);
+        if let Err(why) = read {
+            return Err(Damage::Undecodable { object: self.object, why: why.to_string() }.into());
+        }
         let newlines = memchr_iter(b'\n', &chunk).count();
-        self.records += u64::try_from(newlines).unwrap_or(u64::MAX);
-        self.bytes += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
-        Ok((self, chunk.into()))
+        self.records += count::of(newlines);
+        self.bytes += count::of(chunk.len());
+        if chunk.len() == CHUNK {
+            return Ok((Some(self), chunk.into()));
+        }
+        self.check_counts()?;
+        Ok((None, chunk.into()))
     }
 
     fn check_counts(&self) -> Result<(), Damage> {

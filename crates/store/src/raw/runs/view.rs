@@ -11,8 +11,7 @@ use redrive_core::key::{LogicalDate, PartitionKey};
 use super::layout;
 use super::manifest::Manifest;
 use super::read::{self, Reader, same};
-use crate::raw::cause;
-use crate::raw::error::{Damage, Error};
+use crate::raw::error::{self, Damage, Error};
 use crate::raw::place::{Found, Place};
 use crate::raw::s3::S3Options;
 use crate::raw::url::RawUrl;
@@ -57,18 +56,17 @@ impl RawView {
         self.place.location(&layout::run(&self.place.base, key, run_id))
     }
 
-    /// Whether the run left anything, finished or not.
-    pub async fn exists(&self, key: &PartitionKey, run_id: RunId) -> Result<bool, Error> {
-        let dir = layout::run(&self.place.base, key, run_id);
-        match self.place.store.list(Some(&dir)).next().await {
-            Some(found) => found.map(|_| true).map_err(|error| self.cannot_list(&dir, error)),
-            None => Ok(false),
-        }
-    }
-
     /// Whether any run of the partition left anything. Looks no further than the first.
     pub async fn has_any(&self, key: &PartitionKey) -> Result<bool, Error> {
-        Ok(self.found(key).next().await.transpose()?.is_some())
+        let dir = layout::partition(&self.place.base, key);
+        let mut objects = self.place.store.list(Some(&dir));
+        while let Some(object) = objects.next().await {
+            let object = object.map_err(|error| self.cannot_list(&dir, error))?;
+            if layout::is_of_a_run(&dir, &object.location) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The days for which a query of a customer left anything, by one listing: for asking about many at once. The key's
@@ -77,19 +75,9 @@ impl RawView {
         let dir = layout::query(&self.place.base, key);
         match self.place.store.list_with_delimiter(Some(&dir)).await {
             Ok(listing) => Ok(listing.common_prefixes.iter().filter_map(layout::day_of).collect()),
-            Err(error) if cause::is_absent(&error) => Ok(BTreeSet::new()),
+            Err(error) if error::is_absent(&error) => Ok(BTreeSet::new()),
             Err(error) => Err(self.cannot_list(&dir, error)),
         }
-    }
-
-    /// Every run of the partition that left anything, oldest first.
-    pub async fn runs(&self, key: &PartitionKey) -> Result<Vec<RunId>, Error> {
-        let mut runs = BTreeSet::new();
-        let mut found = self.found(key);
-        while let Some(run) = found.next().await {
-            runs.insert(run?);
-        }
-        Ok(runs.into_iter().collect())
     }
 
     /// Looks whether every part is there with the size that the manifest says, by one listing; none is read.
@@ -134,23 +122,7 @@ impl RawView {
         read::chunks(Reader::new(self.place.clone(), manifest))
     }
 
-    /// The run of every object in the partition, in no promised order.
-    fn found(&self, key: &PartitionKey) -> BoxStream<'static, Result<RunId, Error>> {
-        let dir = layout::partition(&self.place.base, key);
-        let view = self.clone();
-        let objects = self.place.store.list(Some(&dir));
-        objects
-            .filter_map(move |object| {
-                let found = match object {
-                    Ok(object) => layout::run_of(&dir, &object.location).map(Ok),
-                    Err(error) => Some(Err(view.cannot_list(&dir, error))),
-                };
-                std::future::ready(found)
-            })
-            .boxed()
-    }
-
     fn cannot_list(&self, dir: &Path, error: object_store::Error) -> Error {
-        cause::storage("list", self.place.name(dir), error)
+        Error::storage("list", self.place.name(dir), error)
     }
 }

@@ -5,18 +5,18 @@ use std::io;
 use bytes::Bytes;
 use memchr::{memchr, memchr_iter, memmem};
 use object_store::path::Path;
+use redrive_core::count;
 use redrive_core::time::Timestamp;
 use tokio::task::JoinHandle;
 
 use super::layout;
-use super::manifest::{FORMAT, Manifest, PartInfo, RunOutcome};
+use super::manifest::{Manifest, PartInfo, RunOutcome};
 use super::part::Part;
 use super::sink::RunHeader;
-use crate::raw::cause;
 use crate::raw::digest::Sha256;
 use crate::raw::error::Error;
-use crate::raw::place::{Place, blocking};
-use crate::raw::put;
+use crate::raw::place::Place;
+use crate::raw::put::{self, Object};
 
 /// How much is gathered before it is compressed on a blocking thread: about a millisecond of work.
 const CHUNK: usize = 1 << 20;
@@ -30,7 +30,7 @@ pub struct RawWriter {
     part_bytes: usize,
     /// Filled here, while the chunk before it is compressed elsewhere.
     chunk: Vec<u8>,
-    press: Press,
+    compressor: Compressor,
     /// Whether a write was begun and has not returned: dropped in the middle, it leaves half a line.
     mid_write: bool,
     /// Whether the part has its size, and ends with the line that is being written.
@@ -41,11 +41,34 @@ pub struct RawWriter {
 }
 
 /// Who has the part that is being made.
-enum Press {
+enum Compressor {
     Idle(Part),
     Busy(JoinHandle<io::Result<(Part, Vec<u8>)>>),
     /// A write failed: what was in memory is lost, and the attempt with it.
     Broken,
+}
+
+/// A part that gets no more lines.
+struct UnsealedPart {
+    name: String,
+    path: Path,
+    /// How errors call it.
+    shown: String,
+    part: Part,
+    rest: Vec<u8>,
+    records: u64,
+}
+
+impl UnsealedPart {
+    /// Slow: for a blocking thread.
+    fn seal(self) -> Result<(Object, PartInfo), Error> {
+        let Self { name, path, shown, part, rest, records } = self;
+        let sealed = part.seal(&rest).map_err(|error| Error::file("compress", shown, error))?;
+        let object = Object { path, bytes: sealed.compressed, digest: sealed.sha256 };
+        let info =
+            PartInfo { name, records, bytes: sealed.bytes, compressed_bytes: object.size(), sha256: object.digest };
+        Ok((object, info))
+    }
 }
 
 impl std::fmt::Debug for RawWriter {
@@ -63,7 +86,7 @@ impl RawWriter {
             header,
             part_bytes,
             chunk: Vec::new(),
-            press: Press::Idle(Part::new()),
+            compressor: Compressor::Idle(Part::new()),
             mid_write: false,
             part_is_full: false,
             part_records: 0,
@@ -93,7 +116,7 @@ impl RawWriter {
         if block.is_empty() {
             return Ok(());
         }
-        let records = u64::try_from(memchr_iter(b'\n', block).count()).unwrap_or(u64::MAX);
+        let records = count::of(memchr_iter(b'\n', block).count());
         if block.last() != Some(&b'\n') {
             return Err(self.bad_line(self.lines + records + 1, "has no newline"));
         }
@@ -136,36 +159,33 @@ impl RawWriter {
     }
 
     fn is_broken(&self) -> bool {
-        self.mid_write || matches!(self.press, Press::Broken)
+        self.mid_write || matches!(self.compressor, Compressor::Broken)
     }
 
     /// Puts what is left, then the manifest; when this returns, all of it is durable. An attempt that failed may be
     /// finished even after a write went wrong: its manifest lists the parts that were put.
     pub async fn finish(mut self, outcome: RunOutcome, finished_at: Timestamp) -> Result<Manifest, Error> {
-        match (self.is_broken(), &outcome) {
-            (false, _) if self.part_records == 0 => {}
-            (false, _) => self.close_part().await?,
-            (true, RunOutcome::Failed { .. }) => {}
+        let rest = match (self.is_broken(), &outcome) {
+            (false, _) if self.part_records == 0 => None,
+            (false, _) => Some(self.take_part().await?),
+            (true, RunOutcome::Failed { .. }) => None,
             (true, RunOutcome::Complete) => return Err(self.interrupted()),
-        }
-        let manifest = Manifest {
-            format: FORMAT,
-            key: self.header.key,
-            run_id: self.header.run_id,
-            fence: self.header.fence,
-            extractor: self.header.extractor,
-            started_at: self.header.started_at,
-            finished_at,
-            outcome,
-            records: self.parts.iter().map(|part| part.records).sum(),
-            bytes: self.parts.iter().map(|part| part.bytes).sum(),
-            parts: self.parts,
         };
-        let json = Bytes::from(manifest.to_json());
-        let digest = Sha256::of(&json);
-        put::create(&self.place, &layout::object(&self.dir, layout::MANIFEST), json, &digest).await?;
-        self.place.settle_directories(&self.dir).await?;
-        Ok(manifest)
+        let Self { place, dir, header, mut parts, .. } = self;
+        put::commit(&place, move || {
+            let mut objects = Vec::new();
+            if let Some(rest) = rest {
+                let (object, info) = rest.seal()?;
+                objects.push(object);
+                parts.push(info);
+            }
+            let manifest = Manifest::new(header, parts, outcome, finished_at);
+            let bytes = Bytes::from(manifest.to_json());
+            let digest = Sha256::of(&bytes);
+            objects.push(Object { path: layout::object(&dir, layout::MANIFEST), bytes, digest });
+            Ok((objects, manifest))
+        })
+        .await
     }
 
     /// Lines taken so far.
@@ -173,66 +193,52 @@ impl RawWriter {
         self.lines
     }
 
-    /// Bytes of memory that the buffers hold; those of a chunk that is being compressed are not counted.
-    pub fn buffered(&self) -> usize {
-        let part = match &self.press {
-            Press::Idle(part) => part.capacity(),
-            Press::Busy(_) | Press::Broken => 0,
-        };
-        self.chunk.capacity() + part
-    }
-
-    /// Gives the full chunk to the press, once the one before is done.
+    /// Gives the full chunk to the compressor, once the one before is done.
     async fn hand_over(&mut self) -> Result<(), Error> {
         let (mut part, spare) = self.idle().await?;
         self.part_is_full = part.expected(self.chunk.len()) >= self.part_bytes;
         let chunk = std::mem::replace(&mut self.chunk, spare);
-        self.press = Press::Busy(tokio::task::spawn_blocking(move || {
+        self.compressor = Compressor::Busy(tokio::task::spawn_blocking(move || {
             part.compress(&chunk)?;
             Ok((part, chunk))
         }));
         Ok(())
     }
 
-    /// Waits for the press; gives the part, and a buffer to use again. The press is broken until it is given another.
+    /// Waits for the compressor; gives the part, and a buffer to use again. The compressor is broken until it is given
+    /// another part.
     async fn idle(&mut self) -> Result<(Part, Vec<u8>), Error> {
-        let pressed = match &mut self.press {
-            Press::Busy(pressing) => pressing.await.map_err(io::Error::other).flatten(),
-            Press::Idle(_) | Press::Broken => Err(io::Error::other("idle")),
+        let compressed = match &mut self.compressor {
+            Compressor::Busy(busy) => busy.await.map_err(io::Error::other).flatten(),
+            Compressor::Idle(_) | Compressor::Broken => Err(io::Error::other("idle")),
         };
-        match (std::mem::replace(&mut self.press, Press::Broken), pressed) {
-            (Press::Busy(_), Ok((part, mut spare))) => {
+        match (std::mem::replace(&mut self.compressor, Compressor::Broken), compressed) {
+            (Compressor::Busy(_), Ok((part, mut spare))) => {
                 spare.clear();
                 Ok((part, spare))
             }
-            (Press::Busy(_), Err(error)) => Err(cause::file("compress", self.place.name(&self.dir), error)),
-            (Press::Idle(part), _) => Ok((part, Vec::new())),
-            (Press::Broken, _) => Err(self.interrupted()),
+            (Compressor::Busy(_), Err(error)) => Err(Error::file("compress", self.place.name(&self.dir), error)),
+            (Compressor::Idle(part), _) => Ok((part, Vec::new())),
+            (Compressor::Broken, _) => Err(self.interrupted()),
         }
     }
 
     async fn close_part(&mut self) -> Result<(), Error> {
-        let name = layout::part_name(self.parts.len());
-        let path = layout::object(&self.dir, &name);
-        let (mut part, spare) = self.idle().await?;
-        let chunk = std::mem::replace(&mut self.chunk, spare);
-        let sealed = blocking(move || {
-            part.compress(&chunk)?;
-            part.seal()
-        });
-        let sealed = sealed.await.map_err(|error| cause::file("compress", self.place.name(&path), error))?;
-        let info = PartInfo {
-            name,
-            records: self.part_records,
-            bytes: sealed.bytes,
-            compressed_bytes: u64::try_from(sealed.compressed.len()).unwrap_or(u64::MAX),
-            sha256: sealed.sha256,
-        };
-        put::create(&self.place, &path, sealed.compressed, &sealed.sha256).await?;
+        let part = self.take_part().await?;
+        let info = put::put(&self.place, move || part.seal()).await?;
         self.parts.push(info);
         (self.part_records, self.part_is_full) = (0, false);
-        self.press = Press::Idle(Part::new());
+        self.compressor = Compressor::Idle(Part::new());
         Ok(())
+    }
+
+    /// Takes the part that is being made, with the bytes that are not compressed yet.
+    async fn take_part(&mut self) -> Result<UnsealedPart, Error> {
+        let name = layout::part_name(self.parts.len());
+        let path = layout::object(&self.dir, &name);
+        let (part, spare) = self.idle().await?;
+        let rest = std::mem::replace(&mut self.chunk, spare);
+        Ok(UnsealedPart { shown: self.place.name(&path), name, path, part, rest, records: self.part_records })
     }
 
     fn bad_line(&self, number: u64, why: &'static str) -> Error {

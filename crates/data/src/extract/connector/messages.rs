@@ -18,24 +18,24 @@ pub(in crate::extract) trait MessageHandler: Send + 'static {
 
 /// A handler and how far it has come.
 #[derive(Debug)]
-pub(in crate::extract) struct MessageReader<L> {
-    handler: L,
+pub(in crate::extract) struct MessageReader<H> {
+    handler: H,
     lines: u64,
 }
 
 /// What is known when the output has ended.
 #[derive(Debug)]
-pub(in crate::extract) struct ReadResult<L> {
-    pub(in crate::extract) handler: L,
+pub(in crate::extract) struct ReadResult<H> {
+    pub(in crate::extract) handler: H,
     pub(in crate::extract) end: End,
 }
 
-impl<L: MessageHandler> MessageReader<L> {
-    pub(in crate::extract) fn new(handler: L) -> Self {
+impl<H: MessageHandler> MessageReader<H> {
+    pub(in crate::extract) fn new(handler: H) -> Self {
         Self { handler, lines: 0 }
     }
 
-    pub(in crate::extract) fn into_handler(self) -> L {
+    pub(in crate::extract) fn into_handler(self) -> H {
         self.handler
     }
 
@@ -56,11 +56,11 @@ impl<L: MessageHandler> MessageReader<L> {
 }
 
 /// Brings every record that the handler finds, until the output ends.
-pub(in crate::extract) async fn listen<L: MessageHandler>(
+pub(in crate::extract) async fn read_messages<H: MessageHandler>(
     mut child: Child,
-    handler: L,
+    handler: H,
     records: &mut Records,
-) -> Result<ReadResult<L>, Error> {
+) -> Result<ReadResult<H>, Error> {
     let mut messages = MessageReader::new(handler);
     while let Some(block) = child.block().await.map_err(|cut| unreadable(&cut, messages.lines))? {
         let block = block.to_vec();

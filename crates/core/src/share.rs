@@ -1,0 +1,143 @@
+//! How a claim is shared: how much each source may still take, and customers in turn.
+
+use std::collections::BTreeMap;
+
+use crate::cooldown::Cooldown;
+use crate::key::{CustomerId, Source};
+
+/// What may still be claimed: of which sources, who is cooling down, and how much each limited source has left.
+#[derive(Debug, Clone)]
+pub struct Capacity<'a> {
+    sources: Option<&'a [Source]>,
+    cooling: Vec<Cooldown>,
+    left: BTreeMap<Source, u32>,
+}
+
+impl<'a> Capacity<'a> {
+    /// None for `sources` means all of them; a source that is not in `left` has no limit.
+    pub fn new(sources: Option<&'a [Source]>, cooling: Vec<Cooldown>, left: BTreeMap<Source, u32>) -> Self {
+        Self { sources, cooling, left }
+    }
+
+    /// Whether any customer of this source may be served.
+    pub fn admits_source(&self, source: &Source) -> bool {
+        self.sources.is_none_or(|sources| sources.contains(source))
+            && self.left.get(source).is_none_or(|&left| left > 0)
+            && !self.cooling.iter().any(|cooldown| cooldown.covers_all_of(source))
+    }
+
+    pub fn admits(&self, source: &Source, customer: &CustomerId) -> bool {
+        self.admits_source(source) && !self.cooling.iter().any(|cooldown| cooldown.covers(source, customer))
+    }
+
+    fn take(&mut self, source: &Source) {
+        if let Some(left) = self.left.get_mut(source) {
+            *left = left.saturating_sub(1);
+        }
+    }
+}
+
+/// What one customer has waiting, first things first.
+#[derive(Debug)]
+pub struct CustomerQueue<T> {
+    pub source: Source,
+    pub customer_id: CustomerId,
+    pub waiting: std::vec::IntoIter<T>,
+}
+
+/// Takes from the customers in rounds, one from each, until `wanted` are taken or nobody may give more. Each thing comes
+/// with the place of the customer that it was taken from.
+pub fn take_round_robin<T>(
+    queues: &mut [CustomerQueue<T>],
+    wanted: usize,
+    capacity: &mut Capacity<'_>,
+) -> Vec<(usize, T)> {
+    let mut taken = Vec::new();
+    loop {
+        let before = taken.len();
+        for (nth, queue) in queues.iter_mut().enumerate() {
+            if taken.len() < wanted
+                && capacity.admits(&queue.source, &queue.customer_id)
+                && let Some(next) = queue.waiting.next()
+            {
+                capacity.take(&queue.source);
+                taken.push((nth, next));
+            }
+        }
+        if taken.len() == before {
+            return taken;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::time::Timestamp;
+
+    fn queue(source: &str, customer: &str, waiting: Vec<u32>) -> CustomerQueue<u32> {
+        let (source, customer_id) = (source.parse().unwrap(), customer.parse().unwrap());
+        CustomerQueue { source, customer_id, waiting: waiting.into_iter() }
+    }
+
+    fn unlimited() -> Capacity<'static> {
+        Capacity::new(None, vec![], BTreeMap::new())
+    }
+
+    #[test]
+    fn each_customer_gives_one_before_any_gives_a_second() {
+        let mut queues = [queue("ads", "a", vec![1, 2, 3]), queue("ads", "b", vec![4]), queue("crm", "c", vec![5, 6])];
+        let taken = take_round_robin(&mut queues, 5, &mut unlimited());
+        assert_eq!(taken, [(0, 1), (1, 4), (2, 5), (0, 2), (2, 6)]);
+    }
+
+    #[test]
+    fn a_source_gives_no_more_than_it_has_left() {
+        let mut queues = [queue("ads", "a", vec![1, 2]), queue("ads", "b", vec![3]), queue("crm", "c", vec![4, 5])];
+        let mut capacity = Capacity::new(None, vec![], BTreeMap::from([("ads".parse().unwrap(), 1)]));
+        assert_eq!(take_round_robin(&mut queues, 9, &mut capacity), [(0, 1), (2, 4), (2, 5)]);
+        assert!(!capacity.admits_source(&"ads".parse().unwrap()));
+    }
+
+    #[test]
+    fn who_cools_down_or_is_not_asked_for_gives_nothing() {
+        let cooling = |source: &str, customer: Option<&str>| Cooldown {
+            source: source.parse().unwrap(),
+            customer_id: customer.map(|customer| customer.parse().unwrap()),
+            until: Timestamp::MIN,
+            why: None,
+        };
+        let all = || [queue("ads", "a", vec![1]), queue("ads", "b", vec![2]), queue("crm", "c", vec![3])];
+        let only = |cooldown| {
+            let mut capacity = Capacity::new(None, vec![cooldown], BTreeMap::new());
+            take_round_robin(&mut all(), 9, &mut capacity).into_iter().map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert_eq!(only(cooling("ads", Some("a"))), [2, 3]);
+        assert_eq!(only(cooling("ads", None)), [3]);
+        let asked = ["ads".parse().unwrap()];
+        let mut capacity = Capacity::new(Some(&asked), vec![], BTreeMap::new());
+        assert_eq!(take_round_robin(&mut all(), 9, &mut capacity), [(0, 1), (1, 2)]);
+    }
+
+    proptest! {
+        /// Nobody gets two more than somebody who had as much to give; and as much is taken as there is.
+        #[test]
+        fn shares_differ_by_one_at_most(lengths in proptest::collection::vec(0usize..20, 1..8), wanted in 0usize..60) {
+            let mut queues: Vec<_> = lengths
+                .iter()
+                .enumerate()
+                .map(|(nth, &length)| queue("ads", &format!("c{nth}"), vec![0; length]))
+                .collect();
+            let taken = take_round_robin(&mut queues, wanted, &mut unlimited());
+            prop_assert_eq!(taken.len(), wanted.min(lengths.iter().sum()));
+            let mut counts = vec![0usize; lengths.len()];
+            taken.iter().for_each(|(nth, _)| counts[*nth] += 1);
+            let most = counts.iter().copied().max().unwrap_or(0);
+            for (count, length) in counts.iter().zip(&lengths) {
+                prop_assert!(count == length || *count + 1 >= most, "{:?} of {:?}", counts, lengths);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The worker's temporary directory is its own trouble, and no attempt of a partition.
+
+use std::path::Path;
+use std::process::Command;
+
+use redrive_core::partition::Status;
+use redrive_data::validate::{Rules, Scratch, Settings};
+use redrive_data::{Error, ScratchError};
+use tempfile::TempDir;
+
+use crate::house::{House, Work, key};
+use crate::source::{Act, Source};
+
+/// Rules whose keys are sorted in that directory, however few they are.
+fn sorted_in(directory: &Path) -> Rules {
+    let settings = Settings { unique: vec!["id".to_owned()], ..Settings::default() };
+    settings.build().unwrap().with_scratch(Scratch { memory: 1, dir: directory.to_owned() })
+}
+
+async fn is_given_back(house: &House, work: Work, directory: &Path) {
+    house.want(&[key("c", 0)]).await;
+    let error = house.worker(work).await.0.run().await.unwrap_err();
+    assert!(matches!(error, Error::Scratch(_)), "{error}");
+    let expected = format!("cannot use the temporary directory {}: ", directory.display());
+    assert!(error.to_string().starts_with(&expected), "{error}");
+    let partition = house.partition(&key("c", 0)).await;
+    assert_eq!((partition.state.status, partition.state.attempt_count), (Status::Pending, 0));
+    assert_eq!(partition.control.active, None, "it was given back");
+    let why = house.attempts(&key("c", 0)).await.remove(0).error_message.unwrap();
+    assert!(why.contains(&expected), "{why}");
+}
+
+/// Nobody can make a file in `/proc`, not even root.
+async fn a_scratch_directory_that_cannot_be_written_burns_no_attempt(house: House) {
+    let directory = Path::new("/proc");
+    let work = Work { rules: sorted_in(directory), ..Work::with(Source::new(|_| Act::Bring(9))) };
+    is_given_back(&house, work, directory).await;
+    let elsewhere = TempDir::new().unwrap();
+    let work = Work { rules: sorted_in(elsewhere.path()), ..Work::with(Source::new(|_| Act::Bring(9))) };
+    assert_eq!(house.worker(work).await.0.run().await.unwrap().accepted, 1);
+    assert_eq!(house.partition(&key("c", 0)).await.state.attempt_count, 1);
+}
+
+async fn a_full_scratch_disk_burns_no_attempt(house: House) {
+    let Some(disk) = FullDisk::mount() else { return };
+    let work = Work { rules: sorted_in(disk.0.path()), ..Work::with(Source::new(|_| Act::Bring(9))) };
+    is_given_back(&house, work, disk.0.path()).await;
+}
+
+async fn an_extractor_without_scratch_space_burns_no_attempt(house: House) {
+    let directory = Path::new("/nowhere");
+    let source = Source::new(|_| {
+        Act::NoScratch(ScratchError { directory: "/nowhere".into(), source: std::io::ErrorKind::NotFound.into() })
+    });
+    is_given_back(&house, Work::with(source), directory).await;
+}
+
+/// A file system in memory with no room left.
+struct FullDisk(TempDir);
+
+impl FullDisk {
+    /// None, with the reason printed, where mounting is not permitted.
+    fn mount() -> Option<Self> {
+        let directory = TempDir::new().unwrap();
+        let mount = ["-t", "tmpfs", "-o", "size=4k", "tmpfs"];
+        let output = Command::new("mount").args(mount).arg(directory.path()).output();
+        if !output.as_ref().is_ok_and(|output| output.status.success()) {
+            println!("SKIPPED: cannot mount a file system: {output:?}");
+            return None;
+        }
+        std::fs::write(directory.path().join("full"), [0; 4096]).unwrap();
+        Some(Self(directory))
+    }
+}
+
+impl Drop for FullDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
+    }
+}
+
+crate::on_both_databases!(
+    a_scratch_directory_that_cannot_be_written_burns_no_attempt,
+    a_full_scratch_disk_burns_no_attempt,
+    an_extractor_without_scratch_space_burns_no_attempt,
+);

@@ -1,0 +1,103 @@
+//! What a claim that came back empty has left: whether a draining worker has something to stay for.
+//!
+//! A draining worker does not wait for partitions that are paused, cooling down, or of a source whose limit is 0. It does
+//! wait for a source at its limit: every running attempt ends, by itself or by its lease.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use redrive_core::cooldown::Cooldown;
+use redrive_core::key::Source;
+use redrive_core::lane::Lane;
+use redrive_core::share::Capacity;
+use redrive_core::time::Timestamp;
+
+use super::claim::{CustomerCursor, in_flight, source_columns};
+use crate::cooldowns;
+use crate::db::{Kind, Lookup, Tx};
+use crate::error::Result;
+use crate::series::source_no;
+use crate::view::{View, read};
+
+impl View {
+    /// What is queued of these sources, under the limits given, and what of them is under way.
+    pub async fn backlog(&self, sources: Vec<Source>, max_in_flight: BTreeMap<Source, u32>) -> Result<Backlog> {
+        let now = self.inner.now();
+        read!(self, "backlog", |tx, sources, max_in_flight, now| backlog(tx, &sources, &max_in_flight, *now))
+    }
+}
+
+/// What is queued of some sources, and what of them is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backlog {
+    pub queued: Queued,
+    /// Attempts that are running, on any machine.
+    pub in_flight: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queued {
+    /// Nothing that could be claimed, now or when an attempt ends.
+    Nothing,
+    /// Something for which there is room now.
+    Claimable,
+    /// Something for which there is room when an attempt that is running has ended.
+    HeldBack,
+}
+
+/// An attempt that is marked on its partition and runs no more would fill a limit for ever; it is not counted here.
+static RUNNING: Lookup = Lookup::new(
+    concat!(
+        "/* backlog::running */
+     SELECT count(*)
+     FROM partition_control c
+     JOIN runs attempt ON attempt.run_id = c.active_run_id
+     WHERE c.active_run_id IS NOT NULL
+         AND c.source_no = ",
+        source_no!("@source"),
+        "
+         AND attempt.state = 'running'"
+    ),
+    &[("source", Kind::Text)],
+);
+
+async fn backlog(
+    tx: &mut Tx<'_>,
+    sources: &[Source],
+    max_in_flight: &BTreeMap<Source, u32>,
+    now: Timestamp,
+) -> Result<Backlog> {
+    let running = tx.lookup(&RUNNING, &source_columns(sources), |mut row| row.count::<u64>()).await?;
+    let active = in_flight(tx, sources).await?;
+    let (mut free, mut full, mut under_way) = (Vec::new(), Vec::new(), 0);
+    for (nth, running) in running {
+        let source = &sources[nth];
+        under_way += running;
+        match max_in_flight.get(source) {
+            None => free.push(source.clone()),
+            Some(&limit) if active[nth] < limit => free.push(source.clone()),
+            Some(&limit) if limit > 0 && running > 0 => full.push(source.clone()),
+            Some(_) => {}
+        }
+    }
+    let cooling = cooldowns::in_force(tx, now).await?;
+    let queued = if has_any(tx, &free, &cooling).await? {
+        Queued::Claimable
+    } else if has_any(tx, &full, &cooling).await? {
+        Queued::HeldBack
+    } else {
+        Queued::Nothing
+    };
+    Ok(Backlog { queued, in_flight: under_way })
+}
+
+/// Whether something of these sources is queued, not paused and not cooling down.
+async fn has_any(tx: &mut Tx<'_>, sources: &[Source], cooling: &[Cooldown]) -> Result<bool> {
+    let capacity = Capacity::new(Some(sources), cooling.to_vec(), BTreeMap::new());
+    for &lane in Lane::ALL {
+        if !CustomerCursor::first(lane).next(tx, 1, &capacity).await?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

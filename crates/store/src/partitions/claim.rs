@@ -1,0 +1,384 @@
+//! Claiming partitions: lanes by their shares, customers in turn, nothing that is cooling down, paused or over a limit.
+//!
+//! SQL only chooses candidates; `core::partition::apply` decides, and the change is written under its guard like any
+//! other. Claims of partitions take turns on PostgreSQL too, so that a source's limit holds exactly across machines;
+//! each is a few milliseconds for work that takes seconds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::key::{CustomerId, Source};
+use redrive_core::lane::{Lane, Shares};
+use redrive_core::partition::{self, DataEvent, Event, InFlight, Partition};
+use redrive_core::run::{Run, State, Workload};
+use redrive_core::share::{Capacity, CustomerQueue, take_round_robin};
+use redrive_core::time::Timestamp;
+
+use super::commit::write;
+use super::row::read_from;
+use crate::cooldowns;
+use crate::data::DataStore;
+use crate::db::{Column, Kind, Lookup, Row, Sql, Tx};
+use crate::error::{Error, Result};
+use crate::ids::Ids;
+use crate::runs;
+use crate::series::{Scope, source_no};
+
+/// "claims", as the advisory lock that makes claims take turns.
+const CLAIMS: i64 = 0x636c_6169_6d73;
+
+impl DataStore {
+    /// Claims partitions and begins a run for each. The rotation goes into the next claim.
+    pub async fn claim_partitions(&self, asked: PartitionClaim) -> Result<(Vec<ClaimedPartition>, Rotation)> {
+        let now = self.inner.now();
+        let (inner, asked) = (Arc::clone(&self.inner), Arc::new(asked));
+        self.inner
+            .db
+            .write("claim partitions", move |tx| {
+                let (inner, asked) = (Arc::clone(&inner), Arc::clone(&asked));
+                Box::pin(async move { claim(tx, &asked, &inner.ids, now).await })
+            })
+            .await
+    }
+}
+
+/// What a worker asks for.
+#[derive(Debug, Clone)]
+pub struct PartitionClaim {
+    /// No more than can be started now.
+    pub limit: u32,
+    pub worker: String,
+    pub lease: Duration,
+    pub shares: Shares,
+    /// Only these sources; none means all.
+    pub sources: Option<Vec<Source>>,
+    /// The most attempts of a source in flight at once, on all machines together.
+    pub max_in_flight: BTreeMap<Source, u32>,
+    /// The most to take of a source now, whatever else there is room for.
+    pub at_most: BTreeMap<Source, u32>,
+    pub rotation: Rotation,
+}
+
+/// Where the lanes' wheel and each lane's customers stand. A worker carries it from one claim to the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rotation {
+    turn: u64,
+    served: BTreeMap<Lane, Scope>,
+}
+
+/// A partition that was claimed, and the run that was begun for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedPartition {
+    pub partition: Partition,
+    pub run: Run,
+}
+
+async fn claim(
+    tx: &mut Tx<'_>,
+    claim: &PartitionClaim,
+    ids: &Ids,
+    now: Timestamp,
+) -> Result<(Vec<ClaimedPartition>, Rotation)> {
+    tx.exclusive(CLAIMS).await?;
+    let mut capacity = capacity(tx, claim, now).await?;
+    let mut rotation = claim.rotation.clone();
+    let quotas = claim.shares.quotas(rotation.turn, claim.limit);
+    let mut chosen: Vec<Partition> = Vec::new();
+    let rounds = quotas.first.iter().copied().chain(quotas.leftovers.iter().map(|&lane| (lane, claim.limit)));
+    for (lane, quota) in rounds {
+        let left = claim.limit.saturating_sub(u32::try_from(chosen.len()).unwrap_or(u32::MAX));
+        if left > 0 {
+            let served = rotation.served.entry(lane).or_default();
+            fill_lane(tx, lane, quota.min(left), served, &mut capacity, &mut chosen).await?;
+        }
+    }
+    rotation.turn = rotation.turn.wrapping_add(u64::from(claim.limit));
+    Ok((start(tx, claim, ids, now, chosen).await?, rotation))
+}
+
+/// What may be claimed now: each limited source has what is not in flight, and no more than the worker will take of it.
+async fn capacity<'a>(tx: &mut Tx<'_>, claim: &'a PartitionClaim, now: Timestamp) -> Result<Capacity<'a>> {
+    let cooling = cooldowns::in_force(tx, now).await?;
+    let limited: Vec<Source> = claim.max_in_flight.keys().cloned().collect();
+    let active = in_flight(tx, &limited).await?;
+    let mut left = claim.at_most.clone();
+    for ((source, &limit), active) in claim.max_in_flight.iter().zip(active) {
+        let free = limit.saturating_sub(active);
+        left.entry(source.clone()).and_modify(|left| *left = free.min(*left)).or_insert(free);
+    }
+    Ok(Capacity::new(claim.sources.as_deref(), cooling, left))
+}
+
+static IN_FLIGHT: Lookup = Lookup::new(
+    concat!(
+        "/* claim::in_flight */
+     SELECT count(*)
+     FROM partition_control
+     WHERE active_run_id IS NOT NULL
+         AND source_no = ",
+        source_no!("@source"),
+        ""
+    ),
+    &[("source", Kind::Text)],
+);
+
+/// How many attempts of each source are in flight, on all machines together.
+pub(super) async fn in_flight(tx: &mut Tx<'_>, sources: &[Source]) -> Result<Vec<u32>> {
+    let counts = tx.lookup(&IN_FLIGHT, &source_columns(sources), |mut row| row.int()).await?;
+    let mut active = vec![0; sources.len()];
+    for (nth, count) in counts {
+        active[nth] = u32::try_from(count).unwrap_or(u32::MAX);
+    }
+    Ok(active)
+}
+
+pub(super) fn source_columns(sources: &[Source]) -> [Column<'_>; 1] {
+    [Column::texts(sources, |source| Some(source.as_str()))]
+}
+
+/// The next customers in a lane who have something claimable: one step down the index for each. The low half of a scope is
+/// a series of that customer.
+static NEXT_CUSTOMERS: Sql = Sql::new(
+    "/* claim::next_customers */
+     WITH RECURSIVE found(scope, nth) AS (
+         SELECT (
+             SELECT min(scope)
+             FROM partition_control
+             WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL
+                 AND lane = ?1 AND scope > CAST(?2 AS BIGINT)), 1
+         UNION ALL
+         SELECT (
+             SELECT min(c.scope)
+             FROM partition_control c
+             WHERE c.lane IS NOT NULL AND c.active_run_id IS NULL AND c.paused_at IS NULL
+                 AND c.lane = ?1 AND c.scope > found.scope), found.nth + 1
+         FROM found
+         WHERE found.scope IS NOT NULL AND found.nth < CAST(?3 AS BIGINT))
+     SELECT found.scope, s.source, s.customer_id
+     FROM found
+     CROSS JOIN series s
+     WHERE s.series_id = found.scope & 4294967295
+     ORDER BY found.scope",
+);
+
+static OF_CUSTOMERS: Lookup = Lookup::new(
+    "/* claim::of_customers */
+     SELECT {partition}
+     {from_control}
+         AND c.lane IS NOT NULL AND c.active_run_id IS NULL AND c.paused_at IS NULL
+         AND c.lane = @lane AND c.scope = @scope
+     ORDER BY c.queued_at, c.series_id, c.period
+     LIMIT @limit",
+    &[("lane", Kind::Text), ("scope", Kind::Int), ("limit", Kind::Int)],
+);
+
+/// A customer of a source.
+#[derive(Debug)]
+pub(super) struct Customer {
+    source: Source,
+    customer_id: CustomerId,
+    scope: Scope,
+}
+
+impl Customer {
+    fn read(row: &Row<'_>) -> Result<Self> {
+        let bad = |error: redrive_core::key::KeyError| Error::row("series", error);
+        let mut row = row.cursor();
+        Ok(Self {
+            scope: Scope::from_row(row.int()?),
+            source: row.text()?.try_into().map_err(bad)?,
+            customer_id: row.text()?.try_into().map_err(bad)?,
+        })
+    }
+
+    fn has(&self, partition: &Partition) -> bool {
+        let key = &partition.state.key;
+        key.source == self.source && key.customer_id == self.customer_id
+    }
+}
+
+/// Chooses up to `quota` partitions of a lane: as many customers as there are places, the same number from each as far
+/// as it goes, and then the customers after them.
+async fn fill_lane(
+    tx: &mut Tx<'_>,
+    lane: Lane,
+    quota: u32,
+    served: &mut Scope,
+    capacity: &mut Capacity<'_>,
+    chosen: &mut Vec<Partition>,
+) -> Result<()> {
+    let goal = chosen.len().saturating_add(usize::try_from(quota).unwrap_or(usize::MAX));
+    let mut cursor = CustomerCursor { lane, after: *served, end: *served, wrapped: false };
+    while chosen.len() < goal {
+        let places = goal - chosen.len();
+        let customers = cursor.next(tx, places, capacity).await?;
+        if customers.is_empty() {
+            break;
+        }
+        take_from(tx, lane, &customers, goal, served, capacity, chosen).await?;
+    }
+    Ok(())
+}
+
+/// Takes from some customers in turn until the goal is met or they have no more.
+async fn take_from(
+    tx: &mut Tx<'_>,
+    lane: Lane,
+    customers: &[Customer],
+    goal: usize,
+    served: &mut Scope,
+    capacity: &mut Capacity<'_>,
+    chosen: &mut Vec<Partition>,
+) -> Result<()> {
+    let mut depth = (goal - chosen.len()).div_ceil(customers.len().max(1));
+    loop {
+        // What was chosen already is not yet marked and comes again.
+        let known = |customer: &Customer| chosen.iter().filter(|partition| customer.has(partition)).count();
+        let limits: Vec<usize> = customers.iter().map(|customer| depth.saturating_add(known(customer))).collect();
+        let mut waiting = waiting(tx, lane, customers, &limits).await?;
+        let more = waiting.iter().zip(&limits).any(|(rows, limit)| rows.len() == *limit);
+        for rows in &mut waiting {
+            rows.retain(|row| !chosen.iter().any(|taken| taken.state.key == row.state.key));
+        }
+        let mut queues: Vec<CustomerQueue<Partition>> = customers
+            .iter()
+            .zip(waiting)
+            .map(|(customer, rows)| CustomerQueue {
+                source: customer.source.clone(),
+                customer_id: customer.customer_id.clone(),
+                waiting: rows.into_iter(),
+            })
+            .collect();
+        let taken = take_round_robin(&mut queues, goal - chosen.len(), capacity);
+        if let Some((last, _)) = taken.last() {
+            *served = customers[*last].scope;
+        }
+        let none = taken.is_empty();
+        chosen.extend(taken.into_iter().map(|(_, partition)| partition));
+        if chosen.len() >= goal || !more || none {
+            return Ok(());
+        }
+        depth = depth.saturating_mul(2);
+    }
+}
+
+/// What each customer has waiting in a lane, longest first, up to a limit each.
+async fn waiting(tx: &mut Tx<'_>, lane: Lane, customers: &[Customer], limits: &[usize]) -> Result<Vec<Vec<Partition>>> {
+    let columns = [
+        Column::texts(customers, |_| Some(lane.as_str())),
+        Column::ints(customers, |customer| Some(customer.scope.number())),
+        Column::ints(limits, |&limit| Some(i64::try_from(limit).unwrap_or(i64::MAX))),
+    ];
+    let mut waiting: Vec<Vec<Partition>> = customers.iter().map(|_| Vec::new()).collect();
+    for (nth, partition) in tx.lookup(&OF_CUSTOMERS, &columns, |mut row| read_from(&mut row)).await? {
+        waiting[nth].push(partition);
+    }
+    Ok(waiting)
+}
+
+/// Whose turn it is in a lane: those after the one who was served last, and round to that one again.
+pub(super) struct CustomerCursor {
+    lane: Lane,
+    after: Scope,
+    end: Scope,
+    wrapped: bool,
+}
+
+impl CustomerCursor {
+    /// From the first customer on.
+    pub(super) fn first(lane: Lane) -> Self {
+        Self { lane, after: Scope::default(), end: Scope::default(), wrapped: false }
+    }
+
+    /// The next customers who may be served now, up to `wanted`; none when all have had their turn.
+    pub(super) async fn next(
+        &mut self,
+        tx: &mut Tx<'_>,
+        wanted: usize,
+        capacity: &Capacity<'_>,
+    ) -> Result<Vec<Customer>> {
+        let mut found: Vec<Customer> = Vec::new();
+        while found.len() < wanted {
+            let step = i64::try_from(wanted).unwrap_or(i64::MAX);
+            let params = [self.lane.as_str().into(), self.after.number().into(), step.into()];
+            let customers = tx.rows(&NEXT_CUSTOMERS, &params, Customer::read).await?;
+            if customers.is_empty() {
+                if self.wrapped {
+                    break;
+                }
+                (self.wrapped, self.after) = (true, Scope::default());
+                continue;
+            }
+            for customer in customers {
+                if self.wrapped && customer.scope > self.end {
+                    return Ok(found);
+                }
+                if !capacity.admits_source(&customer.source) {
+                    // None of this source's customers will do, however many there are.
+                    self.after = customer.scope.end_of_source();
+                    break;
+                }
+                self.after = customer.scope;
+                if capacity.admits(&customer.source, &customer.customer_id) {
+                    found.push(customer);
+                }
+                if found.len() >= wanted {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+async fn start(
+    tx: &mut Tx<'_>,
+    claim: &PartitionClaim,
+    ids: &Ids,
+    now: Timestamp,
+    chosen: Vec<Partition>,
+) -> Result<Vec<ClaimedPartition>> {
+    let task_id = ids.task(now);
+    let mut changes = Vec::with_capacity(chosen.len());
+    for candidate in &chosen {
+        let attempt = InFlight { run_id: ids.run(now), task_id };
+        if let Ok(change) = partition::apply(candidate, Event::Data(DataEvent::Claimed(attempt)), now) {
+            changes.push(change);
+        }
+    }
+    let took = write(tx, &changes).await?;
+    let claimed: Vec<Partition> =
+        changes.into_iter().zip(took).filter_map(|(change, took)| took.then_some(change.after)).collect();
+    let runs: Vec<Run> =
+        claimed.iter().filter_map(|partition| begun(partition, &claim.worker, claim.lease, now)).collect();
+    runs::insert_attempts(tx, &runs).await?;
+    Ok(claimed.into_iter().zip(runs).map(|(partition, run)| ClaimedPartition { partition, run }).collect())
+}
+
+/// The run row of an attempt that begins now.
+fn begun(partition: &Partition, worker: &str, lease: Duration, now: Timestamp) -> Option<Run> {
+    let InFlight { run_id, task_id } = partition.control.active?;
+    Some(Run {
+        run_id,
+        workload: Workload::Extract,
+        category: String::new(),
+        subject: Some(runs::subject(&partition.state.key)),
+        state: State::Running,
+        attempt: partition.state.attempt_count.saturating_add(1),
+        retry_count: 0,
+        submitted_at: partition.control.wanted.map_or(now, |wanted| wanted.queued_at),
+        next_retry_at: None,
+        error_class: None,
+        error_message: None,
+        error_traceback: None,
+        task_id: Some(task_id),
+        worker: Some(worker.to_owned()),
+        started_at: Some(now),
+        last_heartbeat: Some(now),
+        lease_until: Some(now.saturating_add(lease)),
+        completed_at: None,
+        verdict: None,
+        metrics: None,
+    })
+}

@@ -1,0 +1,267 @@
+//! Committing what `core::partition::apply` decided: each change under its version's guard, with its control row.
+
+use std::sync::Arc;
+
+use redrive_core::partition::{self, Change, ControlEvent, Event, Partition};
+use redrive_core::refusal::Refused;
+
+use super::read::get_many;
+use super::row::{CONTROL, KEY, KEY_NAMES, NEW_CONTROL_NAMES, NEW_CONTROL_PLACE, OUTCOME, STANDING, int};
+use crate::audit::{self, Operation, WrittenChange};
+use crate::control::ControlStore;
+use crate::db::columns::{Field, Named, columns, join, named};
+use crate::db::{Batch, Effect, Tx};
+use crate::error::Result;
+use crate::series::{self, Place};
+
+/// What became of one partition of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "nearly every outcome is the large one")]
+pub enum Outcome {
+    Changed {
+        before: Partition,
+        after: Partition,
+    },
+    Refused(Refused),
+    /// Another caller changed it first; this is how it is now.
+    Overtaken(Box<Partition>),
+}
+
+/// Decided changes that are not yet written, with their audit rows.
+#[derive(Debug, Default)]
+pub struct Decided(Vec<Result<DecidedChange, Refused>>);
+
+#[derive(Debug)]
+struct DecidedChange {
+    before: Partition,
+    change: Change,
+    written: WrittenChange,
+}
+
+impl ControlStore {
+    /// Puts an operation's events to partitions as they were read, in one transaction with its audit rows. Each is
+    /// decided and written for itself: one that is refused or was overtaken stops no other.
+    pub async fn commit(
+        &self,
+        operation: &Operation,
+        items: Vec<(Partition, ControlEvent<'_>)>,
+    ) -> Result<Vec<Outcome>> {
+        self.write(operation, self.decide(items)?).await
+    }
+
+    /// Decides about partitions as they were read. Nothing is written, so that it can be done while others are.
+    pub fn decide(&self, items: Vec<(Partition, ControlEvent<'_>)>) -> Result<Decided> {
+        let now = self.inner.now();
+        let decide = |(before, event): (Partition, ControlEvent<'_>)| {
+            Ok(match partition::apply(&before, Event::Control(event), now) {
+                Ok(change) => {
+                    let written = WrittenChange::new(Some(&before.standing()), &change.after.standing())?;
+                    Ok(DecidedChange { before, change, written })
+                }
+                Err(refused) => Err(refused),
+            })
+        };
+        items.into_iter().map(decide).collect::<Result<_>>().map(Decided)
+    }
+
+    /// Writes what was decided, where it still holds.
+    pub async fn write(&self, operation: &Operation, Decided(decided): Decided) -> Result<Vec<Outcome>> {
+        if decided.iter().all(Result::is_err) {
+            return Ok(decided.into_iter().filter_map(Result::err).map(Outcome::Refused).collect());
+        }
+        let work = Arc::new((operation.clone(), decided));
+        let inside = Arc::clone(&work);
+        let written = self
+            .inner
+            .db
+            .write("commit changes", move |tx| {
+                let work = Arc::clone(&inside);
+                Box::pin(async move {
+                    let (operation, decided) = &*work;
+                    let decided: Vec<&DecidedChange> = decided.iter().flatten().collect();
+                    let written = write_decided(tx, operation, &decided).await?;
+                    tx.notify().await?;
+                    Ok(written)
+                })
+            })
+            .await?;
+        self.inner.db.announce();
+        let decided = Arc::into_inner(work).map_or_else(Vec::new, |(_, decided)| decided);
+        let mut written = written.into_iter();
+        Ok(decided.into_iter().map(|decided| outcome(decided, &mut written)).collect())
+    }
+}
+
+/// How the write of a decided change ended.
+enum Written {
+    Changed,
+    /// Another caller was first; the partition as it is now, if it is still there.
+    Overtaken(Option<Box<Partition>>),
+}
+
+fn outcome(decided: Result<DecidedChange, Refused>, written: &mut impl Iterator<Item = Written>) -> Outcome {
+    let DecidedChange { before, change, .. } = match decided {
+        Ok(decided) => decided,
+        Err(refused) => return Outcome::Refused(refused),
+    };
+    match written.next() {
+        Some(Written::Changed) => Outcome::Changed { before, after: change.after },
+        Some(Written::Overtaken(Some(now))) => Outcome::Overtaken(now),
+        Some(Written::Overtaken(None)) | None => Outcome::Overtaken(Box::new(before)),
+    }
+}
+
+async fn write_decided(tx: &mut Tx<'_>, operation: &Operation, decided: &[&DecidedChange]) -> Result<Vec<Written>> {
+    let changes: Vec<&Change> = decided.iter().map(|decided| &decided.change).collect();
+    let took = write_standing(tx, &changes).await?;
+    let made = decided.iter().zip(&took).filter(|(_, took)| **took);
+    let made: Vec<_> = made.map(|(decided, _)| (&decided.change.after.state.key, &decided.written)).collect();
+    let overtaken = changes.iter().zip(&took).filter(|(_, took)| !**took);
+    let overtaken: Vec<_> = overtaken.map(|(change, _)| change.after.state.key.clone()).collect();
+    let mut now = get_many(tx, &overtaken).await?.into_iter();
+    audit::record(tx, operation, &made).await?;
+    let written = |took| match took {
+        true => Written::Changed,
+        false => Written::Overtaken(now.next().flatten().map(Box::new)),
+    };
+    Ok(took.into_iter().map(written).collect())
+}
+
+const GUARD: [Field<Change>; 1] = [Field::int("expect_version", |change| int(change.expect_version).into())];
+const GUARDED_KEY: [Named; 3] = join(KEY_NAMES, named(&GUARD));
+const OUTCOME_NAMES: [Named; 11] = join(GUARDED_KEY, named(&OUTCOME));
+const STANDING_NAMES: [Named; 7] = join(GUARDED_KEY, named(&STANDING));
+
+static UPDATE: Batch = Batch::new(
+    "/* partitions::write */
+     UPDATE partitions
+     SET {set}, version = @expect_version + 1
+     {from}
+     WHERE series_id = @series_id AND period = @period AND version = @expect_version",
+    &OUTCOME_NAMES,
+    Effect::Row,
+);
+
+static UPDATE_STANDING: Batch = Batch::new(
+    "/* partitions::write_standing */
+     UPDATE partitions
+     SET {set}, version = @expect_version + 1
+     {from}
+     WHERE series_id = @series_id AND period = @period AND version = @expect_version",
+    &STANDING_NAMES,
+    Effect::Row,
+);
+
+/// Writes the control plane's changes whose partition is still as it was; says of each whether it was.
+async fn write_standing(tx: &mut Tx<'_>, changes: &[&Change]) -> Result<Vec<bool>> {
+    write_fields(tx, &UPDATE_STANDING, &STANDING, changes).await
+}
+
+/// Writes the data plane's changes whose partition is still as it was; says of each whether it was.
+pub(crate) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
+    write_fields(tx, &UPDATE, &OUTCOME, &changes.iter().collect::<Vec<_>>()).await
+}
+
+async fn write_fields(
+    tx: &mut Tx<'_>,
+    update: &Batch,
+    fields: &[Field<Partition>],
+    changes: &[&Change],
+) -> Result<Vec<bool>> {
+    let order = KeyOrder::of(changes);
+    let changes = order.sorted(changes);
+    let places = series::find(tx, changes.iter().map(|change| &change.after.state.key)).await?;
+    let at: Vec<&Place> = places.iter().collect();
+    let after: Vec<&Partition> = changes.iter().map(|change| &change.after).collect();
+    let mut values = columns(&KEY, &at);
+    values.extend(columns(&GUARD, &changes));
+    values.extend(columns(fields, &after));
+    let took = tx.batch(update, &values).await?;
+    write_control(tx, &at, &changes, &took).await?;
+    Ok(order.restore(&took))
+}
+
+/// Rows are written in key order, whatever order they came in: two transactions that lock the same rows then meet at the
+/// first of them, and neither waits for the other in a circle.
+struct KeyOrder(Vec<usize>);
+
+impl KeyOrder {
+    fn of(changes: &[&Change]) -> Self {
+        let mut order: Vec<usize> = (0..changes.len()).collect();
+        order.sort_by(|&a, &b| changes[a].after.state.key.cmp(&changes[b].after.state.key));
+        Self(order)
+    }
+
+    fn sorted<'c>(&self, changes: &[&'c Change]) -> Vec<&'c Change> {
+        self.0.iter().map(|&nth| changes[nth]).collect()
+    }
+
+    /// Answers in the order of the questions.
+    fn restore(&self, sorted: &[bool]) -> Vec<bool> {
+        let mut restored = vec![false; sorted.len()];
+        for (&nth, &answer) in self.0.iter().zip(sorted) {
+            restored[nth] = answer;
+        }
+        restored
+    }
+}
+
+/// Keeps or forgets the control rows of the changes that took effect.
+async fn write_control(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Change], took: &[bool]) -> Result<()> {
+    let (mut new, mut kept, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
+    for ((&place, change), _) in at.iter().zip(changes).zip(took).filter(|(_, took)| **took) {
+        match (change.had_control, change.after.control.is_empty()) {
+            (false, false) => new.push((place, &change.after)),
+            (true, false) => kept.push((place, &change.after)),
+            (true, true) => forgotten.push(place),
+            (false, true) => {}
+        }
+    }
+    put_new_control(tx, &new).await?;
+    put_control(tx, &KEEP_CONTROL, &KEY, &kept).await?;
+    tx.batch(&FORGET_CONTROL, &columns(&KEY, &forgotten)).await.map(drop)
+}
+
+/// For partitions that had no control row: the version's guard says so.
+static NEW_CONTROL: Batch = Batch::new(
+    "/* partitions::new_control */
+     INSERT INTO partition_control ({columns})
+     {values}",
+    &NEW_CONTROL_NAMES,
+    Effect::All,
+);
+const CONTROL_NAMES: [Named; 15] = join(KEY_NAMES, named(&CONTROL));
+static KEEP_CONTROL: Batch = Batch::new(
+    "/* partitions::keep_control */
+     UPDATE partition_control
+     SET {set}
+     {from}
+     WHERE series_id = @series_id AND period = @period",
+    &CONTROL_NAMES,
+    Effect::All,
+);
+static FORGET_CONTROL: Batch = Batch::new(
+    "/* partitions::forget_control */
+     DELETE FROM partition_control
+     {using}
+     WHERE series_id = @series_id AND period = @period",
+    &KEY_NAMES,
+    Effect::All,
+);
+
+/// Makes control rows for partitions that have none.
+pub(super) async fn put_new_control(tx: &mut Tx<'_>, rows: &[(&Place, &Partition)]) -> Result<()> {
+    put_control(tx, &NEW_CONTROL, &NEW_CONTROL_PLACE, rows).await
+}
+
+async fn put_control(
+    tx: &mut Tx<'_>,
+    sql: &Batch,
+    place: &[Field<Place>],
+    rows: &[(&Place, &Partition)],
+) -> Result<()> {
+    let (at, partitions): (Vec<&Place>, Vec<&Partition>) = rows.iter().copied().unzip();
+    let mut values = columns(place, &at);
+    values.extend(columns(&CONTROL, &partitions));
+    tx.batch(sql, &values).await.map(drop)
+}

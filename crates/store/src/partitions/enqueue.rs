@@ -1,0 +1,79 @@
+//! Making partitions wanted that are not there yet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use redrive_core::partition::Partition;
+
+use super::commit::put_new_control;
+use super::row::{NEW_NAMES, NEW_PLACE, NEW_STATE};
+use crate::audit::{self, Operation, WrittenChange};
+use crate::control::ControlStore;
+use crate::db::columns::columns;
+use crate::db::{Batch, Effect, Tx};
+use crate::error::Result;
+use crate::series::{self, Place};
+
+impl ControlStore {
+    /// Makes partitions wanted that are not there yet; says of each whether it was new. With an operation, the new ones
+    /// are audited. A key given twice counts once.
+    pub async fn enqueue(&self, operation: Option<&Operation>, partitions: Vec<Partition>) -> Result<Vec<bool>> {
+        let mut first = HashMap::with_capacity(partitions.len());
+        for (nth, partition) in partitions.iter().enumerate() {
+            first.entry(partition.state.key.clone()).or_insert(nth);
+        }
+        let once: Vec<bool> =
+            partitions.iter().enumerate().map(|(nth, partition)| first[&partition.state.key] == nth).collect();
+        let unique: Vec<Partition> =
+            partitions.into_iter().zip(&once).filter_map(|(partition, once)| once.then_some(partition)).collect();
+        let written = unique
+            .iter()
+            .map(|partition| WrittenChange::new(None, &partition.standing()))
+            .collect::<Result<Vec<_>>>()?;
+        let work = Arc::new((operation.cloned(), unique, written));
+        let new = self
+            .inner
+            .db
+            .write("enqueue partitions", move |tx| {
+                let work = Arc::clone(&work);
+                Box::pin(async move {
+                    let (operation, partitions, written) = &*work;
+                    let new = insert(tx, partitions).await?;
+                    let made = partitions.iter().zip(written).zip(&new).filter(|(_, new)| **new);
+                    let made: Vec<_> = made.map(|((partition, change), _)| (&partition.state.key, change)).collect();
+                    if let Some(operation) = operation {
+                        audit::record(tx, operation, &made).await?;
+                    }
+                    tx.notify().await?;
+                    Ok(new)
+                })
+            })
+            .await?;
+        self.inner.db.announce();
+        let mut new = new.into_iter();
+        Ok(once.into_iter().map(|once| once && new.next().unwrap_or(false)).collect())
+    }
+}
+
+static INSERT: Batch = Batch::new(
+    "/* partitions::insert */
+     INSERT INTO partitions ({columns})
+     {values}
+     ON CONFLICT DO NOTHING",
+    &NEW_NAMES,
+    Effect::Inserted(&["series_id", "period"]),
+);
+
+/// Inserts partitions that are not there yet; says of each whether it was new. Keys must not repeat.
+async fn insert(tx: &mut Tx<'_>, partitions: &[Partition]) -> Result<Vec<bool>> {
+    let keys: Vec<_> = partitions.iter().map(|partition| &partition.state.key).collect();
+    let places = series::ensure(tx, &keys).await?;
+    let (rows, at): (Vec<&Partition>, Vec<&Place>) = (partitions.iter().collect(), places.iter().collect());
+    let mut values = columns(&NEW_PLACE, &at);
+    values.extend(columns(&NEW_STATE, &rows));
+    let new = tx.batch(&INSERT, &values).await?;
+    let inserted: Vec<(&Place, &Partition)> =
+        at.into_iter().zip(rows).zip(&new).filter_map(|(row, new)| new.then_some(row)).collect();
+    put_new_control(tx, &inserted).await?;
+    Ok(new)
+}

@@ -1,0 +1,191 @@
+//! How a partition lies in its two tables: their columns, and reading a row.
+
+use std::sync::LazyLock;
+
+use redrive_core::id::{RunId, TaskId};
+use redrive_core::key::PartitionKey;
+use redrive_core::partition::{Control, InFlight, Mark, Partition, PartitionState, Reprocess, Wanted};
+use redrive_core::time::Timestamp;
+
+use super::Period;
+use crate::db::columns::{Field, Named, join, named, select_list};
+use crate::db::{Cursor, Dialect, Param, Row};
+use crate::error::{Error, Result};
+use crate::series::Place;
+
+/// Where a row lies.
+pub(super) const KEY: [Field<Place>; 2] = [
+    Field::int("series_id", |place| place.series.map(|series| series.id).into()),
+    Field::int("period", |place| place.period.into()),
+];
+pub(super) const KEY_NAMES: [Named; 2] = named(&KEY);
+
+const SOURCE_NO: Field<Place> = Field::int("source_no", |place| place.series.map(|series| series.source_no).into());
+const SCOPE: Field<Place> = Field::int("scope", |place| place.series.map(|series| series.scope.number()).into());
+
+const STATUS: Field<Partition> = Field::text("status", |p| p.state.status.as_str().into());
+const CURRENT_RUN: Field<Partition> = Field::id("current_run_id", |p| p.state.current_run_id.map(RunId::uuid).into());
+const RECORD_COUNT: Field<Partition> = Field::int("record_count", |p| p.state.record_count.map(int).into());
+const ATTEMPT_COUNT: Field<Partition> = Field::int("attempt_count", |p| i64::from(p.state.attempt_count).into());
+const ERROR_CLASS: Field<Partition> =
+    Field::text("error_class", |p| p.state.error_class.map(|class| class.as_str()).into());
+const ERROR_MESSAGE: Field<Partition> = Field::text("error_message", |p| p.state.error_message.as_ref().into());
+const CREATED_AT: Field<Partition> = Field::int("created_at", |p| p.state.created_at.micros().into());
+const UPDATED_AT: Field<Partition> = Field::int("updated_at", |p| p.state.updated_at.micros().into());
+const VERSION: Field<Partition> = Field::int("version", |p| int(p.state.version).into());
+const HELD: Field<Partition> = Field::int("held", |p| i64::from(p.control.is_held()).into());
+
+/// What [`read`] expects of `partitions p`, in this order.
+const STATE: [Field<Partition>; 9] =
+    [STATUS, CURRENT_RUN, RECORD_COUNT, ATTEMPT_COUNT, ERROR_CLASS, ERROR_MESSAGE, CREATED_AT, UPDATED_AT, VERSION];
+
+/// What [`read`] expects of `partition_control c` after it, and all that a control row holds besides its place.
+pub(super) const CONTROL: [Field<Partition>; 13] = [
+    Field::text("lane", |p| p.control.wanted.map(|wanted| wanted.lane.as_str()).into()),
+    Field::int("queued_at", |p| p.control.wanted.map(|wanted| wanted.queued_at.micros()).into()),
+    Field::int("reprocess", |p| i64::from(p.control.reprocess.is_some()).into()),
+    Field::int("rejected", |p| i64::from(p.control.reprocess.unwrap_or_default().rejected).into()),
+    Field::int("not_before", |p| p.control.not_before.map(Timestamp::micros).into()),
+    Field::text("terminal_by", |p| mark_by(p.control.terminal.as_ref())),
+    Field::int("terminal_at", |p| p.control.terminal.as_ref().map(|mark| mark.at.micros()).into()),
+    Field::text("terminal_why", |p| mark_why(p.control.terminal.as_ref())),
+    Field::text("paused_by", |p| mark_by(p.control.paused.as_ref())),
+    Field::int("paused_at", |p| p.control.paused.as_ref().map(|mark| mark.at.micros()).into()),
+    Field::text("paused_why", |p| mark_why(p.control.paused.as_ref())),
+    Field::id("active_run_id", |p| p.control.active.map(|active| active.run_id.uuid()).into()),
+    Field::id("active_task_id", |p| p.control.active.map(|active| active.task_id.uuid()).into()),
+];
+
+fn mark_by(mark: Option<&Mark>) -> Param<'_> {
+    mark.map(|mark| mark.by.as_str()).into()
+}
+
+fn mark_why(mark: Option<&Mark>) -> Param<'_> {
+    mark.and_then(|mark| mark.why.as_deref()).into()
+}
+
+/// A partition that is made.
+pub(super) const NEW_PLACE: [Field<Place>; 3] = [KEY[0], KEY[1], SOURCE_NO];
+pub(super) const NEW_STATE: [Field<Partition>; 3] = [STATUS, CREATED_AT, UPDATED_AT];
+pub(super) const NEW_NAMES: [Named; 6] = join(named(&NEW_PLACE), named(&NEW_STATE));
+
+/// A control row that is made.
+pub(super) const NEW_CONTROL_PLACE: [Field<Place>; 4] = [KEY[0], KEY[1], SOURCE_NO, SCOPE];
+pub(super) const NEW_CONTROL_NAMES: [Named; 17] = join(named(&NEW_CONTROL_PLACE), named(&CONTROL));
+
+/// What a verdict may change.
+pub(super) const OUTCOME: [Field<Partition>; 8] =
+    [STATUS, CURRENT_RUN, RECORD_COUNT, ATTEMPT_COUNT, ERROR_CLASS, ERROR_MESSAGE, UPDATED_AT, HELD];
+
+/// What the control plane may change, and nothing else: there is no column here for a run, a count or an outcome.
+pub(super) const STANDING: [Field<Partition>; 4] = [STATUS, ERROR_MESSAGE, UPDATED_AT, HELD];
+
+/// A count as the database keeps it; anything past its end is its end.
+pub(super) fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// `{partition}`: the columns that [`read`] expects.
+static SELECTED: LazyLock<String> = LazyLock::new(|| {
+    let (state, control) = (select_list("p", &STATE), select_list("c", &CONTROL));
+    format!("s.source, s.customer_id, s.query_name, p.period, {state}, {control}")
+});
+
+/// Where partitions are read from. Each begins at the table that its index is of, which `CROSS JOIN` tells SQLite. A
+/// subquery that PostgreSQL may not flatten keeps the key of the control row together.
+macro_rules! from {
+    ($first:literal, $second:literal, sqlite) => {
+        concat!(
+            "FROM ",
+            $first,
+            " CROSS JOIN ",
+            $second,
+            " LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period \
+             WHERE p.series_id = s.series_id"
+        )
+    };
+    ($first:literal, $second:literal, postgres) => {
+        concat!(
+            "FROM ",
+            $first,
+            " CROSS JOIN ",
+            $second,
+            " LEFT JOIN LATERAL (SELECT * FROM partition_control k WHERE k.series_id = p.series_id \
+             AND k.period = p.period OFFSET 0) c ON true WHERE p.series_id = s.series_id"
+        )
+    };
+}
+
+/// What a fragment of a statement about partitions stands for.
+pub(crate) fn fragment(name: &str, dialect: Dialect) -> Option<&'static str> {
+    Some(match (name, dialect) {
+        ("partition", _) => SELECTED.as_str(),
+        ("from_series", Dialect::Sqlite) => from!("series s", "partitions p", sqlite),
+        // SQLite takes the primary key to be as good, and would read every success.
+        ("from_open_series", Dialect::Sqlite) => from!("series s", "partitions p INDEXED BY partitions_open", sqlite),
+        ("from_series" | "from_open_series", Dialect::Postgres) => from!("series s", "partitions p", postgres),
+        ("from_partitions", Dialect::Sqlite) => from!("partitions p", "series s", sqlite),
+        ("from_partitions", Dialect::Postgres) => from!("partitions p", "series s", postgres),
+        // What is wanted or withheld has a control row, and such rows are few.
+        ("from_control", _) => {
+            "FROM partition_control c CROSS JOIN partitions p CROSS JOIN series s \
+             WHERE p.series_id = c.series_id AND p.period = c.period AND s.series_id = c.series_id"
+        }
+        ("from_control_of_series", _) => {
+            "FROM series s CROSS JOIN partition_control c CROSS JOIN partitions p \
+             WHERE c.series_id = s.series_id AND p.series_id = c.series_id AND p.period = c.period"
+        }
+        _ => return None,
+    })
+}
+
+fn bad(error: impl std::fmt::Display) -> Error {
+    Error::row("partitions", error)
+}
+
+pub(super) fn read(row: &Row<'_>) -> Result<Partition> {
+    read_from(&mut row.cursor())
+}
+
+pub(super) fn read_from(row: &mut Cursor<'_>) -> Result<Partition> {
+    let key = PartitionKey {
+        source: row.text()?.try_into().map_err(bad)?,
+        customer_id: row.text()?.try_into().map_err(bad)?,
+        query_name: row.text()?.try_into().map_err(bad)?,
+        logical_date: Period::from_row(row.int()?).date()?,
+    };
+    let state = PartitionState {
+        key,
+        status: row.word()?,
+        current_run_id: row.opt_id()?.map(RunId::from_uuid),
+        record_count: row.opt_int()?.map(u64::try_from).transpose().map_err(bad)?,
+        attempt_count: row.count()?,
+        error_class: row.opt_word()?,
+        error_message: row.opt_text()?,
+        created_at: row.time()?,
+        updated_at: row.time()?,
+        version: row.count()?,
+    };
+    let control = Control {
+        wanted: row.opt_word()?.zip(row.opt_time()?).map(|(lane, queued_at)| Wanted { lane, queued_at }),
+        reprocess: reprocess(row.opt_int()?, row.opt_int()?)?,
+        not_before: row.opt_time()?,
+        terminal: mark(row)?,
+        paused: mark(row)?,
+        active: row
+            .opt_id()?
+            .zip(row.opt_id()?)
+            .map(|(run, task)| InFlight { run_id: RunId::from_uuid(run), task_id: TaskId::from_uuid(task) }),
+    };
+    Ok(Partition { state, control })
+}
+
+fn mark(row: &mut Cursor<'_>) -> Result<Option<Mark>> {
+    let (by, at, why) = (row.opt_text()?, row.opt_time()?, row.opt_text()?);
+    Ok(by.zip(at).map(|(by, at)| Mark { by, at, why }))
+}
+
+fn reprocess(requested: Option<i64>, rejected: Option<i64>) -> Result<Option<Reprocess>> {
+    let rejected = u32::try_from(rejected.unwrap_or(0)).map_err(bad)?;
+    Ok((requested == Some(1)).then_some(Reprocess { rejected }))
+}
