@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{Verdict, Workload};
-use redrive_store::{NewRun, Recorded, Report, RunClaim, Store, StoreUrl};
+use redrive_core::run::{End, Verdict, Workload};
+use redrive_store::{NewRun, Recorded, RunClaim, Store, StoreUrl};
 use serde::Serialize;
 
 use crate::figures::{Summary, alone, compared};
@@ -135,15 +134,15 @@ async fn drain(store: &Store, args: &BenchQueue) -> Result<u32> {
     for nth in 0..args.workers {
         let (data, batch) = (store.data(), args.batch);
         tasks.spawn(async move {
-            let (policy, mut done) = (RetryPolicy::process(), 0);
+            let mut done = 0;
             loop {
                 let claimed = data.claim_runs(claim(batch, nth)).await?;
                 if claimed.is_empty() {
                     return Ok::<_, Error>(done);
                 }
-                let passed = Report::Completed { verdict: Verdict::Passed, metrics: None };
+                let passed = End::Completed { verdict: Verdict::Passed, metrics: None };
                 let reports = claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect();
-                let recorded = data.record(reports, &policy).await?;
+                let recorded = data.record(reports).await?;
                 let as_told = recorded.iter().filter(|recorded| matches!(recorded, Recorded::As(_))).count();
                 done += u32::try_from(as_told)?;
             }
@@ -154,7 +153,7 @@ async fn drain(store: &Store, args: &BenchQueue) -> Result<u32> {
 
 /// How long a single run waits for an idle worker: from before it is submitted until its claim is durable.
 async fn pickup(store: &Store, times: u32) -> Result<Vec<Duration>> {
-    let (control, data, policy) = (store.control(), store.data(), RetryPolicy::process());
+    let (control, data) = (store.control(), store.data());
     let mut wakeups = store.wakeups();
     let mut found = Vec::new();
     for _ in 0..times {
@@ -175,8 +174,8 @@ async fn pickup(store: &Store, times: u32) -> Result<Vec<Duration>> {
         submitted?;
         let (claimed, at) = picked?;
         found.push(at.duration_since(start));
-        let passed = Report::Completed { verdict: Verdict::Passed, metrics: None };
-        data.record(claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect(), &policy).await?;
+        let passed = End::Completed { verdict: Verdict::Passed, metrics: None };
+        data.record(claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect()).await?;
     }
     Ok(found)
 }

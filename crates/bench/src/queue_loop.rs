@@ -81,7 +81,7 @@ fn drain_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> Res
         let claimed: Vec<([u8; 16], Option<String>)> = tx
             .prepare_cached(&claim)?
             .query_map(params!["process", CATEGORY, args.batch, task.as_bytes(), "bench", NOW, LEASE_END], |row| {
-                Ok((row.get(0)?, row.get(20)?))
+                Ok((row.get(0)?, row.get(statements::PAYLOAD_COLUMN)?))
             })?
             .collect::<Result<_, _>>()?;
         tx.commit()?;
@@ -111,7 +111,8 @@ fn drain_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> Res
                     nothing,
                     NOW,
                     "passed",
-                    nothing
+                    nothing,
+                    "completed"
                 ])?)?;
             }
         }
@@ -170,16 +171,17 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
             if rows.is_empty() {
                 return Ok(done);
             }
-            let claimed: Vec<(Uuid, Option<&str>)> = rows.iter().map(|row| (row.get(0), row.get(20))).collect();
+            let claimed: Vec<(Uuid, Option<&str>)> =
+                rows.iter().map(|row| (row.get(0), row.get(statements::PAYLOAD_COLUMN))).collect();
             let size = claimed.len();
             let ids: Vec<Uuid> = claimed.iter().map(|(id, _)| *id).collect();
             let (tasks, now, none_text) = (vec![task; size], vec![NOW; size], vec![None::<&str>; size]);
             let (none_int, running, state) = (vec![None::<i64>; size], vec!["running"; size], vec!["done"; size]);
             let (one, zero) = (vec![1i64; size], vec![0i64; size]);
-            let (worker, passed) = (vec!["bench"; size], vec!["passed"; size]);
+            let (worker, passed, ended) = (vec!["bench"; size], vec!["passed"; size], vec!["completed"; size]);
             let values: [&(dyn ToSql + Sync); statements::RECORD_COLUMNS] = [
                 &ids, &running, &tasks, &state, &one, &zero, &none_int, &none_text, &none_text, &none_text, &tasks,
-                &worker, &now, &now, &none_int, &now, &passed, &none_text,
+                &worker, &now, &now, &none_int, &now, &passed, &none_text, &ended,
             ];
             let tx = client.transaction().await?;
             done += u32::try_from(tx.query(&record, &values).await?.len())?;

@@ -4,7 +4,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{Mark, Partition, Status};
-use redrive_core::retry::{RetryPolicy, Stop};
+use redrive_core::retry::{RetryPolicy, StopReason};
 use redrive_core::run::{Run, Verdict};
 use redrive_core::time::Timestamp;
 use serde::Serialize;
@@ -135,11 +135,11 @@ impl Scene<'_> {
             Outlook::CoolingDown { until } => format!("its source asked to be left alone until {until}"),
             Outlook::Paused(mark) => format!("paused {}", by(mark)),
             Outlook::Marked(mark) => format!("marked terminal {}", by(mark)),
-            Outlook::Exhausted(Stop::AttemptsExhausted) => {
+            Outlook::Exhausted(StopReason::AttemptsExhausted) => {
                 let limit = self.policy.attempt_limit().unwrap_or(attempts);
                 format!("{attempts} attempts of at most {limit}")
             }
-            Outlook::Exhausted(Stop::TooOld) => {
+            Outlook::Exhausted(StopReason::TooOld) => {
                 let (age, limit) =
                     (span(self.now.since(state.created_at)), span(self.policy.max_age.unwrap_or_default()));
                 let since = state.created_at;
@@ -148,7 +148,7 @@ impl Scene<'_> {
             Outlook::TooOldByThen { until, limit } => {
                 format!("{happened}; it would wait until {until}, and the policy stops at {limit}")
             }
-            Outlook::Exhausted(Stop::FinalError) | Outlook::FinalError => {
+            Outlook::Exhausted(StopReason::FinalError) | Outlook::FinalError => {
                 "its error is final: trying again gives the same answer, so a person decides".to_owned()
             }
             Outlook::Waiting { until, delay, hinted: true } => {
@@ -170,10 +170,10 @@ impl Scene<'_> {
         let reprocess = self.partition.control.reprocess.is_some();
         match outlook {
             Outlook::Paused(_) => Some(Action::Resume),
-            Outlook::Marked(_) | Outlook::Exhausted(Stop::AttemptsExhausted | Stop::TooOld) => {
+            Outlook::Marked(_) | Outlook::Exhausted(StopReason::AttemptsExhausted | StopReason::TooOld) => {
                 Some(Action::RetryClearingTerminal)
             }
-            Outlook::Exhausted(Stop::FinalError) | Outlook::FinalError | Outlook::TooOldByThen { .. } => {
+            Outlook::Exhausted(StopReason::FinalError) | Outlook::FinalError | Outlook::TooOldByThen { .. } => {
                 Some(Action::Retry)
             }
             Outlook::NotQueued => Some(Action::RetryStale),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use redrive_control::{ControlPlane, Sink, Sources};
 use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
-use redrive_core::lane::{Lane, Shares};
+use redrive_core::lane::Lane;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{ControlEvent, Judgement, Partition, Status};
 use redrive_core::retry::RetryPolicy;
@@ -67,7 +67,6 @@ impl Subject {
             limit: 2000,
             worker: "w1".to_owned(),
             lease: 2 * MINUTE,
-            shares: Shares::default(),
             sources: None,
             max_in_flight: BTreeMap::new(),
             at_most: BTreeMap::new(),

@@ -1,10 +1,13 @@
 //! Which partitions a command means. Exact values only; slips are refused before anything is read.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::failure::ErrorClass;
 use crate::key::{CustomerId, KeyError, LogicalDate, PartitionKey, QueryName, Source};
 use crate::partition::{PartitionState, Status};
+use crate::word::words;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Filter {
@@ -24,21 +27,67 @@ pub struct Filter {
     pub error_class: Option<ErrorClass>,
 }
 
+words!(
+    /// A field of a filter that can be given wrongly. Callers have their own spelling for it, such as a flag.
+    Field, "filter field" {
+        Source = "source",
+        CustomerId = "customer_id",
+        QueryName = "query_name",
+        Since = "since",
+        Until = "until",
+    }
+);
+
 /// Why a filter is not acted on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilterError {
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    #[error("{field} {value:?} looks like a wildcard; filters match exact values only, so name each value")]
-    Wildcard { field: &'static str, value: String },
-    #[error("the range is upside down: --since {since} is after --until {until}")]
+    Key(KeyError),
+    Wildcard { field: Field, value: String },
     Inverted { since: LogicalDate, until: LogicalDate },
-    #[error("{flag} {date} is before {earliest}, the earliest date allowed; check it, or set safety.earliest_date")]
-    TooEarly { flag: &'static str, date: LogicalDate, earliest: LogicalDate },
-    #[error("{flag} {date} is after {latest}; there is no data yet for days to come")]
-    TooLate { flag: &'static str, date: LogicalDate, latest: LogicalDate },
-    #[error("the filter is empty and would mean every partition; name a source, customer, query, date or status")]
+    TooEarly { field: Field, date: LogicalDate, earliest: LogicalDate },
+    TooLate { field: Field, date: LogicalDate, latest: LogicalDate },
     Empty,
+}
+
+impl FilterError {
+    /// Says what is wrong, with each field spelt as the caller's users know it.
+    pub fn text(&self, spelt: impl Fn(Field) -> String) -> String {
+        match self {
+            Self::Key(error) => error.to_string(),
+            Self::Wildcard { field, value } => {
+                let field = spelt(*field);
+                format!("{field} {value:?} looks like a wildcard; filters match exact values only, so name each value")
+            }
+            Self::Inverted { since, until } => {
+                let (from, to) = (spelt(Field::Since), spelt(Field::Until));
+                format!("the range is upside down: {from} {since} is after {to} {until}")
+            }
+            Self::TooEarly { field, date, earliest } => {
+                let rule = format!("is before {earliest}, the earliest date allowed");
+                format!("{} {date} {rule}; check it, or set safety.earliest_date", spelt(*field))
+            }
+            Self::TooLate { field, date, latest } => {
+                format!("{} {date} is after {latest}; there is no data yet for days to come", spelt(*field))
+            }
+            Self::Empty => "the filter is empty and would mean every partition; name a source, customer, query, date \
+                            or status"
+                .to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(|field| field.to_string()))
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+impl From<KeyError> for FilterError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error)
+    }
 }
 
 /// The dates a command may speak of.
@@ -49,7 +98,7 @@ pub struct DateBounds {
 }
 
 /// Refuses a value that was meant as a pattern. `%` counts unless it starts a percent-encoded byte.
-pub fn refuse_wildcard(field: &'static str, value: &str) -> Result<(), FilterError> {
+fn refuse_wildcard(field: Field, value: &str) -> Result<(), FilterError> {
     let bytes = value.as_bytes();
     let encoded = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
     let pattern = bytes.iter().enumerate().any(|(at, &byte)| match byte {
@@ -61,13 +110,15 @@ pub fn refuse_wildcard(field: &'static str, value: &str) -> Result<(), FilterErr
 }
 
 impl Filter {
-    /// Reads exact values, as the command line and the API give them.
+    /// Reads exact values, as users give them.
     pub fn exact(
         source: Option<&str>,
         customer_id: Option<&str>,
         query_name: Option<&str>,
     ) -> Result<Self, FilterError> {
-        for (field, value) in [("--source", source), ("--customer-id", customer_id), ("--query-name", query_name)] {
+        for (field, value) in
+            [(Field::Source, source), (Field::CustomerId, customer_id), (Field::QueryName, query_name)]
+        {
             value.map_or(Ok(()), |value| refuse_wildcard(field, value))?;
         }
         Ok(Self {
@@ -107,13 +158,13 @@ impl Filter {
 
     /// Refuses a range that cannot be meant.
     pub fn check_dates(&self, bounds: DateBounds) -> Result<(), FilterError> {
-        for (flag, date) in [("--since", self.since), ("--until", self.until)] {
+        for (field, date) in [(Field::Since, self.since), (Field::Until, self.until)] {
             let Some(date) = date else { continue };
             if date < bounds.earliest {
-                return Err(FilterError::TooEarly { flag, date, earliest: bounds.earliest });
+                return Err(FilterError::TooEarly { field, date, earliest: bounds.earliest });
             }
             if date > bounds.latest {
-                return Err(FilterError::TooLate { flag, date, latest: bounds.latest });
+                return Err(FilterError::TooLate { field, date, latest: bounds.latest });
             }
         }
         match (self.since, self.until) {
@@ -175,7 +226,7 @@ mod tests {
         assert!(range("2026-01-01", "2026-01-31").check_for_change(bounds()).is_ok());
         assert!(matches!(
             range("1900-01-01", "2026-01-01").check_for_change(bounds()),
-            Err(FilterError::TooEarly { flag: "--since", .. })
+            Err(FilterError::TooEarly { field: Field::Since, .. })
         ));
         assert!(matches!(
             range("2026-02-01", "2026-01-01").check_for_change(bounds()),
@@ -183,9 +234,12 @@ mod tests {
         ));
         assert!(matches!(
             range("2026-02-01", "2027-01-01").check_for_change(bounds()),
-            Err(FilterError::TooLate { flag: "--until", .. })
+            Err(FilterError::TooLate { field: Field::Until, .. })
         ));
         assert_eq!(Filter::default().check_for_change(bounds()), Err(FilterError::Empty));
+        let wrong = range("2026-02-01", "2026-01-01").check_for_change(bounds()).unwrap_err();
+        assert_eq!(wrong.to_string(), "the range is upside down: since 2026-02-01 is after until 2026-01-01");
+        assert!(wrong.text(|field| format!("--{field}")).contains("--since 2026-02-01 is after --until"));
     }
 
     #[test]

@@ -97,10 +97,6 @@ key_value!(
     /// Which query of the source it is.
     QueryName, "query_name"
 );
-key_value!(
-    /// The kind of a job, which decides who may claim it.
-    Category, "category"
-);
 
 /// The day a partition is about. Written `YYYY-MM-DD`, years 0001 to 9999, so that text order is date order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

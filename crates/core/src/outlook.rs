@@ -6,7 +6,7 @@ use crate::failure::ErrorClass;
 use crate::id::RunId;
 use crate::lane::Lane;
 use crate::partition::{Mark, Partition, Reprocess, Status, Terminal, terminal};
-use crate::retry::{self, Decision, Failure, RetryPolicy, Stop};
+use crate::retry::{self, Decision, Failure, RetryPolicy, StopReason};
 use crate::time::Timestamp;
 
 /// Why a partition is not running now.
@@ -29,7 +29,7 @@ pub enum Outlook {
     Paused(Mark),
     Marked(Mark),
     /// The policy allows no further attempt.
-    Exhausted(Stop),
+    Exhausted(StopReason),
     /// Trying again gives the same answer; a person decides.
     FinalError,
     /// Backoff, or the source's own hint, holds it until then.
@@ -128,8 +128,8 @@ fn failed(partition: &Partition, policy: &RetryPolicy, cooling: Option<Timestamp
     let rejection = Rejection { class, attempt: state.attempt_count, age: now.since(state.created_at) };
     let next = match after(partition, rejection, policy, cooling, now) {
         Ok(outlook) => outlook,
-        Err(Stop::FinalError) => return Outlook::FinalError,
-        Err(stop @ (Stop::AttemptsExhausted | Stop::TooOld)) => return Outlook::Exhausted(stop),
+        Err(StopReason::FinalError) => return Outlook::FinalError,
+        Err(stop @ (StopReason::AttemptsExhausted | StopReason::TooOld)) => return Outlook::Exhausted(stop),
     };
     match (next.next_retry_at(), policy.max_age.map(|age| state.created_at.saturating_add(age))) {
         (Some(until), Some(limit)) if until >= limit => Outlook::TooOldByThen { until, limit },
@@ -162,7 +162,7 @@ fn after(
     policy: &RetryPolicy,
     cooling: Option<Timestamp>,
     now: Timestamp,
-) -> Result<Outlook, Stop> {
+) -> Result<Outlook, StopReason> {
     let state = &partition.state;
     let hint = partition.control.not_before;
     let retry_after = hint.map(|until| until.since(state.updated_at));
@@ -257,7 +257,7 @@ mod tests {
         let outlook = of(&failed, &policy, None, in_minutes(1));
         assert!(matches!(outlook, Outlook::TooOldByThen { limit, .. } if limit == in_minutes(2)), "{outlook:?}");
         assert_eq!(outlook.next_retry_at(), None);
-        assert_eq!(of(&failed, &policy, None, in_minutes(2)), Outlook::Exhausted(Stop::TooOld));
+        assert_eq!(of(&failed, &policy, None, in_minutes(2)), Outlook::Exhausted(StopReason::TooOld));
         let cooling = of(&failed, &RetryPolicy::partitions(), Some(Timestamp::MAX), in_minutes(1));
         assert_eq!(cooling.code(), "too_old", "a cooldown beyond the policy's thirty days");
     }
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(of(&wanted(), &policy, None, now).code(), "queued");
         let once = RetryPolicy { max_attempts: Some(1), ..RetryPolicy::partitions() };
         let failed = failed_with(ErrorClass::Retryable, None);
-        assert_eq!(of(&failed, &once, None, now), Outlook::Exhausted(Stop::AttemptsExhausted));
+        assert_eq!(of(&failed, &once, None, now), Outlook::Exhausted(StopReason::AttemptsExhausted));
         let mark = ControlEvent::MarkTerminal { by: "ada", why: None, threshold: 1 };
         let marked = apply(&failed, Event::Control(mark), now).unwrap().after;
         assert_eq!(of(&marked, &policy, None, now).code(), "terminal");

@@ -123,7 +123,7 @@ impl RetryPolicy {
 
 words!(
     /// Why there is no further attempt.
-    Stop, "stop reason" {
+    StopReason, "stop reason" {
         FinalError = "final_error",
         AttemptsExhausted = "attempts_exhausted",
         TooOld = "too_old",
@@ -147,17 +147,17 @@ pub struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     At { when: Timestamp, counts: bool },
-    Stop(Stop),
+    Stop(StopReason),
 }
 
 /// When to try again after `failure`, or why not.
 pub fn next(failure: &Failure, policy: &RetryPolicy) -> Decision {
     match failure.class {
-        ErrorClass::Final => return Decision::Stop(Stop::FinalError),
+        ErrorClass::Final => return Decision::Stop(StopReason::FinalError),
         ErrorClass::Retryable | ErrorClass::RateLimited => {}
     }
     if policy.max_age.is_some_and(|limit| failure.age >= limit) {
-        return Decision::Stop(Stop::TooOld);
+        return Decision::Stop(StopReason::TooOld);
     }
     let hint = match failure.class {
         ErrorClass::RateLimited => failure.retry_after,
@@ -167,7 +167,7 @@ pub fn next(failure: &Failure, policy: &RetryPolicy) -> Decision {
         return Decision::At { when: failure.at.saturating_add(hint), counts: false };
     }
     if policy.is_spent(failure.attempt) {
-        return Decision::Stop(Stop::AttemptsExhausted);
+        return Decision::Stop(StopReason::AttemptsExhausted);
     }
     let delay = policy.jittered_delay(failure.attempt, failure.seed).max(hint.unwrap_or(Duration::ZERO));
     Decision::At { when: failure.at.saturating_add(delay), counts: true }
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(delays, expected.collect::<Vec<_>>());
         assert_eq!(
             next(&failure(ErrorClass::Retryable, 8), &RetryPolicy::process()),
-            Decision::Stop(Stop::AttemptsExhausted)
+            Decision::Stop(StopReason::AttemptsExhausted)
         );
     }
 
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_final_error_is_never_retried() {
         for policy in [RetryPolicy::partitions(), RetryPolicy::ingest(), RetryPolicy::process()] {
-            assert_eq!(next(&failure(ErrorClass::Final, 1), &policy), Decision::Stop(Stop::FinalError));
+            assert_eq!(next(&failure(ErrorClass::Final, 1), &policy), Decision::Stop(StopReason::FinalError));
         }
     }
 
@@ -252,7 +252,7 @@ mod tests {
         assert!(seconds(next(&early, &RetryPolicy::partitions())).unwrap() >= 270);
         let late = Failure { attempt: 1, retry_after: Some(Duration::from_secs(40_591)), ..hinted };
         assert_eq!(seconds(next(&late, &RetryPolicy::partitions())), Some(40_591));
-        assert_eq!(next(&hinted, &RetryPolicy::partitions()), Decision::Stop(Stop::AttemptsExhausted));
+        assert_eq!(next(&hinted, &RetryPolicy::partitions()), Decision::Stop(StopReason::AttemptsExhausted));
         let unhinted = failure(ErrorClass::RateLimited, 2);
         assert_eq!(seconds(next(&unhinted, &RetryPolicy::process())), Some(120));
         let retryable = Failure { retry_after: Some(Duration::from_secs(7)), ..failure(ErrorClass::Retryable, 1) };
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn work_past_its_age_stops() {
         let old = Failure { age: Duration::from_secs(30 * 86_400), ..failure(ErrorClass::Retryable, 1) };
-        assert_eq!(next(&old, &RetryPolicy::partitions()), Decision::Stop(Stop::TooOld));
+        assert_eq!(next(&old, &RetryPolicy::partitions()), Decision::Stop(StopReason::TooOld));
     }
 
     #[test]

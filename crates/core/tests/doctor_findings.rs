@@ -7,32 +7,32 @@ mod specimen;
 use std::collections::BTreeSet;
 
 use redrive_core::failure::ErrorClass;
-use redrive_core::invariants::{Attempt, Flaw, check};
+use redrive_core::invariants::{AttemptFacts, check};
 use redrive_core::partition::{InFlight, Partition, Reprocess, Status, Wanted};
 use redrive_core::run::{State, Verdict};
 use specimen::{at, attempt, key, mark, pending, run_id, task_id};
 
-fn ended(number: u32, state: State, verdict: Option<Verdict>) -> Attempt {
+fn ended(number: u32, state: State, verdict: Option<Verdict>) -> AttemptFacts {
     let n = u64::from(number);
     let failures = u64::from(verdict == Some(Verdict::Failed));
     let task_id = Some(task_id(n));
-    Attempt { run_id: run_id(n), task_id, number, state, verdict, lease_until: None, failures }
+    AttemptFacts { run_id: run_id(n), task_id, number, state, verdict, lease_until: None, failures }
 }
 
-fn passed(number: u32) -> Attempt {
+fn passed(number: u32) -> AttemptFacts {
     ended(number, State::Done, Some(Verdict::Passed))
 }
 
-fn failed(number: u32) -> Attempt {
+fn failed(number: u32) -> AttemptFacts {
     ended(number, State::Dead, Some(Verdict::Failed))
 }
 
-fn running(number: u32) -> Attempt {
-    Attempt { lease_until: Some(at(60)), ..ended(number, State::Running, None) }
+fn running(number: u32) -> AttemptFacts {
+    AttemptFacts { lease_until: Some(at(60)), ..ended(number, State::Running, None) }
 }
 
 /// A failure, and then an accepted run.
-fn success() -> (Partition, Vec<Attempt>) {
+fn success() -> (Partition, Vec<AttemptFacts>) {
     let mut partition = pending();
     partition.control.wanted = None;
     partition.state.status = Status::Success;
@@ -42,7 +42,7 @@ fn success() -> (Partition, Vec<Attempt>) {
     (partition, vec![failed(1), passed(2)])
 }
 
-fn failure() -> (Partition, Vec<Attempt>) {
+fn failure() -> (Partition, Vec<AttemptFacts>) {
     let mut partition = pending();
     partition.control.wanted = None;
     partition.state.status = Status::Failed;
@@ -53,7 +53,7 @@ fn failure() -> (Partition, Vec<Attempt>) {
 }
 
 /// The second attempt after a failure is under way.
-fn under_way() -> (Partition, Vec<Attempt>) {
+fn under_way() -> (Partition, Vec<AttemptFacts>) {
     let (mut partition, mut attempts) = failure();
     partition.state.status = Status::Pending;
     partition.control.wanted = pending().control.wanted;
@@ -63,7 +63,10 @@ fn under_way() -> (Partition, Vec<Attempt>) {
 }
 
 /// The first word of what is found after a change to something sound.
-fn after(sound: (Partition, Vec<Attempt>), change: impl Fn(&mut Partition, &mut Vec<Attempt>)) -> Vec<&'static str> {
+fn after(
+    sound: (Partition, Vec<AttemptFacts>),
+    change: impl Fn(&mut Partition, &mut Vec<AttemptFacts>),
+) -> Vec<&'static str> {
     let (mut partition, mut attempts) = sound;
     assert_eq!(check(&partition, &attempts), vec![]);
     change(&mut partition, &mut attempts);
@@ -71,8 +74,8 @@ fn after(sound: (Partition, Vec<Attempt>), change: impl Fn(&mut Partition, &mut 
 }
 
 /// What is done to something sound, and the words for what is then wrong.
-type Damage = (&'static [&'static str], fn(&mut Partition, &mut Vec<Attempt>));
-type Sound = fn() -> (Partition, Vec<Attempt>);
+type Damage = (&'static [&'static str], fn(&mut Partition, &mut Vec<AttemptFacts>));
+type Sound = fn() -> (Partition, Vec<AttemptFacts>);
 
 const SUCCESS: &[Damage] = &[
     (&["no_current_run", "count_without_run", "not_current"], |p, _| p.state.current_run_id = None),
@@ -113,7 +116,7 @@ const UNDER_WAY: &[Damage] = &[
     (&["unwanted"], |p, _| p.control.wanted = None),
     (&["no_lease"], |_, all| all[1].lease_until = None),
     (&["attempt_number"], |_, all| all[1].number = 1),
-    (&["two_running", "unclaimed"], |_, all| all.push(Attempt { run_id: run_id(8), ..running(2) })),
+    (&["two_running", "unclaimed"], |_, all| all.push(AttemptFacts { run_id: run_id(8), ..running(2) })),
     (&["run_state", "attempt_count"], |_, all| (all[1].verdict, all[1].number) = (Some(Verdict::Passed), 2)),
 ];
 
@@ -128,18 +131,20 @@ fn every_kind_of_damage_is_named_and_nothing_else_is() {
             named.extend(found);
         }
     }
-    assert_eq!(named, Flaw::WORDS.iter().copied().collect());
+    let source = include_str!("../src/invariants/breach.rs");
+    let words = source.lines().filter_map(|line| line.strip_suffix("\",")?.rsplit_once("=> \"").map(|(_, word)| word));
+    assert_eq!(named, words.collect());
 }
 
 /// A reprocessing was accepted, and the earlier run is still the current one.
 #[test]
 fn the_run_that_was_accepted_last_is_the_current_one() {
-    let newer = |p: &mut Partition, all: &mut Vec<Attempt>| {
+    let newer = |p: &mut Partition, all: &mut Vec<AttemptFacts>| {
         p.state.attempt_count = 3;
         all.push(passed(3));
     };
     assert_eq!(after(success(), newer), ["not_current"]);
-    let swapped = |p: &mut Partition, all: &mut Vec<Attempt>| {
+    let swapped = |p: &mut Partition, all: &mut Vec<AttemptFacts>| {
         newer(p, all);
         p.state.current_run_id = Some(run_id(3));
     };
@@ -148,19 +153,19 @@ fn the_run_that_was_accepted_last_is_the_current_one() {
 
 #[test]
 fn a_reprocessing_under_way_and_a_run_that_was_given_back_are_sound() {
-    let reprocess = |p: &mut Partition, all: &mut Vec<Attempt>| {
+    let reprocess = |p: &mut Partition, all: &mut Vec<AttemptFacts>| {
         p.control.wanted = Some(Wanted { queued_at: at(3), ..pending().control.wanted.unwrap() });
         p.control.reprocess = Some(Reprocess::default());
         p.control.active = Some(attempt(3));
         all.push(running(3));
-        all.push(Attempt { run_id: run_id(7), ..ended(3, State::Dead, None) });
+        all.push(AttemptFacts { run_id: run_id(7), ..ended(3, State::Dead, None) });
     };
     assert_eq!(after(success(), reprocess), Vec::<&str>::new());
 }
 
 #[test]
 fn a_rejected_reprocess_that_waits_for_its_hint_is_sound() {
-    let rejected = |p: &mut Partition, all: &mut Vec<Attempt>| {
+    let rejected = |p: &mut Partition, all: &mut Vec<AttemptFacts>| {
         p.control.reprocess = Some(Reprocess { rejected: 1 });
         p.control.not_before = Some(at(9));
         p.state.attempt_count += 1;

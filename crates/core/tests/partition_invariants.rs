@@ -12,10 +12,11 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use redrive_core::failure::TERMINAL_MARK;
-use redrive_core::invariants::{self, Attempt};
+use redrive_core::invariants::{self, AttemptFacts};
 use redrive_core::lane::Lane;
 use redrive_core::partition::{
-    ControlEvent, DataEvent, Event, InFlight, Judgement, Mark, Partition, Standing, Status, Wanted, apply, terminal,
+    ControlEvent, ControlSnapshot, DataEvent, Event, InFlight, Judgement, Mark, Partition, Status, Wanted, apply,
+    terminal,
 };
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{State, Verdict};
@@ -71,8 +72,8 @@ fn text(partition: &Partition) -> Option<&str> {
     partition.state.error_message.as_deref().filter(|text| !text.is_empty())
 }
 
-fn versionless(standing: Standing) -> Standing {
-    Standing { version: 0, ..standing }
+fn versionless(standing: ControlSnapshot) -> ControlSnapshot {
+    ControlSnapshot { version: 0, ..standing }
 }
 
 proptest! {
@@ -235,7 +236,7 @@ proptest! {
             if matches!(event, ControlEvent::Retry { stale: true, .. } | ControlEvent::Revert { .. }) {
                 return Ok(());
             }
-            prop_assert_ne!(versionless(after.standing()), versionless(seen.before.standing()));
+            prop_assert_ne!(versionless(after.snapshot()), versionless(seen.before.snapshot()));
             let again = apply(after, seen.event.clone(), seen.now);
             let unchanged = matches!(again, Err(Refused::NoOp(_)));
             prop_assert!(unchanged, "asked twice: {again:?}");
@@ -307,12 +308,12 @@ proptest! {
         walk(start, &steps, |seen| {
             let (Some(_), Some(after)) = (seen.control(), seen.after()) else { return Ok(()) };
             // The audit keeps standings as JSON; what comes back from there must do.
-            let kept = serde_json::to_string(&seen.before.standing()).unwrap();
-            let to: Standing = serde_json::from_str(&kept).unwrap();
-            prop_assert_eq!(&to, &seen.before.standing());
+            let kept = serde_json::to_string(&seen.before.snapshot()).unwrap();
+            let to: ControlSnapshot = serde_json::from_str(&kept).unwrap();
+            prop_assert_eq!(&to, &seen.before.snapshot());
             let undo = |from_version| Event::Control(ControlEvent::Revert { to: &to, from_version });
             let undone = apply(after, undo(after.state.version), seen.now).unwrap().after;
-            prop_assert_eq!(versionless(undone.standing()), versionless(to.clone()));
+            prop_assert_eq!(versionless(undone.snapshot()), versionless(to.clone()));
             prop_assert_eq!(text(&undone), text(seen.before));
             prop_assert_eq!(undone.state.version, after.state.version + 1);
             for wrong in [after.state.version - 1, after.state.version + 1] {
@@ -326,14 +327,14 @@ proptest! {
 
 /// What the table of runs would hold after a walk: an attempt for each claim, ended as it was reported.
 #[derive(Default)]
-struct Ledger(Vec<Attempt>);
+struct Ledger(Vec<AttemptFacts>);
 
 impl Ledger {
     fn note(&mut self, seen: &Seen<'_>) {
         let (Some(_), Event::Data(event)) = (seen.after(), &seen.event) else { return };
         let (ended, state, verdict) = match event {
             DataEvent::Claimed(InFlight { run_id, task_id }) => {
-                return self.0.push(Attempt {
+                return self.0.push(AttemptFacts {
                     run_id: *run_id,
                     task_id: Some(*task_id),
                     number: seen.before.state.attempt_count + 1,
@@ -358,7 +359,7 @@ fn beginnings() -> impl Strategy<Value = Partition> {
     (prop::sample::select(Lane::ALL), any::<bool>()).prop_map(|(lane, withdrawn)| {
         let mut partition = Partition::new(key(), lane, at(0));
         if withdrawn {
-            let to = Standing { wanted: None, ..partition.standing() };
+            let to = ControlSnapshot { wanted: None, ..partition.snapshot() };
             let undo = Event::Control(ControlEvent::Revert { to: &to, from_version: 1 });
             partition = apply(&partition, undo, at(1)).unwrap().after;
         }

@@ -11,7 +11,7 @@ use redrive_core::partition::{
     terminal,
 };
 use redrive_core::refusal::{Reason, Refused};
-use redrive_core::retry::{RetryPolicy, Stop};
+use redrive_core::retry::{RetryPolicy, StopReason};
 use specimen::{
     HOUR, ask, at, attempt, backfill, exhausted, failed, force_pending, in_flight, key, mark, marked, paused, pending,
     policy, rejection, report, reprocess_rejected, reprocess_requested, reprocessing, retry, retry_clearing,
@@ -88,8 +88,8 @@ fn terminal_comes_from_a_mark_or_attempts_or_age_and_only_over_failed() {
     let (policy, young, old) = (policy(), at(100), at(48 * 3600));
     assert_eq!(terminal(&failed(), &policy, young), None);
     assert_eq!(terminal(&marked(), &policy, young), Some(Terminal::Marked(&mark("hopeless"))));
-    assert_eq!(terminal(&exhausted(), &policy, young), Some(Terminal::ByPolicy(Stop::AttemptsExhausted)));
-    assert_eq!(terminal(&failed(), &policy, old), Some(Terminal::ByPolicy(Stop::TooOld)));
+    assert_eq!(terminal(&exhausted(), &policy, young), Some(Terminal::ByPolicy(StopReason::AttemptsExhausted)));
+    assert_eq!(terminal(&failed(), &policy, old), Some(Terminal::ByPolicy(StopReason::TooOld)));
     assert_eq!(terminal(&failed(), &policy, at(48 * 3600 - 1)), None);
     for mut other in [pending(), in_flight(), success(), reprocess_requested()] {
         other.state.attempt_count = 99;
@@ -444,7 +444,7 @@ fn undo_is_refused_once_anything_has_happened_since() {
     let before = marked();
     let queued = ask(&before, retry_clearing(&policy()), at(100)).unwrap();
     let version = queued.state.version;
-    let standing = before.standing();
+    let standing = before.snapshot();
     let undo = || ControlEvent::Revert { to: &standing, from_version: version };
 
     let claimed = report(&queued, DataEvent::Claimed(attempt(2)), at(110)).unwrap();
@@ -454,7 +454,7 @@ fn undo_is_refused_once_anything_has_happened_since() {
 
     let undone = ask(&queued, undo(), at(105)).unwrap();
     assert_eq!(undone.state.error_message.as_deref(), Some("[terminal] boom"));
-    assert_eq!(undone.standing().terminal, before.control.terminal);
+    assert_eq!(undone.snapshot().terminal, before.control.terminal);
     assert_eq!(undone.state.updated_at, before.state.updated_at, "backoff goes on from where it was");
     assert_eq!(ask(&undone, undo(), at(106)), forbidden(Reason::ChangedSincePlan), "an undo is done once");
 }

@@ -14,8 +14,8 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
-use redrive_core::retry::{HintRule, Stop};
-use redrive_core::run::{Change, Event, Outcome, Run, State, Verdict, Workload, apply, outcome};
+use redrive_core::retry::{HintRule, StopReason};
+use redrive_core::run::{Change, End, EndedBy, Event, Run, State, Verdict, Workload, apply};
 
 const CASES: u32 = 1_000;
 
@@ -28,19 +28,20 @@ fn config() -> ProptestConfig {
 }
 
 fn assert_sound(run: &Run) -> Checked {
-    let held = run.state == State::Running || outcome(run) == Outcome::Abandoned;
-    prop_assert_eq!(run.lease_until.is_some(), held, "a lease is for running, or was let run out");
+    prop_assert_eq!(run.lease_until.is_some(), run.state == State::Running, "a lease is for running");
     prop_assert_eq!(run.completed_at.is_some(), matches!(run.state, State::Done | State::Dead));
+    prop_assert_eq!(run.ended_by.is_some(), run.completed_at.is_some(), "an end has a reason");
+    prop_assert_eq!(run.ended_by == Some(EndedBy::Completed), run.state == State::Done);
     match run.state {
+        State::Storing => prop_assert!(run.workload() == Workload::Ingest && run.attempt == 0),
         State::Queued => {}
         State::Running => {
             prop_assert!(run.task_id.is_some() && run.worker.is_some() && run.started_at.is_some());
             prop_assert!(run.next_retry_at.is_none() && run.attempt > 0);
         }
         State::Waiting => {
-            let upload = run.workload == Workload::Ingest && run.attempt == 0;
-            prop_assert!(run.next_retry_at.is_some() || upload, "anyone can see what it waits for");
-            prop_assert_ne!(run.workload, Workload::Extract);
+            prop_assert!(run.next_retry_at.is_some(), "anyone can see what it waits for");
+            prop_assert_ne!(run.workload(), Workload::Extract);
         }
         State::Done => {
             prop_assert!(run.verdict.is_some() && run.next_retry_at.is_none());
@@ -63,9 +64,7 @@ proptest! {
     fn no_event_changes_what_a_run_is(start in starts(), policy in policies(), steps in steps()) {
         live(start, &policy, &steps, |seen| {
             let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
-            let what = |run: &Run| {
-                (run.run_id, run.workload, run.category.clone(), run.subject.clone(), run.submitted_at)
-            };
+            let what = |run: &Run| (run.run_id, run.work.clone(), run.submitted_at);
             prop_assert_eq!(what(after), what(seen.before));
             Ok(())
         })?;
@@ -74,7 +73,7 @@ proptest! {
     #[test]
     fn a_change_expects_the_state_and_the_fence_it_saw(start in starts(), policy in policies(), steps in steps()) {
         live(start, &policy, &steps, |seen| {
-            prop_assert_eq!(&apply(seen.before, seen.event.clone(), seen.now, seen.policy), &seen.outcome);
+            prop_assert_eq!(&apply(seen.before, seen.event.clone(), seen.now), &seen.outcome);
             if let Some(change) = seen.change() {
                 prop_assert_eq!((change.expect_state, change.expect_task), (seen.before.state, seen.before.task_id));
             }
@@ -106,8 +105,10 @@ proptest! {
                 return Ok(());
             }
             let task_id = seen.before.task_id.unwrap();
-            let workers = apply(seen.before, Event::Released { task_id, why: None }, seen.now, seen.policy).is_ok();
-            let keepers = apply(seen.before, Event::LeaseExpired, seen.now, seen.policy).is_ok();
+            let released = Event::Ended { task_id, end: End::Released { why: None } };
+            let workers = apply(seen.before, released, seen.now).is_ok();
+            let policy = seen.policy.clone();
+            let keepers = apply(seen.before, Event::LeaseExpired { policy }, seen.now).is_ok();
             prop_assert_ne!(workers, keepers);
             Ok(())
         })?;
@@ -120,9 +121,9 @@ proptest! {
         live(start, &policy, &steps, |seen| {
             let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
             let before = seen.before.attempt;
-            let expected = match (&seen.event, seen.before.workload) {
+            let expected = match (&seen.event, seen.before.workload()) {
                 (Event::Claimed { .. }, _) => before + 1,
-                (Event::Released { .. }, Workload::Ingest | Workload::Process) => before - 1,
+                (Event::Ended { end: End::Released { .. }, .. }, Workload::Ingest | Workload::Process) => before - 1,
                 (_, _) => before,
             };
             prop_assert_eq!(after.attempt, expected);
@@ -138,7 +139,7 @@ proptest! {
             let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
             let before = seen.before.retry_count;
             let expected = match (&seen.event, seen.fault()) {
-                (Event::Completed { .. }, _) => 0,
+                (Event::Ended { end: End::Completed { .. }, .. }, _) => 0,
                 (_, Some(fault)) if after.state == State::Waiting => {
                     let hinted = fault.class == ErrorClass::RateLimited && fault.retry_after.is_some();
                     before + u32::from(!(hinted && seen.policy.hint == HintRule::ExactAndFree))
@@ -161,15 +162,15 @@ proptest! {
             let free = hint.is_some() && seen.policy.hint == HintRule::ExactAndFree;
             let tries = seen.before.retry_count + 1;
             let stop = if fault.class == ErrorClass::Final {
-                Some(Stop::FinalError)
+                Some(StopReason::FinalError)
             } else if seen.policy.max_age.is_some_and(|limit| seen.now.since(seen.before.submitted_at) >= limit) {
-                Some(Stop::TooOld)
+                Some(StopReason::TooOld)
             } else if !free && seen.policy.attempt_limit().is_some_and(|limit| tries >= limit) {
-                Some(Stop::AttemptsExhausted)
+                Some(StopReason::AttemptsExhausted)
             } else {
                 None
             };
-            if seen.before.workload == Workload::Extract {
+            if seen.before.workload() == Workload::Extract {
                 prop_assert_eq!((after.state, record.delay, record.stop), (State::Dead, None, None));
                 prop_assert_eq!(after.verdict, Some(Verdict::Failed));
             } else if stop.is_some() {
@@ -231,8 +232,8 @@ proptest! {
     fn an_extraction_never_waits_and_is_never_queued_again(start in starts(), policy in policies(), steps in steps()) {
         live(start, &policy, &steps, |seen| {
             let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
-            if seen.before.workload == Workload::Extract {
-                prop_assert!(!matches!(after.state, State::Waiting | State::Queued));
+            if seen.before.workload() == Workload::Extract {
+                prop_assert!(!matches!(after.state, State::Storing | State::Waiting | State::Queued));
                 prop_assert_eq!(after.retry_count, seen.before.retry_count);
             }
             Ok(())
@@ -281,10 +282,10 @@ fn the_random_lives_reach_every_kind_of_change() {
                 Event::Due => "due",
                 Event::Claimed { .. } => "claimed",
                 Event::Beat { .. } => "beat",
-                Event::Released { .. } => "released",
-                Event::Completed { .. } => "completed",
-                Event::Failed { fault, .. } => fault.class.as_str(),
-                Event::LeaseExpired => "lease expired",
+                Event::Ended { end: End::Released { .. }, .. } => "released",
+                Event::Ended { end: End::Completed { .. }, .. } => "completed",
+                Event::Ended { end: End::Failed { fault, .. }, .. } => fault.class.as_str(),
+                Event::LeaseExpired { .. } => "lease expired",
                 Event::RetryRequested => "retry",
                 Event::Cancelled { .. } => "cancelled",
             };

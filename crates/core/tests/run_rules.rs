@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
-use redrive_core::retry::{RetryPolicy, Stop};
-use redrive_core::run::{Change, Event, Fault, Outcome, Run, State, Verdict, Workload, apply, label, outcome};
+use redrive_core::retry::{RetryPolicy, StopReason};
+use redrive_core::run::{
+    Change, End, EndedBy, Event, Fault, Outcome, Run, State, Verdict, Workload, apply, label, outcome,
+};
 use redrive_core::time::Timestamp;
 use specimen::{HOUR, at, dead, done, queued, running, task_id, waiting};
 
@@ -23,8 +25,25 @@ fn policy(workload: Workload) -> RetryPolicy {
     }
 }
 
-fn happen(run: &Run, event: Event, now: Timestamp) -> Result<Change, Refused> {
-    apply(run, event, now, &policy(run.workload))
+/// Applies an event under the run's own policy.
+fn happen(run: &Run, mut event: Event, now: Timestamp) -> Result<Change, Refused> {
+    if let Event::Ended { end: End::Failed { policy: own, .. }, .. } | Event::LeaseExpired { policy: own } = &mut event
+    {
+        *own = policy(run.workload());
+    }
+    apply(run, event, now)
+}
+
+fn silent() -> Event {
+    Event::LeaseExpired { policy: RetryPolicy::process() }
+}
+
+fn failed_with(n: u64, fault: Fault) -> Event {
+    Event::Ended { task_id: task_id(n), end: End::Failed { fault, metrics: None, policy: RetryPolicy::process() } }
+}
+
+fn released(n: u64, why: Option<&str>) -> Event {
+    Event::Ended { task_id: task_id(n), end: End::Released { why: why.map(str::to_owned) } }
 }
 
 fn fault(class: ErrorClass, retry_after: Option<u64>) -> Fault {
@@ -37,7 +56,7 @@ fn fault(class: ErrorClass, retry_after: Option<u64>) -> Fault {
 }
 
 fn failed(class: ErrorClass, retry_after: Option<u64>) -> Event {
-    Event::Failed { task_id: task_id(1), fault: fault(class, retry_after), metrics: None }
+    failed_with(1, fault(class, retry_after))
 }
 
 fn claimed(n: u64, now: Timestamp) -> Event {
@@ -46,7 +65,10 @@ fn claimed(n: u64, now: Timestamp) -> Event {
 }
 
 fn completed(n: u64) -> Event {
-    Event::Completed { task_id: task_id(n), verdict: Verdict::Passed, metrics: Some("{}".to_owned()) }
+    Event::Ended {
+        task_id: task_id(n),
+        end: End::Completed { verdict: Verdict::Passed, metrics: Some("{}".to_owned()) },
+    }
 }
 
 /// Fails every try with `class` until the run waits no longer, and tells the delays.
@@ -54,8 +76,7 @@ fn delays_until_dead(workload: Workload, class: ErrorClass) -> (Vec<u64>, Change
     let (mut run, mut now, mut delays) = (queued(workload), at(0), Vec::new());
     for n in 1..100 {
         run = happen(&run, claimed(n, now), now).unwrap().after;
-        let event = Event::Failed { task_id: task_id(n), fault: fault(class, None), metrics: None };
-        let change = happen(&run, event, now).unwrap();
+        let change = happen(&run, failed_with(n, fault(class, None)), now).unwrap();
         match change.after.state {
             State::Waiting => {
                 let when = change.after.next_retry_at.unwrap();
@@ -64,7 +85,7 @@ fn delays_until_dead(workload: Workload, class: ErrorClass) -> (Vec<u64>, Change
                 run = happen(&change.after, Event::Due, now).unwrap().after;
             }
             State::Dead => return (delays, change),
-            State::Queued | State::Running | State::Done => panic!("{change:?}"),
+            State::Storing | State::Queued | State::Running | State::Done => panic!("{change:?}"),
         }
     }
     panic!("{workload} is retried for ever");
@@ -76,7 +97,7 @@ fn retryable_jobs_back_off_from_a_minute_to_an_hour_and_die_at_the_eighth_attemp
     assert_eq!(delays, [60, 120, 240, 480, 960, 1920, 3600]);
     assert_eq!((last.after.attempt, last.after.retry_count), (8, 7));
     assert_eq!(last.after.next_retry_at, None);
-    assert_eq!(last.failure.unwrap().stop, Some(Stop::AttemptsExhausted));
+    assert_eq!(last.failure.unwrap().stop, Some(StopReason::AttemptsExhausted));
 }
 
 #[test]
@@ -106,7 +127,7 @@ fn a_final_error_kills_a_run_at_once() {
             (after.error_message.as_deref(), after.error_traceback.as_deref()),
             (Some("boom"), Some("at line 3"))
         );
-        assert_eq!(change.failure.unwrap().stop, Some(Stop::FinalError));
+        assert_eq!(change.failure.unwrap().stop, Some(StopReason::FinalError));
         for n in 2..5 {
             assert!(happen(&dead(workload), claimed(n, at(99)), at(99)).is_err());
         }
@@ -135,7 +156,8 @@ fn work_past_its_age_is_not_retried() {
     let before = Run { lease_until: Some(at(9_999)), ..running(Workload::Process) };
     for (now, state) in [(at(3_599), State::Waiting), (at(3_600), State::Dead)] {
         for hint in [None, Some(7)] {
-            let change = apply(&before, failed(ErrorClass::RateLimited, hint), now, &aged).unwrap();
+            let end = End::Failed { fault: fault(ErrorClass::RateLimited, hint), metrics: None, policy: aged.clone() };
+            let change = apply(&before, Event::Ended { task_id: task_id(1), end }, now).unwrap();
             assert_eq!(change.after.state, state);
         }
     }
@@ -157,8 +179,7 @@ fn what_a_failure_says_is_cleaned_before_it_is_kept() {
         trace: Some("\u{202e}x\0".repeat(100_000)),
         ..fault(ErrorClass::Retryable, None)
     };
-    let event = Event::Failed { task_id: task_id(1), fault, metrics: None };
-    let change = happen(&running(Workload::Process), event, at(20)).unwrap();
+    let change = happen(&running(Workload::Process), failed_with(1, fault), at(20)).unwrap();
     let (message, trace) = (change.after.error_message.unwrap(), change.after.error_traceback.unwrap());
     assert!(message.starts_with("(terminal)x") && message.len() <= 4_096);
     assert!(!trace.contains(['\0', '\u{202e}']) && trace.len() <= 65_536);
@@ -169,7 +190,7 @@ fn what_a_failure_says_is_cleaned_before_it_is_kept() {
 #[test]
 fn a_lost_worker_counts_as_a_retryable_failure() {
     for workload in OWN_POLICY {
-        let change = happen(&running(workload), Event::LeaseExpired, at(130)).unwrap();
+        let change = happen(&running(workload), silent(), at(130)).unwrap();
         assert_eq!((change.after.state, change.after.retry_count), (State::Waiting, 1));
         assert_eq!(change.after.next_retry_at, Some(at(190)));
         assert_eq!(change.after.error_class, Some(ErrorClass::Retryable));
@@ -184,7 +205,7 @@ fn a_run_that_kills_its_workers_runs_out_of_attempts() {
     for n in 1..=8 {
         run = happen(&run, claimed(n, now), now).unwrap().after;
         now = run.lease_until.unwrap();
-        run = happen(&run, Event::LeaseExpired, now).unwrap().after;
+        run = happen(&run, silent(), now).unwrap().after;
         if let Some(when) = run.next_retry_at {
             now = when;
             run = happen(&run, Event::Due, now).unwrap().after;
@@ -199,11 +220,9 @@ fn a_lease_is_over_at_its_last_moment_for_the_worker_and_its_keeper_alike() {
     for workload in Workload::ALL.iter().copied() {
         let run = running(workload);
         assert!(happen(&run, beat(), at(129)).is_ok());
-        assert_eq!(happen(&run, Event::LeaseExpired, at(129)), Err(Refused::Rule(Reason::InFlight)));
-        assert!(happen(&run, Event::LeaseExpired, at(130)).is_ok());
-        for late in
-            [beat(), completed(1), failed(ErrorClass::Final, None), Event::Released { task_id: task_id(1), why: None }]
-        {
+        assert_eq!(happen(&run, silent(), at(129)), Err(Refused::Rule(Reason::InFlight)));
+        assert!(happen(&run, silent(), at(130)).is_ok());
+        for late in [beat(), completed(1), failed(ErrorClass::Final, None), released(1, None)] {
             assert_eq!(happen(&run, late, at(130)), Err(Refused::Rule(Reason::LeaseExpired)));
         }
     }
@@ -212,13 +231,12 @@ fn a_lease_is_over_at_its_last_moment_for_the_worker_and_its_keeper_alike() {
 #[test]
 fn an_attempt_is_abandoned_by_its_lease_and_not_by_its_words() {
     let extraction = running(Workload::Extract);
-    let fault = Fault::lease_expired();
-    let said = happen(&extraction, Event::Failed { task_id: task_id(1), fault, metrics: None }, at(20)).unwrap();
+    let said = happen(&extraction, failed_with(1, Fault::lease_expired()), at(20)).unwrap();
     assert_eq!(outcome(&said.after), Outcome::Failed, "a source that says so has not lost its worker");
-    let silent = happen(&extraction, Event::LeaseExpired, at(130)).unwrap();
-    assert_eq!((outcome(&silent.after), silent.after.lease_until), (Outcome::Abandoned, Some(at(130))));
-    let released = happen(&extraction, Event::Released { task_id: task_id(1), why: None }, at(20)).unwrap();
-    assert_eq!(outcome(&released.after), Outcome::Released);
+    let gone = happen(&extraction, silent(), at(130)).unwrap();
+    assert_eq!((outcome(&gone.after), gone.after.lease_until), (Outcome::Abandoned, None));
+    let given_back = happen(&extraction, released(1, None), at(20)).unwrap();
+    assert_eq!(outcome(&given_back.after), Outcome::Released);
     assert_eq!((outcome(&extraction), outcome(&done(Workload::Extract))), (Outcome::Running, Outcome::Success));
 }
 
@@ -247,8 +265,8 @@ fn success_clears_the_retry_fields() {
     let retried = Run { state: State::Running, lease_until: Some(at(130)), ..waiting(Workload::Process) };
     let before = Run { next_retry_at: None, error_traceback: Some("at line 3".to_owned()), ..retried };
     for verdict in Verdict::ALL.iter().copied() {
-        let event = Event::Completed { task_id: task_id(1), verdict, metrics: Some("{\"a\":1}".to_owned()) };
-        let change = happen(&before, event, at(100)).unwrap();
+        let end = End::Completed { verdict, metrics: Some("{\"a\":1}".to_owned()) };
+        let change = happen(&before, Event::Ended { task_id: task_id(1), end }, at(100)).unwrap();
         let expected = Run {
             state: State::Done,
             retry_count: 0,
@@ -257,6 +275,7 @@ fn success_clears_the_retry_fields() {
             error_traceback: None,
             lease_until: None,
             completed_at: Some(at(100)),
+            ended_by: Some(EndedBy::Completed),
             verdict: Some(verdict),
             metrics: Some("{\"a\":1}".to_owned()),
             ..before.clone()
@@ -276,7 +295,7 @@ fn a_retry_is_picked_up_when_it_is_due_and_no_sooner() {
 
 #[test]
 fn an_upload_is_worked_on_only_once_it_is_stored() {
-    let upload = Run { state: State::Waiting, ..queued(Workload::Ingest) };
+    let upload = Run { state: State::Storing, ..queued(Workload::Ingest) };
     assert_eq!(label(&upload), "PENDING");
     assert_eq!(happen(&upload, Event::Due, at(9_999)), Err(Refused::NoOp(Reason::NotDue)));
     assert!(happen(&upload, claimed(1, at(10)), at(10)).is_err());
@@ -311,7 +330,7 @@ fn a_run_in_flight_is_not_claimed_again() {
 fn an_orderly_shutdown_burns_no_attempt() {
     for workload in OWN_POLICY {
         let before = Run { attempt: 3, retry_count: 2, ..running(workload) };
-        let change = happen(&before, Event::Released { task_id: task_id(1), why: None }, at(20)).unwrap();
+        let change = happen(&before, released(1, None), at(20)).unwrap();
         assert_eq!((change.after.state, change.after.attempt), (State::Queued, 2));
         assert_eq!((change.after.retry_count, change.after.started_at), (2, None));
         assert_eq!(change.failure, None);
@@ -328,16 +347,15 @@ fn an_extraction_never_retries_itself() {
         assert_eq!((change.after.verdict, change.after.retry_count), (Some(Verdict::Failed), 0));
         assert_eq!(change.failure.unwrap().delay, None);
     }
-    let expired = happen(&running(Workload::Extract), Event::LeaseExpired, at(130)).unwrap();
+    let expired = happen(&running(Workload::Extract), silent(), at(130)).unwrap();
     assert_eq!((expired.after.state, expired.after.verdict), (State::Dead, Some(Verdict::Failed)));
-    let released =
-        happen(&running(Workload::Extract), Event::Released { task_id: task_id(1), why: None }, at(20)).unwrap();
-    assert_eq!((released.after.state, released.after.verdict), (State::Dead, None), "released, not judged");
-    assert_eq!(released.failure, None);
-    assert_eq!(released.after.error_message.as_deref(), Some("released by its worker"));
-    let why = Some("the disk is full".to_owned());
-    let released = happen(&running(Workload::Extract), Event::Released { task_id: task_id(1), why }, at(20)).unwrap();
-    assert_eq!(released.after.error_message.as_deref(), Some("released by its worker: the disk is full"));
+    let given_back = happen(&running(Workload::Extract), released(1, None), at(20)).unwrap();
+    assert_eq!((given_back.after.state, given_back.after.verdict), (State::Dead, None), "released, not judged");
+    assert_eq!(given_back.failure, None);
+    assert_eq!(given_back.after.error_message.as_deref(), Some("released by its worker"));
+    let why = Some("the disk is full");
+    let given_back = happen(&running(Workload::Extract), released(1, why), at(20)).unwrap();
+    assert_eq!(given_back.after.error_message.as_deref(), Some("released by its worker: the disk is full"));
 }
 
 #[test]
@@ -345,9 +363,12 @@ fn a_person_gets_one_more_attempt_of_an_exhausted_run() {
     let (_, last) = delays_until_dead(Workload::Process, ErrorClass::Retryable);
     let asked = happen(&last.after, Event::RetryRequested, at(99_000)).unwrap().after;
     assert_eq!((asked.state, asked.completed_at, asked.retry_count), (State::Queued, None, 7));
+    assert_eq!((last.after.ended_by, asked.ended_by), (Some(EndedBy::Failed), None));
     let again = happen(&asked, claimed(9, at(99_010)), at(99_010)).unwrap().after;
-    let event = Event::Failed { task_id: task_id(9), fault: fault(ErrorClass::Retryable, None), metrics: None };
-    assert_eq!(happen(&again, event, at(99_020)).unwrap().after.state, State::Dead);
+    assert_eq!(
+        happen(&again, failed_with(9, fault(ErrorClass::Retryable, None)), at(99_020)).unwrap().after.state,
+        State::Dead
+    );
 }
 
 #[test]
@@ -356,15 +377,17 @@ fn a_cancelled_run_refuses_its_old_worker() {
         let cancel = || Event::Cancelled { by: "ada".to_owned() };
         let after = happen(&running(workload), cancel(), at(20)).unwrap().after;
         assert_eq!((after.state, after.task_id, after.completed_at), (State::Dead, None, Some(at(20))));
-        assert_eq!(after.error_message.as_deref(), Some("cancelled by ada"));
+        assert_eq!(
+            (after.ended_by, after.error_message.as_deref()),
+            (Some(EndedBy::Cancelled), Some("cancelled by ada"))
+        );
         assert_eq!(happen(&after, cancel(), at(21)), Err(Refused::NoOp(Reason::AlreadyCompleted)));
 
         let asked = happen(&after, Event::RetryRequested, at(22)).unwrap().after;
         let anew = happen(&asked, claimed(2, at(23)), at(23)).unwrap().after;
         for run in [after, asked, anew] {
             let beat = Event::Beat { task_id: task_id(1), lease_until: at(500) };
-            let released = Event::Released { task_id: task_id(1), why: None };
-            for late in [beat, completed(1), failed(ErrorClass::Retryable, None), released] {
+            for late in [beat, completed(1), failed(ErrorClass::Retryable, None), released(1, None)] {
                 assert_eq!(happen(&run, late, at(24)), Err(Refused::Rule(Reason::StaleFence)));
             }
         }
@@ -377,7 +400,7 @@ fn a_cancelled_run_refuses_its_old_worker() {
 #[test]
 fn every_state_has_the_word_its_users_know() {
     use Workload::{Extract, Ingest, Process};
-    let upload = Run { state: State::Waiting, ..queued(Ingest) };
+    let upload = Run { state: State::Storing, ..queued(Ingest) };
     let due = |workload| Run { state: State::Queued, ..waiting(workload) };
     let found = |verdict| Run { verdict: Some(verdict), ..done(Process) };
     for (run, word) in [
@@ -400,6 +423,6 @@ fn every_state_has_the_word_its_users_know() {
         (done(Extract), "success"),
         (dead(Extract), "failed"),
     ] {
-        assert_eq!(label(&run), word, "{} {}", run.workload, run.state);
+        assert_eq!(label(&run), word, "{} {}", run.workload(), run.state);
     }
 }

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
-use redrive_core::partition::{self, ControlEvent, DataEvent, Judgement, Partition, Standing, Status, Terminal};
+use redrive_core::partition::{self, ControlEvent, ControlSnapshot, DataEvent, Judgement, Partition, Status, Terminal};
 use redrive_core::refusal::Refused;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, Fault, Run, State, Verdict, Workload};
+use redrive_core::run::{self, End, Fault, Run, State, Verdict, Workload};
 use redrive_core::time::Timestamp;
 use specimen::{at, attempt, policy, rejection, task_id};
 
@@ -175,12 +175,12 @@ fn move_partition(partition: &Partition, column: &str, ask: Ask) -> String {
     let accepted = Judgement::Accepted { records: 1 };
     let mut start = partition.clone();
     // An undo of whatever last paused or resumed it, as an operation that leaves every state possible.
-    let earlier = Standing {
+    let earlier = ControlSnapshot {
         paused: match partition.control.paused {
             Some(_) => None,
             None => Some(specimen::mark("earlier")),
         },
-        ..partition.standing()
+        ..partition.snapshot()
     };
     let control = partition::Event::Control;
     let data = partition::Event::Data;
@@ -216,7 +216,7 @@ fn move_partition(partition: &Partition, column: &str, ask: Ask) -> String {
         Err(refused) => refusal(refused),
         Ok(change) if matches!(ask, Ask::Undo { .. }) => {
             let version = change.after.state.version;
-            assert_eq!(change.after.standing(), Standing { version, ..earlier });
+            assert_eq!(change.after.snapshot(), ControlSnapshot { version, ..earlier });
             "as it was".to_owned()
         }
         Ok(change) => standing_in_words(&change.after),
@@ -289,10 +289,10 @@ fn run_column(event: &run::Event) -> &'static str {
         run::Event::Due => "due",
         run::Event::Claimed { .. } => "claimed",
         run::Event::Beat { .. } => "beat",
-        run::Event::Released { .. } => "released",
-        run::Event::Completed { .. } => "completed",
-        run::Event::Failed { .. } => "failed",
-        run::Event::LeaseExpired => "lease expired",
+        run::Event::Ended { end: End::Released { .. }, .. } => "released",
+        run::Event::Ended { end: End::Completed { .. }, .. } => "completed",
+        run::Event::Ended { end: End::Failed { .. }, .. } => "failed",
+        run::Event::LeaseExpired { .. } => "lease expired",
         run::Event::RetryRequested => "retry",
         run::Event::Cancelled { .. } => "cancel",
     }
@@ -305,9 +305,11 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
     let fail = |class, hint: Option<u64>| {
         let retry_after = hint.map(Duration::from_secs);
         let fault = Fault { class, message: "boom".to_owned(), trace: None, retry_after };
-        run::Event::Failed { task_id, fault, metrics: None }
+        let end = End::Failed { fault, metrics: None, policy: policy.clone() };
+        run::Event::Ended { task_id, end }
     };
-    let completed = |task_id| run::Event::Completed { task_id, verdict: Verdict::Passed, metrics: None };
+    let completed =
+        |task_id| run::Event::Ended { task_id, end: End::Completed { verdict: Verdict::Passed, metrics: None } };
     let event = match happens {
         Happens::Stored => run::Event::Stored,
         Happens::Due => run::Event::Due,
@@ -315,7 +317,7 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
             run::Event::Claimed { task_id: specimen::task_id(2), worker: "w2".to_owned(), lease_until: at(300) }
         }
         Happens::Beat => run::Event::Beat { task_id, lease_until: at(300) },
-        Happens::Released => run::Event::Released { task_id, why: None },
+        Happens::Released => run::Event::Ended { task_id, end: End::Released { why: None } },
         Happens::Completed => completed(task_id),
         Happens::Failed(class, hint) => fail(class, hint),
         Happens::LastTry => {
@@ -323,19 +325,19 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
             fail(ErrorClass::Retryable, None)
         }
         Happens::StaleFence => completed(specimen::task_id(3)),
-        Happens::LeaseExpired => run::Event::LeaseExpired,
+        Happens::LeaseExpired => run::Event::LeaseExpired { policy: policy.clone() },
         Happens::Retry => run::Event::RetryRequested,
         Happens::Cancel => run::Event::Cancelled { by: "ada".to_owned() },
     };
     assert!(column.starts_with(run_column(&event)), "{column} is about {event:?}");
-    match run::apply(&start, event, NOW, &policy) {
+    match run::apply(&start, event, NOW) {
         Err(refused) => refusal(refused),
         Ok(change) => {
             let counted = change.after.retry_count > start.retry_count;
             match change.after.state {
                 State::Waiting if counted => "waiting, counted".to_owned(),
                 State::Waiting => "waiting, free".to_owned(),
-                State::Queued | State::Running | State::Done | State::Dead => {
+                State::Storing | State::Queued | State::Running | State::Done | State::Dead => {
                     assert!(!counted);
                     change.after.state.to_string()
                 }
@@ -352,7 +354,7 @@ fn silent(workload: Workload) -> Run {
 fn the_page_says_of_archives_and_jobs_what_apply_does() {
     for workload in [Workload::Ingest, Workload::Process] {
         let states = [
-            ("waiting for its upload", Run { state: State::Waiting, ..specimen::queued(workload) }),
+            ("storing", Run { state: State::Storing, ..specimen::queued(workload) }),
             ("queued", specimen::queued(workload)),
             ("running", specimen::running(workload)),
             ("running, lease over", silent(workload)),

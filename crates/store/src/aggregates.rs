@@ -8,7 +8,7 @@ use redrive_core::run::{State, Workload};
 
 use crate::db::{Sql, Tx};
 use crate::error::Result;
-use crate::failures::{self, PastFailure};
+use crate::runs::{self, PastFailure};
 
 /// How a workload is doing.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ pub(crate) async fn runs(tx: &mut Tx<'_>, workload: Workload, failures: u32) -> 
         total_retries: count(retries.1),
         max_retries: count(retries.2),
         average_duration: average.map(|micros| Duration::from_micros(count(micros))),
-        recent_failures: failures::recent(tx, workload, failures).await?,
+        recent_failures: runs::recent_failures(tx, workload, failures).await?,
     })
 }
 

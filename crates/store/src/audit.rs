@@ -5,7 +5,7 @@
 
 use redrive_core::id::OpId;
 use redrive_core::key::{LogicalDate, PartitionKey};
-use redrive_core::partition::Standing;
+use redrive_core::partition::ControlSnapshot;
 use redrive_core::time::Timestamp;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -31,8 +31,8 @@ pub struct Operation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditedChange {
     pub key: PartitionKey,
-    pub before: Option<Standing>,
-    pub after: Standing,
+    pub before: Option<ControlSnapshot>,
+    pub after: ControlSnapshot,
 }
 
 /// A change written out as its row will hold it; made before the transaction, which is for writing.
@@ -43,7 +43,7 @@ pub(crate) struct WrittenChange {
 }
 
 impl WrittenChange {
-    pub(crate) fn new(before: Option<&Standing>, after: &Standing) -> Result<Self> {
+    pub(crate) fn new(before: Option<&ControlSnapshot>, after: &ControlSnapshot) -> Result<Self> {
         Ok(Self { before: before.map(json).transpose()?, after: json(after)? })
     }
 }
@@ -306,7 +306,7 @@ static CHANGES: Sql = Sql::new(
 pub(crate) async fn changes(tx: &mut Tx<'_>, op_id: OpId, after: i64, limit: u32) -> Result<Vec<(i64, AuditedChange)>> {
     tx.rows(&CHANGES, &[op_id.uuid().into(), after.into(), i64::from(limit).into()], |row| {
         let read = |text: String| {
-            serde_json::from_str::<Standing>(&text).map_err(|error| Error::row("operation_changes", error))
+            serde_json::from_str::<ControlSnapshot>(&text).map_err(|error| Error::row("operation_changes", error))
         };
         let change = AuditedChange {
             key: key(row, 1)?,

@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use redrive_core::id::{OpId, RunId};
+use redrive_core::id::OpId;
 use redrive_core::key::{CustomerId, Source};
-use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, Run};
 use redrive_core::time::Timestamp;
 
 use crate::audit::{self, Operation};
 use crate::cooldowns;
-use crate::error::{Error, Result};
-use crate::runs::{self, NewRun, Submitted};
+use crate::error::Result;
 use crate::store::Inner;
 use crate::view::View;
 use redrive_core::cooldown::Cooldown;
@@ -95,54 +92,5 @@ impl ControlStore {
             .await?;
         self.inner.db.announce();
         Ok(lifted)
-    }
-
-    /// Submits runs in one transaction.
-    pub async fn submit(&self, runs: Vec<NewRun>) -> Result<Vec<Submitted>> {
-        runs.iter().try_for_each(NewRun::check)?;
-        let now = self.inner.now();
-        let runs: Vec<_> = runs.into_iter().map(|run| (self.inner.ids.run(now), run)).collect();
-        let runs = Arc::new(runs);
-        let submitted = self
-            .inner
-            .db
-            .write("submit runs", move |tx| {
-                let runs = Arc::clone(&runs);
-                Box::pin(async move { runs::insert(tx, &runs).await })
-            })
-            .await?;
-        self.inner.db.announce();
-        Ok(submitted)
-    }
-
-    /// Grants a dead run one more attempt.
-    pub async fn retry_run(&self, id: RunId) -> Result<Run> {
-        self.move_run("retry run", id, run::Event::RetryRequested).await
-    }
-
-    /// Ends a run that is not finished; its worker's result will be refused.
-    pub async fn cancel_run(&self, id: RunId, by: &str) -> Result<Run> {
-        self.move_run("cancel run", id, run::Event::Cancelled { by: by.to_owned() }).await
-    }
-
-    async fn move_run(&self, name: &'static str, id: RunId, event: run::Event) -> Result<Run> {
-        let now = self.inner.now();
-        let run = self
-            .inner
-            .db
-            .write(name, move |tx| {
-                let event = event.clone();
-                Box::pin(async move {
-                    let absent = || Error::Absent { what: "run", id: id.to_string() };
-                    let run = runs::get_locked(tx, id).await?.ok_or_else(absent)?;
-                    // Neither event asks the policy anything.
-                    let change = run::apply(&run, event, now, &RetryPolicy::process())?;
-                    runs::write(tx, std::slice::from_ref(&change)).await?;
-                    Ok(change.after)
-                })
-            })
-            .await?;
-        self.inner.db.announce();
-        Ok(run)
     }
 }

@@ -4,21 +4,16 @@
 //! record, [`View`] can look. Rules are not here: every change is decided by `redrive_core` and written under a guard.
 
 mod aggregates;
-mod attempts;
 mod audit;
-mod beats;
 pub mod clock;
 mod control;
 mod cooldowns;
 mod data;
 mod db;
 mod error;
-mod expiry;
-mod failures;
 mod ids;
 mod migrate;
 mod partitions;
-mod queue;
 pub mod raw;
 mod runs;
 mod series;
@@ -28,20 +23,17 @@ mod url;
 mod view;
 
 pub use aggregates::{PartitionMetrics, RunMetrics};
-pub use attempts::Running;
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
 pub use control::ControlStore;
-pub use data::{DataStore, Recorded, Report};
+pub use data::DataStore;
 pub use db::{Options, Schema};
 pub use error::{Error, Result};
-pub use failures::PastFailure;
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{
     Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,
 };
-pub use queue::{ClaimedRun, RunClaim};
 pub use redrive_core::cooldown::Cooldown;
-pub use runs::{NewRun, RunPage, Submitted};
+pub use runs::{ClaimedRun, NewRun, PastFailure, Recorded, RunClaim, RunPage, Running, Submitted};
 pub use store::{Open, Store};
 pub use url::{StoreUrl, redacted};
 pub use view::View;

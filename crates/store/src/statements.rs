@@ -2,7 +2,7 @@
 //! loop and compare. Nothing else should need them.
 
 use crate::db::{Dialect, render};
-use crate::{partitions, queue, runs};
+use crate::{partitions, runs};
 
 /// Which database a text is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +27,12 @@ pub fn submit_runs(database: For) -> &'static str {
 
 /// Moves due retries back to the queue: workload, now, limit.
 pub fn promote_runs(database: For) -> String {
-    render(queue::PROMOTE, database.dialect())
+    render(runs::PROMOTE, database.dialect())
 }
 
-/// Claims runs: workload, category, limit, task, worker, now, lease end. Answers the runs; column 20 is the payload.
+/// Claims runs: workload, category, limit, task, worker, now, lease end. Answers the runs; [`PAYLOAD_COLUMN`] is the payload.
 pub fn claim_runs(database: For) -> String {
-    render(queue::START, database.dialect())
+    render(runs::START, database.dialect())
 }
 
 /// Records runs, in the order of [`RECORD_COLUMNS`]; arrays of them on PostgreSQL.
@@ -41,7 +41,10 @@ pub fn record_runs(database: For) -> &'static str {
 }
 
 /// How many values [`record_runs`] takes for each run.
-pub const RECORD_COLUMNS: usize = 18;
+pub const RECORD_COLUMNS: usize = runs::UPDATE_COLUMNS;
+
+/// Where [`claim_runs`] answers the payload.
+pub const PAYLOAD_COLUMN: usize = runs::READ_COLUMNS;
 
 /// How the store sets its sessions on PostgreSQL, which decides the plans.
 pub const POSTGRES_SESSION: &str = crate::db::POSTGRES_SESSION;

@@ -2,7 +2,7 @@
 
 use redrive_core::filter::Filter;
 use redrive_core::key::PartitionKey;
-use redrive_core::partition::{ControlEvent, Partition, Standing, Status};
+use redrive_core::partition::{ControlEvent, ControlSnapshot, Partition, Status};
 use redrive_core::refusal::Refused;
 use redrive_store::Page;
 use serde_json::Value;
@@ -84,7 +84,7 @@ pub(super) enum Ask {
     },
     /// Puts a partition back to how an operation found it.
     Revert {
-        to: Standing,
+        to: ControlSnapshot,
         from_version: u64,
     },
 }

@@ -1,7 +1,7 @@
 //! Undo: puts back what an operation changed, where nothing has happened since, as an operation of its own.
 
 use redrive_core::id::OpId;
-use redrive_core::partition::{Standing, Status};
+use redrive_core::partition::{ControlSnapshot, Status};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_store::AuditedChange;
 use serde_json::json;
@@ -46,8 +46,12 @@ impl Selection for ByOperation<'_> {
 }
 
 /// What a change is put back to. A partition that the operation made is not deleted: it leaves the queue.
-fn before(change: &AuditedChange) -> Standing {
-    change.before.clone().unwrap_or_else(|| Standing { status: Status::Pending, wanted: None, ..change.after.clone() })
+fn before(change: &AuditedChange) -> ControlSnapshot {
+    change.before.clone().unwrap_or_else(|| ControlSnapshot {
+        status: Status::Pending,
+        wanted: None,
+        ..change.after.clone()
+    })
 }
 
 impl Insight {

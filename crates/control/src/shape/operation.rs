@@ -2,7 +2,7 @@
 
 use redrive_core::id::OpId;
 use redrive_core::key::PartitionKey;
-use redrive_core::partition::Standing;
+use redrive_core::partition::ControlSnapshot;
 use redrive_core::time::Timestamp;
 use redrive_store::{AuditedChange, Operation, PastOperation};
 use serde::Serialize;
@@ -54,8 +54,8 @@ pub struct ChangeShape {
     #[serde(flatten)]
     pub key: PartitionKey,
     /// None where the operation made the partition.
-    pub before: Option<Standing>,
-    pub after: Standing,
+    pub before: Option<ControlSnapshot>,
+    pub after: ControlSnapshot,
 }
 
 impl From<AuditedChange> for ChangeShape {

@@ -6,7 +6,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{Mark, Partition, Status, Terminal};
-use redrive_core::retry::Stop;
+use redrive_core::retry::StopReason;
 use redrive_core::time::Timestamp;
 use serde::Serialize;
 
@@ -48,7 +48,7 @@ pub struct TerminalShape {
     pub why: Option<String>,
     pub by: Option<String>,
     pub at: Option<Timestamp>,
-    pub policy: Option<Stop>,
+    pub policy: Option<StopReason>,
 }
 
 impl From<&Mark> for MarkShape {

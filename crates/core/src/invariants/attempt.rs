@@ -5,7 +5,7 @@ use crate::run::{State, Verdict};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub struct AttemptFacts {
     pub run_id: RunId,
     pub task_id: Option<TaskId>,
     /// One more than the verdicts there were when it was claimed.
@@ -17,7 +17,7 @@ pub struct Attempt {
     pub failures: u64,
 }
 
-impl Attempt {
+impl AttemptFacts {
     pub fn is_running(&self) -> bool {
         self.state == State::Running
     }

@@ -13,57 +13,92 @@ pub struct Breach {
     pub flaw: Flaw,
 }
 
-macro_rules! flaws {
-    ($($variant:ident { $($field:ident: $kind:ty),* } $word:literal, $text:literal $(, $extra:ident($($of:tt)*))?;)+) => {
-        #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-        pub enum Flaw {
-            $(#[error($text $(, $extra($($of)*))?)] $variant { $($field: $kind),* },)+
-        }
-
-        impl Flaw {
-            /// Every word there is, for tests that want one of each.
-            pub const WORDS: &'static [&'static str] = &[$($word),+];
-
-            /// One word for scripts.
-            pub const fn word(&self) -> &'static str {
-                match self { $(Self::$variant { .. } => $word),+ }
-            }
-        }
-    };
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    #[error("it is a success without a current run")]
+    NoCurrentRun,
+    #[error("its current run {run} has no record count")]
+    NoRecordCount { run: RunId },
+    #[error("it has a record count of {records} and no current run")]
+    CountWithoutRun { records: u64 },
+    #[error("its current run {run} is not one of its runs")]
+    ForeignRun { run: RunId },
+    #[error("its current run {run} is {state} with {}, and not an accepted one", in_words(.verdict))]
+    NotAccepted { run: RunId, state: State, verdict: Option<Verdict> },
+    #[error("run {run} was accepted last, and is not its current run")]
+    NotCurrent { run: RunId },
+    #[error("its attempt_count is {says}, and {verdicts} of its runs have a verdict")]
+    AttemptCount { says: u32, verdicts: usize },
+    #[error("run {run} is numbered as attempt {found}, and {due} is due")]
+    AttemptNumber { run: RunId, found: u32, due: u32 },
+    #[error("run {run} is {state} with {}, which no attempt can be", in_words(.verdict))]
+    RunState { run: RunId, state: State, verdict: Option<Verdict> },
+    #[error("run {run} has {}, and its history has {failures} failures", in_words(.verdict))]
+    History { run: RunId, verdict: Option<Verdict>, failures: u64 },
+    #[error("run {run} is running without a lease, so nobody would notice a dead worker")]
+    NoLease { run: RunId },
+    #[error("runs {run} and {other} are running at once")]
+    TwoRunning { run: RunId, other: RunId },
+    #[error("run {run} is running, and the partition does not know of it")]
+    Unclaimed { run: RunId },
+    #[error("run {run} is said to be in flight, and {}", found(.state))]
+    NotRunning { run: RunId, state: Option<State> },
+    #[error("run {run} is in flight for another task than the partition says")]
+    OtherFence { run: RunId },
+    #[error("run {run} is in flight, and the partition has no place in the queue")]
+    Unwanted { run: RunId },
+    #[error("it is pending, and neither in the queue nor in flight")]
+    Lost,
+    #[error("it has failed without an error class and message")]
+    NoError,
+    #[error("it is a success with an error")]
+    ErrorOfSuccess,
+    #[error("it is {status} and in the queue without being asked for again")]
+    Queued { status: Status },
+    #[error(
+        "it is {status} and marked to be reprocessed, which only a success can be that is queued, or whose last \
+         attempt was rejected"
+    )]
+    Reprocess { status: Status },
+    #[error("its terminal mark and the [terminal] before its error message do not go together")]
+    Mark,
+    #[error("it is {status} and marked terminal, which only a failure can be")]
+    MarkOf { status: Status },
+    #[error("it is {status} with a retry hint, which only a failure can have")]
+    Hint { status: Status },
 }
 
-flaws!(
-    NoCurrentRun {} "no_current_run", "it is a success without a current run";
-    NoRecordCount { run: RunId } "no_record_count", "its current run {run} has no record count";
-    CountWithoutRun { records: u64 } "count_without_run", "it has a record count of {records} and no current run";
-    ForeignRun { run: RunId } "foreign_run", "its current run {run} is not one of its runs";
-    NotAccepted { run: RunId, state: State, verdict: Option<Verdict> } "not_accepted",
-        "its current run {run} is {state} with {}, and not an accepted one", said(.verdict);
-    NotCurrent { run: RunId } "not_current", "run {run} was accepted last, and is not its current run";
-    AttemptCount { says: u32, verdicts: usize } "attempt_count",
-        "its attempt_count is {says}, and {verdicts} of its runs have a verdict";
-    AttemptNumber { run: RunId, found: u32, due: u32 } "attempt_number",
-        "run {run} is numbered as attempt {found}, and {due} is due";
-    RunState { run: RunId, state: State, verdict: Option<Verdict> } "run_state",
-        "run {run} is {state} with {}, which no attempt can be", said(.verdict);
-    History { run: RunId, verdict: Option<Verdict>, failures: u64 } "history",
-        "run {run} has {}, and its history has {failures} failures", said(.verdict);
-    NoLease { run: RunId } "no_lease", "run {run} is running without a lease, so nobody would notice a dead worker";
-    TwoRunning { run: RunId, other: RunId } "two_running", "runs {run} and {other} are running at once";
-    Unclaimed { run: RunId } "unclaimed", "run {run} is running, and the partition does not know of it";
-    NotRunning { run: RunId, state: Option<State> } "not_running",
-        "run {run} is said to be in flight, and {}", found(.state);
-    OtherFence { run: RunId } "other_fence", "run {run} is in flight for another task than the partition says";
-    Unwanted { run: RunId } "unwanted", "run {run} is in flight, and the partition has no place in the queue";
-    Lost {} "lost", "it is pending, and neither in the queue nor in flight";
-    NoError {} "no_error", "it has failed without an error class and message";
-    ErrorOfSuccess {} "error_of_success", "it is a success with an error";
-    Queued { status: Status } "queued", "it is {status} and in the queue without being asked for again";
-    Reprocess { status: Status } "reprocess", "it is {status} and marked to be reprocessed, which only a success can be that is queued, or whose last attempt was rejected";
-    Mark {} "mark", "its terminal mark and the [terminal] before its error message do not go together";
-    MarkOf { status: Status } "mark_of", "it is {status} and marked terminal, which only a failure can be";
-    Hint { status: Status } "hint", "it is {status} with a retry hint, which only a failure can have";
-);
+impl Flaw {
+    /// One word for scripts.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::NoCurrentRun => "no_current_run",
+            Self::NoRecordCount { .. } => "no_record_count",
+            Self::CountWithoutRun { .. } => "count_without_run",
+            Self::ForeignRun { .. } => "foreign_run",
+            Self::NotAccepted { .. } => "not_accepted",
+            Self::NotCurrent { .. } => "not_current",
+            Self::AttemptCount { .. } => "attempt_count",
+            Self::AttemptNumber { .. } => "attempt_number",
+            Self::RunState { .. } => "run_state",
+            Self::History { .. } => "history",
+            Self::NoLease { .. } => "no_lease",
+            Self::TwoRunning { .. } => "two_running",
+            Self::Unclaimed { .. } => "unclaimed",
+            Self::NotRunning { .. } => "not_running",
+            Self::OtherFence { .. } => "other_fence",
+            Self::Unwanted { .. } => "unwanted",
+            Self::Lost => "lost",
+            Self::NoError => "no_error",
+            Self::ErrorOfSuccess => "error_of_success",
+            Self::Queued { .. } => "queued",
+            Self::Reprocess { .. } => "reprocess",
+            Self::Mark => "mark",
+            Self::MarkOf { .. } => "mark_of",
+            Self::Hint { .. } => "hint",
+        }
+    }
+}
 
 impl Flaw {
     /// The run it is about, where there is one.
@@ -82,22 +117,22 @@ impl Flaw {
             | Self::NotRunning { run, .. }
             | Self::OtherFence { run }
             | Self::Unwanted { run } => Some(*run),
-            Self::NoCurrentRun {}
+            Self::NoCurrentRun
             | Self::CountWithoutRun { .. }
             | Self::AttemptCount { .. }
-            | Self::Lost {}
-            | Self::NoError {}
-            | Self::ErrorOfSuccess {}
+            | Self::Lost
+            | Self::NoError
+            | Self::ErrorOfSuccess
             | Self::Queued { .. }
             | Self::Reprocess { .. }
-            | Self::Mark {}
+            | Self::Mark
             | Self::MarkOf { .. }
             | Self::Hint { .. } => None,
         }
     }
 }
 
-fn said(verdict: &Option<Verdict>) -> String {
+fn in_words(verdict: &Option<Verdict>) -> String {
     verdict.map_or("no verdict".to_owned(), |verdict| format!("the verdict {verdict}"))
 }
 

@@ -7,6 +7,6 @@ mod attempt;
 mod breach;
 mod check;
 
-pub use attempt::Attempt;
+pub use attempt::AttemptFacts;
 pub use breach::{Breach, Flaw};
 pub use check::check;

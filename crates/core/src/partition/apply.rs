@@ -1,6 +1,6 @@
 //! What can happen to a partition, and the only function that moves it.
 
-use super::state::{InFlight, Mark, Partition, Reprocess, Standing, Status, Wanted, terminal};
+use super::state::{ControlSnapshot, InFlight, Mark, Partition, Reprocess, Status, Wanted, terminal};
 use crate::failure::{ErrorClass, clean_message, with_terminal_mark, without_terminal_mark};
 use crate::lane::Lane;
 use crate::refusal::{Reason, Refused};
@@ -37,7 +37,7 @@ pub enum ControlEvent<'a> {
     Resume,
     /// Undo: put back what an operation changed, if nothing has happened since.
     Revert {
-        to: &'a Standing,
+        to: &'a ControlSnapshot,
         from_version: u64,
     },
 }
@@ -87,133 +87,154 @@ pub fn apply(partition: &Partition, event: Event<'_>, now: Timestamp) -> Result<
 fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &mut Partition) -> Result<(), Refused> {
     match event {
         ControlEvent::Retry { policy, clear_terminal, stale } => {
-            match before.state.status {
-                Status::Success if !before.control.reprocess_rejected() => {
-                    return Err(Refused::NoOp(Reason::NotFailed));
-                }
-                Status::Pending if !stale => return Err(Refused::NoOp(Reason::AlreadyPending)),
-                Status::Pending | Status::Success | Status::Failed => {}
-            }
-            refuse_in_flight(before)?;
-            refuse_paused(before)?;
-            if terminal(before, policy, now).is_some() && !clear_terminal {
-                return Err(Refused::Rule(Reason::Terminal));
-            }
-            take_mark_off(after);
-            want(after, Lane::Retry, now);
-            match before.state.status {
-                Status::Success => {}
-                Status::Pending | Status::Failed => {
-                    after.state.status = Status::Pending;
-                    after.state.updated_at = now;
-                }
-            }
+            may_retry(before, policy, clear_terminal, stale, now)?;
+            retry(after, now);
         }
         ControlEvent::Reprocess => {
-            match before.state.status {
-                Status::Pending => return Err(Refused::NoOp(Reason::AlreadyPending)),
-                Status::Failed => return Err(Refused::NoOp(Reason::NotSuccess)),
-                Status::Success => {}
-            }
-            if before.control.reprocess.is_some() && !before.control.reprocess_rejected() {
-                return Err(Refused::NoOp(Reason::AlreadyPending));
-            }
-            refuse_in_flight(before)?;
-            refuse_paused(before)?;
-            want(after, Lane::Retry, now);
-            // Asked for anew, it has all its attempts again.
-            after.control.reprocess = Some(Reprocess::default());
+            may_reprocess(before)?;
+            reprocess(after, now);
         }
         ControlEvent::Backfill { policy, force_pending } => {
-            if !force_pending {
-                return Err(Refused::NoOp(Reason::Exists));
-            }
-            match before.state.status {
-                Status::Pending => return Err(Refused::NoOp(Reason::AlreadyPending)),
-                Status::Success | Status::Failed => {}
-            }
-            refuse_in_flight(before)?;
-            refuse_paused(before)?;
-            if terminal(before, policy, now).is_some() {
-                return Err(Refused::Rule(Reason::Terminal));
-            }
-            want(after, Lane::Backfill, now);
-            after.state.status = Status::Pending;
-            after.state.updated_at = now;
-            after.control.reprocess = None;
+            may_backfill(before, policy, force_pending, now)?;
+            backfill(after, now);
         }
         ControlEvent::MarkTerminal { by, why, threshold } => {
-            match before.state.status {
-                Status::Pending | Status::Success => return Err(Refused::NoOp(Reason::NotFailed)),
-                Status::Failed => {}
-            }
-            if before.control.terminal.is_some() {
-                return Err(Refused::NoOp(Reason::Terminal));
-            }
-            if before.state.attempt_count < threshold {
-                return Err(Refused::Rule(Reason::BelowThreshold));
-            }
-            after.control.terminal = Some(mark(by, why, now));
-            after.state.error_message = Some(with_terminal_mark(before.state.error_message.as_deref()));
+            may_mark_terminal(before, threshold)?;
+            put_mark_on(after, mark(by, why, now));
         }
         ControlEvent::ClearTerminal => {
-            // Only a mark can be cleared: a policy is computed, and `retry --clear-terminal` grants one attempt past it.
-            if before.control.terminal.is_none() {
-                return Err(Refused::NoOp(Reason::NotTerminal));
-            }
+            may_clear_terminal(before)?;
             take_mark_off(after);
         }
         ControlEvent::Pause { by, why } => {
-            if before.control.paused.is_some() {
-                return Err(Refused::NoOp(Reason::Paused));
-            }
+            refuse_paused(before)?;
             after.control.paused = Some(mark(by, why, now));
         }
         ControlEvent::Resume => {
-            if before.control.paused.is_none() {
-                return Err(Refused::NoOp(Reason::NotPaused));
-            }
-            after.control.paused = None;
+            after.control.paused.take().ok_or(Refused::NoOp(Reason::NotPaused))?;
         }
         ControlEvent::Revert { to, from_version } => {
-            if before.state.version != from_version {
-                refuse_in_flight(before)?;
-                return Err(Refused::Rule(Reason::ChangedSincePlan));
-            }
-            // A pause may come and go while an attempt runs; its place in the queue may not.
-            let now = before.standing();
-            if (now.status, now.wanted, now.reprocess) != (to.status, to.wanted, to.reprocess) {
-                refuse_in_flight(before)?;
-            }
-            after.state.status = to.status;
-            after.state.updated_at = to.updated_at;
-            after.control.wanted = to.wanted;
-            after.control.reprocess = to.request();
-            after.control.not_before = to.not_before;
-            after.control.paused = to.paused.clone();
-            take_mark_off(after);
-            if let Some(mark) = &to.terminal {
-                after.control.terminal = Some(mark.clone());
-                after.state.error_message = Some(with_terminal_mark(after.state.error_message.as_deref()));
-            }
+            may_revert(before, to, from_version)?;
+            revert(after, to);
         }
     }
     Ok(())
 }
 
+fn may_retry(
+    before: &Partition,
+    policy: &RetryPolicy,
+    clear_terminal: bool,
+    stale: bool,
+    now: Timestamp,
+) -> Result<(), Refused> {
+    match before.state.status {
+        Status::Success if !before.control.reprocess_rejected() => return Err(Refused::NoOp(Reason::NotFailed)),
+        Status::Pending if !stale => return Err(Refused::NoOp(Reason::AlreadyPending)),
+        Status::Pending | Status::Success | Status::Failed => {}
+    }
+    refuse_in_flight(before)?;
+    refuse_paused(before)?;
+    if clear_terminal { Ok(()) } else { refuse_terminal(before, policy, now) }
+}
+
+fn retry(after: &mut Partition, now: Timestamp) {
+    take_mark_off(after);
+    want(after, Lane::Retry, now);
+    match after.state.status {
+        // A success stays one until its reprocess is accepted.
+        Status::Success => {}
+        Status::Pending | Status::Failed => make_pending(after, now),
+    }
+}
+
+fn may_reprocess(before: &Partition) -> Result<(), Refused> {
+    match before.state.status {
+        Status::Pending => return Err(Refused::NoOp(Reason::AlreadyPending)),
+        Status::Failed => return Err(Refused::NoOp(Reason::NotSuccess)),
+        Status::Success => {}
+    }
+    if before.control.reprocess.is_some() && !before.control.reprocess_rejected() {
+        return Err(Refused::NoOp(Reason::AlreadyPending));
+    }
+    refuse_in_flight(before)?;
+    refuse_paused(before)
+}
+
+fn reprocess(after: &mut Partition, now: Timestamp) {
+    want(after, Lane::Retry, now);
+    // Asked for anew, it has all its attempts again.
+    after.control.reprocess = Some(Reprocess::default());
+}
+
+fn may_backfill(before: &Partition, policy: &RetryPolicy, force_pending: bool, now: Timestamp) -> Result<(), Refused> {
+    if !force_pending {
+        return Err(Refused::NoOp(Reason::Exists));
+    }
+    match before.state.status {
+        Status::Pending => return Err(Refused::NoOp(Reason::AlreadyPending)),
+        Status::Success | Status::Failed => {}
+    }
+    refuse_in_flight(before)?;
+    refuse_paused(before)?;
+    refuse_terminal(before, policy, now)
+}
+
+fn backfill(after: &mut Partition, now: Timestamp) {
+    want(after, Lane::Backfill, now);
+    make_pending(after, now);
+    after.control.reprocess = None;
+}
+
+fn may_mark_terminal(before: &Partition, threshold: u32) -> Result<(), Refused> {
+    match before.state.status {
+        Status::Pending | Status::Success => return Err(Refused::NoOp(Reason::NotFailed)),
+        Status::Failed => {}
+    }
+    if before.control.terminal.is_some() {
+        return Err(Refused::NoOp(Reason::Terminal));
+    }
+    if before.state.attempt_count < threshold {
+        return Err(Refused::Rule(Reason::BelowThreshold));
+    }
+    Ok(())
+}
+
+/// Only a mark can be cleared. A policy is computed; a retry that clears terminals grants one attempt past it.
+fn may_clear_terminal(before: &Partition) -> Result<(), Refused> {
+    if before.control.terminal.is_some() { Ok(()) } else { Err(Refused::NoOp(Reason::NotTerminal)) }
+}
+
+fn may_revert(before: &Partition, to: &ControlSnapshot, from_version: u64) -> Result<(), Refused> {
+    if before.state.version != from_version {
+        refuse_in_flight(before)?;
+        return Err(Refused::Rule(Reason::ChangedSincePlan));
+    }
+    // A pause may come and go while an attempt runs; its place in the queue may not.
+    let from = before.snapshot();
+    if (from.status, from.wanted, from.reprocess) != (to.status, to.wanted, to.reprocess) {
+        refuse_in_flight(before)?;
+    }
+    Ok(())
+}
+
+fn revert(after: &mut Partition, to: &ControlSnapshot) {
+    after.state.status = to.status;
+    after.state.updated_at = to.updated_at;
+    after.control.wanted = to.wanted;
+    after.control.reprocess = to.request();
+    after.control.not_before = to.not_before;
+    after.control.paused = to.paused.clone();
+    take_mark_off(after);
+    if let Some(mark) = &to.terminal {
+        put_mark_on(after, mark.clone());
+    }
+}
+
 fn data(before: &Partition, event: DataEvent, now: Timestamp, after: &mut Partition) -> Result<(), Refused> {
     match event {
         DataEvent::Claimed(attempt) => {
-            refuse_in_flight(before)?;
-            refuse_paused(before)?;
-            let open = match before.state.status {
-                Status::Pending => true,
-                Status::Success => before.control.reprocess.is_some(),
-                Status::Failed => false,
-            };
-            if !open || before.control.wanted.is_none() {
-                return Err(Refused::NoOp(Reason::NotQueued));
-            }
+            may_claim(before)?;
             after.control.active = Some(attempt);
         }
         DataEvent::Released(attempt) => {
@@ -222,37 +243,61 @@ fn data(before: &Partition, event: DataEvent, now: Timestamp, after: &mut Partit
         }
         DataEvent::Judged(attempt, judgement) => {
             refuse_stale(before, attempt)?;
-            after.state.attempt_count = before.state.attempt_count.saturating_add(1);
-            after.state.updated_at = now;
-            after.control.active = None;
-            after.control.wanted = None;
-            after.control.reprocess = None;
-            after.control.not_before = None;
+            count_verdict(after, now);
             match judgement {
-                Judgement::Accepted { records } => {
-                    after.state.status = Status::Success;
-                    after.state.current_run_id = Some(attempt.run_id);
-                    after.state.record_count = Some(records);
-                    after.state.error_class = None;
-                    after.state.error_message = None;
+                Judgement::Accepted { records } => accept(after, attempt, records),
+                Judgement::Rejected { class, message, not_before } => {
+                    reject(before, after, class, &message, not_before);
                 }
-                Judgement::Rejected { class, message, not_before } => match before.state.status {
-                    // The earlier success stays whole; the run's own history says what went wrong.
-                    Status::Success => {
-                        after.control.reprocess = still_asked_for(before.control.reprocess, class);
-                        after.control.not_before = after.control.reprocess.and(not_before);
-                    }
-                    Status::Pending | Status::Failed => {
-                        after.state.status = Status::Failed;
-                        after.state.error_class = Some(class);
-                        after.state.error_message = Some(clean_message(&message));
-                        after.control.not_before = not_before;
-                    }
-                },
             }
         }
     }
     Ok(())
+}
+
+fn may_claim(before: &Partition) -> Result<(), Refused> {
+    refuse_in_flight(before)?;
+    refuse_paused(before)?;
+    let open = match before.state.status {
+        Status::Pending => true,
+        Status::Success => before.control.reprocess.is_some(),
+        Status::Failed => false,
+    };
+    if open && before.control.wanted.is_some() { Ok(()) } else { Err(Refused::NoOp(Reason::NotQueued)) }
+}
+
+/// Every verdict is one more attempt, and answers the request that led to it.
+fn count_verdict(after: &mut Partition, now: Timestamp) {
+    after.state.attempt_count = after.state.attempt_count.saturating_add(1);
+    after.state.updated_at = now;
+    after.control.active = None;
+    after.control.wanted = None;
+    after.control.reprocess = None;
+    after.control.not_before = None;
+}
+
+fn accept(after: &mut Partition, attempt: InFlight, records: u64) {
+    after.state.status = Status::Success;
+    after.state.current_run_id = Some(attempt.run_id);
+    after.state.record_count = Some(records);
+    after.state.error_class = None;
+    after.state.error_message = None;
+}
+
+fn reject(before: &Partition, after: &mut Partition, class: ErrorClass, message: &str, not_before: Option<Timestamp>) {
+    match before.state.status {
+        // The earlier success stays whole; the run's own history says what went wrong.
+        Status::Success => {
+            after.control.reprocess = still_asked_for(before.control.reprocess, class);
+            after.control.not_before = after.control.reprocess.and(not_before);
+        }
+        Status::Pending | Status::Failed => {
+            after.state.status = Status::Failed;
+            after.state.error_class = Some(class);
+            after.state.error_message = Some(clean_message(message));
+            after.control.not_before = not_before;
+        }
+    }
 }
 
 /// What a rejection leaves of a request to reprocess: all of it, unless trying again would give the same answer.
@@ -274,6 +319,16 @@ fn want(partition: &mut Partition, lane: Lane, now: Timestamp) {
     partition.control.not_before = None;
 }
 
+fn make_pending(partition: &mut Partition, now: Timestamp) {
+    partition.state.status = Status::Pending;
+    partition.state.updated_at = now;
+}
+
+fn put_mark_on(partition: &mut Partition, mark: Mark) {
+    partition.control.terminal = Some(mark);
+    partition.state.error_message = Some(with_terminal_mark(partition.state.error_message.as_deref()));
+}
+
 fn take_mark_off(partition: &mut Partition) {
     if partition.control.terminal.take().is_some() {
         partition.state.error_message = partition.state.error_message.as_deref().and_then(without_terminal_mark);
@@ -290,6 +345,13 @@ fn refuse_in_flight(partition: &Partition) -> Result<(), Refused> {
 fn refuse_paused(partition: &Partition) -> Result<(), Refused> {
     match partition.control.paused {
         Some(_) => Err(Refused::NoOp(Reason::Paused)),
+        None => Ok(()),
+    }
+}
+
+fn refuse_terminal(partition: &Partition, policy: &RetryPolicy, now: Timestamp) -> Result<(), Refused> {
+    match terminal(partition, policy, now) {
+        Some(_) => Err(Refused::Rule(Reason::Terminal)),
         None => Ok(()),
     }
 }

@@ -8,5 +8,5 @@ mod state;
 
 pub use apply::{Change, ControlEvent, DataEvent, Event, Judgement, apply};
 pub use state::{
-    Control, InFlight, Mark, Partition, PartitionState, Reprocess, Standing, Status, Terminal, Wanted, terminal,
+    Control, ControlSnapshot, InFlight, Mark, Partition, PartitionState, Reprocess, Status, Terminal, Wanted, terminal,
 };

@@ -6,7 +6,7 @@ use crate::failure::ErrorClass;
 use crate::id::{RunId, TaskId};
 use crate::key::PartitionKey;
 use crate::lane::Lane;
-use crate::retry::{RetryPolicy, Stop};
+use crate::retry::{RetryPolicy, StopReason};
 use crate::time::Timestamp;
 use crate::word::words;
 
@@ -119,9 +119,9 @@ impl Partition {
         Self { state, control: Control { wanted: Some(Wanted { lane, queued_at: now }), ..Control::default() } }
     }
 
-    /// What an operation may change, as the audit keeps it before and after, and as undo puts it back.
-    pub fn standing(&self) -> Standing {
-        Standing {
+    /// Takes down what an operation may change, as the audit keeps it before and after, and as undo puts it back.
+    pub fn snapshot(&self) -> ControlSnapshot {
+        ControlSnapshot {
             status: self.state.status,
             updated_at: self.state.updated_at,
             version: self.state.version,
@@ -137,7 +137,7 @@ impl Partition {
 
 /// The part of a partition that the control plane can change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct ControlSnapshot {
     pub status: Status,
     pub version: u64,
     pub updated_at: Timestamp,
@@ -160,7 +160,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-impl Standing {
+impl ControlSnapshot {
     pub(super) fn request(&self) -> Option<Reprocess> {
         self.reprocess.then_some(Reprocess { rejected: self.rejected })
     }
@@ -171,7 +171,7 @@ impl Standing {
 pub enum Terminal<'a> {
     Marked(&'a Mark),
     /// Computed from the policy; nothing is written.
-    ByPolicy(Stop),
+    ByPolicy(StopReason),
 }
 
 /// Whether a partition is terminal: by its mark, or because the policy allows no further attempt.
@@ -184,10 +184,10 @@ pub fn terminal<'a>(partition: &'a Partition, policy: &RetryPolicy, now: Timesta
         return Some(Terminal::Marked(mark));
     }
     if policy.is_spent(partition.state.attempt_count) {
-        return Some(Terminal::ByPolicy(Stop::AttemptsExhausted));
+        return Some(Terminal::ByPolicy(StopReason::AttemptsExhausted));
     }
     if policy.max_age.is_some_and(|limit| now.since(partition.state.created_at) >= limit) {
-        return Some(Terminal::ByPolicy(Stop::TooOld));
+        return Some(Terminal::ByPolicy(StopReason::TooOld));
     }
     None
 }

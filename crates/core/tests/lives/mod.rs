@@ -9,7 +9,7 @@ use proptest::test_runner::TestCaseError;
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::Refused;
 use redrive_core::retry::{Backoff, HintRule, RetryPolicy};
-use redrive_core::run::{Change, Event, Fault, Run, State, Verdict, Workload, apply};
+use redrive_core::run::{Change, End, Event, Fault, Run, State, Verdict, Workload, apply};
 use redrive_core::time::Timestamp;
 
 use crate::specimen::{HOUR, at, dead, done, queued, running, task_id, waiting};
@@ -115,7 +115,7 @@ pub fn starts() -> impl Strategy<Value = Run> {
         1 => Just(Workload::Extract),
     ];
     (workload, 0u32..6, 0u32..12).prop_map(|(workload, form, retry_count)| match (workload, form) {
-        (Workload::Ingest, 0) => Run { state: State::Waiting, ..queued(workload) },
+        (Workload::Ingest, 0) => Run { state: State::Storing, ..queued(workload) },
         (Workload::Extract, 0 | 1) | (_, 2) => running(workload),
         (Workload::Ingest | Workload::Process, 3) => Run { retry_count, ..waiting(workload) },
         (_, 4) => done(workload),
@@ -140,14 +140,11 @@ impl Seen<'_> {
     /// The fence that the event shows, where it must show one.
     pub fn fence(&self) -> Option<redrive_core::id::TaskId> {
         match &self.event {
-            Event::Beat { task_id, .. }
-            | Event::Released { task_id, .. }
-            | Event::Completed { task_id, .. }
-            | Event::Failed { task_id, .. } => Some(*task_id),
+            Event::Beat { task_id, .. } | Event::Ended { task_id, .. } => Some(*task_id),
             Event::Stored
             | Event::Due
             | Event::Claimed { .. }
-            | Event::LeaseExpired
+            | Event::LeaseExpired { .. }
             | Event::RetryRequested
             | Event::Cancelled { .. } => None,
         }
@@ -156,14 +153,13 @@ impl Seen<'_> {
     /// The error of a try that failed.
     pub fn fault(&self) -> Option<Fault> {
         match &self.event {
-            Event::Failed { fault, .. } => Some(fault.clone()),
-            Event::LeaseExpired => Some(Fault::lease_expired()),
+            Event::Ended { end: End::Failed { fault, .. }, .. } => Some(fault.clone()),
+            Event::LeaseExpired { .. } => Some(Fault::lease_expired()),
             Event::Stored
             | Event::Due
             | Event::Claimed { .. }
             | Event::Beat { .. }
-            | Event::Released { .. }
-            | Event::Completed { .. }
+            | Event::Ended { end: End::Released { .. } | End::Completed { .. }, .. }
             | Event::RetryRequested
             | Event::Cancelled { .. } => None,
         }
@@ -189,18 +185,21 @@ pub fn live(start: Run, policy: &RetryPolicy, steps: &[Step], mut check: impl Fn
                 Event::Claimed { task_id: fresh, worker: "w".to_owned(), lease_until: until(lease) }
             }
             Ask::Beat { right, lease } => Event::Beat { task_id: shown(right), lease_until: until(lease) },
-            Ask::Release { right } => Event::Released { task_id: shown(right), why: None },
-            Ask::Complete { right, verdict } => Event::Completed { task_id: shown(right), verdict, metrics: None },
+            Ask::Release { right } => Event::Ended { task_id: shown(right), end: End::Released { why: None } },
+            Ask::Complete { right, verdict } => {
+                Event::Ended { task_id: shown(right), end: End::Completed { verdict, metrics: None } }
+            }
             Ask::Fail { right, class, retry_after } => {
                 let retry_after = retry_after.map(Duration::from_secs);
                 let fault = Fault { class, message: "boom".to_owned(), trace: None, retry_after };
-                Event::Failed { task_id: shown(right), fault, metrics: None }
+                let end = End::Failed { fault, metrics: None, policy: policy.clone() };
+                Event::Ended { task_id: shown(right), end }
             }
-            Ask::LeaseExpired => Event::LeaseExpired,
+            Ask::LeaseExpired => Event::LeaseExpired { policy: policy.clone() },
             Ask::Retry => Event::RetryRequested,
             Ask::Cancel => Event::Cancelled { by: "ada".to_owned() },
         };
-        let outcome = apply(&run, event.clone(), now, policy);
+        let outcome = apply(&run, event.clone(), now);
         let seen = Seen { before: &run, event, policy, now, outcome };
         check(&seen)?;
         if let Ok(change) = seen.outcome {

@@ -13,7 +13,7 @@ use redrive_core::partition::{
 };
 use redrive_core::refusal::Refused;
 use redrive_core::retry::{Backoff, HintRule, RetryPolicy};
-use redrive_core::run::{Run, State, Workload};
+use redrive_core::run::{EndedBy, Run, State, Work, Workload};
 use redrive_core::time::Timestamp;
 use uuid::Uuid;
 
@@ -167,27 +167,14 @@ pub fn paused(mut partition: Partition) -> Partition {
 }
 
 pub fn queued(workload: Workload) -> Run {
-    Run {
-        run_id: run_id(1),
-        workload,
-        category: "any%".to_owned(),
-        subject: Some("replay 7".to_owned()),
-        state: State::Queued,
-        attempt: 0,
-        retry_count: 0,
-        submitted_at: at(0),
-        next_retry_at: None,
-        error_class: None,
-        error_message: None,
-        error_traceback: None,
-        task_id: None,
-        worker: None,
-        started_at: None,
-        last_heartbeat: None,
-        lease_until: None,
-        completed_at: None,
-        verdict: None,
-        metrics: None,
+    Run::new(run_id(1), work(workload), State::Queued, at(0))
+}
+
+pub fn work(workload: Workload) -> Work {
+    match workload {
+        Workload::Extract => Work::Extract(key()),
+        Workload::Ingest => Work::Ingest { upload: "etc.tar.gz".to_owned() },
+        Workload::Process => Work::Process { category: "any%".to_owned(), external_id: Some("replay 7".to_owned()) },
     }
 }
 
@@ -223,6 +210,7 @@ pub fn done(workload: Workload) -> Run {
         state: State::Done,
         lease_until: None,
         completed_at: Some(at(30)),
+        ended_by: Some(EndedBy::Completed),
         verdict: Some(redrive_core::run::Verdict::Passed),
         ..running(workload)
     }
@@ -234,6 +222,7 @@ pub fn dead(workload: Workload) -> Run {
         next_retry_at: None,
         error_class: Some(ErrorClass::Final),
         completed_at: Some(at(30)),
+        ended_by: Some(EndedBy::Failed),
         ..waiting(workload)
     }
 }

@@ -9,8 +9,8 @@ use proptest::test_runner::TestCaseError;
 use redrive_core::failure::{ErrorClass, TERMINAL_MARK};
 use redrive_core::lane::Lane;
 use redrive_core::partition::{
-    Change, ControlEvent, DataEvent, Event, InFlight, Judgement, Mark, Partition, Reprocess, Standing, Status, Wanted,
-    apply,
+    Change, ControlEvent, ControlSnapshot, DataEvent, Event, InFlight, Judgement, Mark, Partition, Reprocess, Status,
+    Wanted, apply,
 };
 use redrive_core::refusal::Refused;
 use redrive_core::retry::{Backoff, HintRule, RetryPolicy};
@@ -221,7 +221,7 @@ pub fn walk(start: Partition, steps: &[Step], mut check: impl FnMut(&Seen<'_>) -
     let mut partition = start;
     let mut now = at(100);
     let mut former = attempt(70);
-    let mut last_operation: Option<(Standing, u64)> = None;
+    let mut last_operation: Option<(ControlSnapshot, u64)> = None;
     for (nth, Step { ask, moved, policy }) in steps.iter().enumerate() {
         now = Timestamp::from_micros(now.micros().saturating_add(moved * 1_000_000));
         let fresh = attempt(1_000 + u64::try_from(nth).unwrap());
@@ -232,7 +232,7 @@ pub fn walk(start: Partition, steps: &[Step], mut check: impl FnMut(&Seen<'_>) -
             Fence::OtherRun => InFlight { run_id: run_id(3), ..current },
             Fence::Former => former,
         };
-        let standing = partition.standing();
+        let standing = partition.snapshot();
         let (undo_to, undo_version) =
             last_operation.as_ref().map_or((&standing, partition.state.version + 1), |(to, version)| (to, *version));
         let event = match ask {
@@ -270,7 +270,7 @@ pub fn walk(start: Partition, steps: &[Step], mut check: impl FnMut(&Seen<'_>) -
         let by_control = seen.control().is_some();
         if let Ok(change) = seen.outcome {
             if by_control {
-                last_operation = Some((partition.standing(), change.after.state.version));
+                last_operation = Some((partition.snapshot(), change.after.state.version));
             }
             if let (Some(ended), None) = (partition.control.active, change.after.control.active) {
                 former = ended;

@@ -28,7 +28,7 @@ pub async fn end_abandoned(data: &DataStore, sink: &RawSink) -> Result<usize> {
             if !overdue.iter().any(|seen| seen.run_id == run.run_id) {
                 leave_word(data, sink, run).await;
             }
-            let (key, run_id, worker) = (name(data, run), run.run_id, run.worker.as_deref());
+            let (key, run_id, worker) = (name(run), run.run_id, run.worker.as_deref());
             tracing::warn!(key, %run_id, worker, "lease expired; the attempt is ended");
         }
         count += ended.len();
@@ -40,7 +40,7 @@ pub async fn end_abandoned(data: &DataStore, sink: &RawSink) -> Result<usize> {
 }
 
 fn policy(run: &Run) -> RetryPolicy {
-    match run.workload {
+    match run.workload() {
         Workload::Extract => RetryPolicy::partitions(),
         Workload::Ingest => RetryPolicy::ingest(),
         Workload::Process => RetryPolicy::process(),
@@ -48,16 +48,13 @@ fn policy(run: &Run) -> RetryPolicy {
 }
 
 /// What the run is about, for the log; only extractions have a key.
-fn name(data: &DataStore, run: &Run) -> Option<String> {
-    match run.workload {
-        Workload::Extract => data.key_of(run).ok().map(|key| key.to_string()),
-        Workload::Ingest | Workload::Process => None,
-    }
+fn name(run: &Run) -> Option<String> {
+    run.key().map(ToString::to_string)
 }
 
 async fn leave_word(data: &DataStore, sink: &RawSink, run: &Run) {
     if let Err(error) = commit_as_failed(data, sink, run).await {
-        let (key, run_id) = (name(data, run), run.run_id);
+        let (key, run_id) = (name(run), run.run_id);
         tracing::warn!(key, %run_id, %error, "no word could be left of an abandoned attempt");
     }
 }
@@ -65,12 +62,7 @@ async fn leave_word(data: &DataStore, sink: &RawSink, run: &Run) {
 /// Leaves a manifest where the attempt has left none. A worker that comes back to life finds it there and can commit
 /// nothing.
 async fn commit_as_failed(data: &DataStore, sink: &RawSink, run: &Run) -> Result<()> {
-    match run.workload {
-        Workload::Extract => {}
-        Workload::Ingest | Workload::Process => return Ok(()),
-    }
-    let Some(fence) = run.task_id else { return Ok(()) };
-    let key = data.key_of(run)?;
+    let (Some(key), Some(fence)) = (run.key().cloned(), run.task_id) else { return Ok(()) };
     match sink.view().manifest(&key, run.run_id).await {
         Ok(None) => {}
         // One that cannot be understood is there all the same.

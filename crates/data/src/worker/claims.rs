@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use redrive_core::key::Source;
-use redrive_core::lane::Shares;
 use redrive_store::raw::RawSink;
 use redrive_store::{Backlog, ClaimedPartition, DataStore, PartitionClaim, Queued, Rotation};
 use tokio::sync::watch;
@@ -190,7 +189,6 @@ impl Worker {
             limit: room,
             worker: self.options.name.clone(),
             lease: self.options.terms.lease,
-            shares: Shares::default(),
             at_most: self.scouts.at_most(&sources, asked),
             sources: Some(sources),
             max_in_flight: self.plan.max_in_flight(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::key::PartitionKey;
-use redrive_core::lane::{Lane, Shares};
+use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
 use redrive_core::run::Run;
 use redrive_data::extract::Extractor;
@@ -90,7 +90,6 @@ impl House {
             limit: 1,
             worker: "idle".to_owned(),
             lease,
-            shares: Shares::default(),
             sources: None,
             max_in_flight: BTreeMap::new(),
             at_most: BTreeMap::new(),

@@ -28,7 +28,7 @@ impl Sink {
         world.runtime.block_on(async {
             let options = RawOptions { s3: self.s3.clone(), ..RawOptions::default() };
             let sink = RawSink::open(&self.url, &options).await.unwrap();
-            let key = past.store.data().key_of(run).unwrap();
+            let key = run.key().unwrap().clone();
             let attempt = RunHeader {
                 key,
                 run_id: run.run_id,
@@ -58,7 +58,7 @@ pub fn text(key: &PartitionKey, version: u32) -> String {
 /// Claims what is wanted, and has it accepted with records of that version.
 pub fn accept(past: &Past<'_>, world: &World, sink: &Sink, version: u32) {
     for run in past.claim() {
-        let key = past.store.data().key_of(&run).unwrap();
+        let key = run.key().unwrap().clone();
         let lines = lines(&key, version);
         sink.write(past, world, &run, &lines, RunOutcome::Complete);
         past.judge(&run, Judgement::Accepted { records: u64::try_from(lines.len()).unwrap() });

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
-use redrive_core::lane::{Lane, Shares};
+use redrive_core::lane::Lane;
 use redrive_core::partition::{ControlEvent, Judgement, Partition};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::Run;
@@ -217,7 +217,6 @@ impl Past<'_> {
             limit: 1000,
             worker: "w1".to_owned(),
             lease: 2 * MINUTE,
-            shares: Shares::default(),
             sources: None,
             max_in_flight: BTreeMap::new(),
             at_most: BTreeMap::new(),
@@ -262,7 +261,7 @@ impl Past<'_> {
         let url: RawUrl = format!("file:{}", self.world.sink().display()).parse().unwrap();
         self.world.runtime.block_on(async {
             let sink = RawSink::open(&url, &RawOptions::default()).await.unwrap();
-            let key = self.store.data().key_of(run).unwrap();
+            let key = run.key().unwrap().clone();
             let attempt = RunHeader {
                 key,
                 run_id: run.run_id,

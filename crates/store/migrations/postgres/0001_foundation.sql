@@ -78,7 +78,7 @@ CREATE TABLE runs (
     subject TEXT COLLATE "C",
     external_id TEXT,
     payload TEXT,
-    state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'waiting', 'done', 'dead')),
+    state TEXT NOT NULL CHECK (state IN ('storing', 'queued', 'running', 'waiting', 'done', 'dead')),
     attempt BIGINT NOT NULL DEFAULT 0,
     retry_count BIGINT NOT NULL DEFAULT 0,
     submitted_at BIGINT NOT NULL,
@@ -92,6 +92,7 @@ CREATE TABLE runs (
     last_heartbeat BIGINT,
     lease_until BIGINT,
     completed_at BIGINT,
+    ended_by TEXT CHECK (ended_by IN ('completed', 'failed', 'abandoned', 'released', 'cancelled')),
     verdict TEXT CHECK (verdict IN ('passed', 'needs_review', 'failed')),
     metrics TEXT
 );

@@ -79,7 +79,7 @@ CREATE TABLE runs (
     subject TEXT,
     external_id TEXT,
     payload TEXT,
-    state TEXT NOT NULL CHECK (state = 'queued' OR state = 'running' OR state = 'waiting' OR state = 'done' OR state = 'dead'),
+    state TEXT NOT NULL CHECK (state = 'storing' OR state = 'queued' OR state = 'running' OR state = 'waiting' OR state = 'done' OR state = 'dead'),
     attempt INTEGER NOT NULL DEFAULT 0,
     retry_count INTEGER NOT NULL DEFAULT 0,
     submitted_at INTEGER NOT NULL,
@@ -93,6 +93,7 @@ CREATE TABLE runs (
     last_heartbeat INTEGER,
     lease_until INTEGER,
     completed_at INTEGER,
+    ended_by TEXT CHECK (ended_by = 'completed' OR ended_by = 'failed' OR ended_by = 'abandoned' OR ended_by = 'released' OR ended_by = 'cancelled'),
     verdict TEXT CHECK (verdict = 'passed' OR verdict = 'needs_review' OR verdict = 'failed'),
     metrics TEXT
 ) STRICT;

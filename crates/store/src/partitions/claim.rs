@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::key::{CustomerId, Source};
-use redrive_core::lane::{Lane, Shares};
+use redrive_core::lane::{self, Lane};
 use redrive_core::partition::{self, DataEvent, Event, InFlight, Partition};
-use redrive_core::run::{Run, State, Workload};
+use redrive_core::run::{Run, State, Work};
 use redrive_core::share::{Capacity, CustomerQueue, take_round_robin};
 use redrive_core::time::Timestamp;
 
@@ -50,7 +50,6 @@ pub struct PartitionClaim {
     pub limit: u32,
     pub worker: String,
     pub lease: Duration,
-    pub shares: Shares,
     /// Only these sources; none means all.
     pub sources: Option<Vec<Source>>,
     /// The most attempts of a source in flight at once, on all machines together.
@@ -83,7 +82,7 @@ async fn claim(
     tx.exclusive(CLAIMS).await?;
     let mut capacity = capacity(tx, claim, now).await?;
     let mut rotation = claim.rotation.clone();
-    let quotas = claim.shares.quotas(rotation.turn, claim.limit);
+    let quotas = lane::quotas(rotation.turn, claim.limit);
     let mut chosen: Vec<Partition> = Vec::new();
     let rounds = quotas.first.iter().copied().chain(quotas.leftovers.iter().map(|&lane| (lane, claim.limit)));
     for (lane, quota) in rounds {
@@ -359,26 +358,15 @@ async fn start(
 /// The run row of an attempt that begins now.
 fn begun(partition: &Partition, worker: &str, lease: Duration, now: Timestamp) -> Option<Run> {
     let InFlight { run_id, task_id } = partition.control.active?;
+    let submitted_at = partition.control.wanted.map_or(now, |wanted| wanted.queued_at);
+    let work = Work::Extract(partition.state.key.clone());
     Some(Run {
-        run_id,
-        workload: Workload::Extract,
-        category: String::new(),
-        subject: Some(runs::subject(&partition.state.key)),
-        state: State::Running,
         attempt: partition.state.attempt_count.saturating_add(1),
-        retry_count: 0,
-        submitted_at: partition.control.wanted.map_or(now, |wanted| wanted.queued_at),
-        next_retry_at: None,
-        error_class: None,
-        error_message: None,
-        error_traceback: None,
         task_id: Some(task_id),
         worker: Some(worker.to_owned()),
         started_at: Some(now),
         last_heartbeat: Some(now),
         lease_until: Some(now.saturating_add(lease)),
-        completed_at: None,
-        verdict: None,
-        metrics: None,
+        ..Run::new(run_id, work, State::Running, submitted_at)
     })
 }

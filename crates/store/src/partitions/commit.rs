@@ -55,7 +55,7 @@ impl ControlStore {
         let decide = |(before, event): (Partition, ControlEvent<'_>)| {
             Ok(match partition::apply(&before, Event::Control(event), now) {
                 Ok(change) => {
-                    let written = WrittenChange::new(Some(&before.standing()), &change.after.standing())?;
+                    let written = WrittenChange::new(Some(&before.snapshot()), &change.after.snapshot())?;
                     Ok(DecidedChange { before, change, written })
                 }
                 Err(refused) => Err(refused),
@@ -113,7 +113,7 @@ fn outcome(decided: Result<DecidedChange, Refused>, written: &mut impl Iterator<
 
 async fn write_decided(tx: &mut Tx<'_>, operation: &Operation, decided: &[&DecidedChange]) -> Result<Vec<Written>> {
     let changes: Vec<&Change> = decided.iter().map(|decided| &decided.change).collect();
-    let took = write_standing(tx, &changes).await?;
+    let took = write_control_change(tx, &changes).await?;
     let made = decided.iter().zip(&took).filter(|(_, took)| **took);
     let made: Vec<_> = made.map(|(decided, _)| (&decided.change.after.state.key, &decided.written)).collect();
     let overtaken = changes.iter().zip(&took).filter(|(_, took)| !**took);
@@ -143,7 +143,7 @@ static UPDATE: Batch = Batch::new(
 );
 
 static UPDATE_STANDING: Batch = Batch::new(
-    "/* partitions::write_standing */
+    "/* partitions::write_control_change */
      UPDATE partitions
      SET {set}, version = @expect_version + 1
      {from}
@@ -153,7 +153,7 @@ static UPDATE_STANDING: Batch = Batch::new(
 );
 
 /// Writes the control plane's changes whose partition is still as it was; says of each whether it was.
-async fn write_standing(tx: &mut Tx<'_>, changes: &[&Change]) -> Result<Vec<bool>> {
+async fn write_control_change(tx: &mut Tx<'_>, changes: &[&Change]) -> Result<Vec<bool>> {
     write_fields(tx, &UPDATE_STANDING, &STANDING, changes).await
 }
 

@@ -28,7 +28,7 @@ impl ControlStore {
             partitions.into_iter().zip(&once).filter_map(|(partition, once)| once.then_some(partition)).collect();
         let written = unique
             .iter()
-            .map(|partition| WrittenChange::new(None, &partition.standing()))
+            .map(|partition| WrittenChange::new(None, &partition.snapshot()))
             .collect::<Result<Vec<_>>>()?;
         let work = Arc::new((operation.cloned(), unique, written));
         let new = self

@@ -9,8 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use redrive_core::failure::ErrorClass;
 use redrive_core::id::{RunId, TaskId};
-use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{Event, Run, State, Verdict, Workload, apply};
+use redrive_core::run::{EndedBy, Event, Run, State, Verdict, Work, Workload, apply};
 use redrive_core::time::Timestamp;
 use redrive_store::{RunClaim, RunPage};
 use uuid::Uuid;
@@ -34,16 +33,17 @@ fn text() -> impl Strategy<Value = Option<String>> {
 
 /// Any run that the tables can hold, with what every running one has.
 fn runs() -> impl Strategy<Value = Run> {
-    let what = (select(&[Workload::Process, Workload::Process, Workload::Ingest][..]), select(CATEGORIES), text());
+    let job =
+        select(CATEGORIES).prop_map(|category| Work::Process { category: category.to_owned(), external_id: None });
+    let upload = text().prop_map(|name| Work::Ingest { upload: name.unwrap_or_default() });
+    let work = prop_oneof![2 => job, 1 => upload];
     let counts = (select(State::ALL), 0u32..5, 0u32..5);
     let times = (moments(), option::of(moments()), option::of(moments()), option::of(moments()), moments());
     let errors = (option::of(select(ErrorClass::ALL)), text(), text(), text());
     let ends = (option::of(moments()), option::of(select(Verdict::ALL)), text(), 1u128..9);
-    (what, counts, times, errors, ends).prop_map(|(what, counts, times, errors, ends)| Run {
+    (work, counts, times, errors, ends).prop_map(|(work, counts, times, errors, ends)| Run {
         run_id: RunId::from_uuid(Uuid::nil()),
-        workload: what.0,
-        category: what.1.to_owned(),
-        subject: what.2,
+        work,
         state: counts.0,
         attempt: counts.1,
         retry_count: counts.2,
@@ -58,6 +58,7 @@ fn runs() -> impl Strategy<Value = Run> {
         last_heartbeat: times.3,
         lease_until: Some(times.4).filter(|_| counts.0 == State::Running),
         completed_at: ends.0,
+        ended_by: ends.1.map(|_| EndedBy::Completed),
         verdict: ends.1,
         metrics: ends.2,
     })
@@ -78,9 +79,12 @@ async fn put(raw: &Raw, runs: &[Run]) {
     let rows = runs.iter().map(|run| {
         let values = [
             raw.id(run.run_id.uuid()),
-            text(Some(run.workload.as_str())),
-            text(Some(&run.category)),
-            text(run.subject.as_deref()),
+            text(Some(run.workload().as_str())),
+            text(Some(run.work.category())),
+            text(match &run.work {
+                Work::Ingest { upload } => Some(upload),
+                Work::Extract(_) | Work::Process { .. } => None,
+            }),
             text(Some(run.state.as_str())),
             run.attempt.to_string(),
             run.retry_count.to_string(),
@@ -97,6 +101,7 @@ async fn put(raw: &Raw, runs: &[Run]) {
             time(run.completed_at),
             text(run.verdict.map(Verdict::as_str)),
             text(run.metrics.as_deref()),
+            text(run.ended_by.map(EndedBy::as_str)),
         ];
         format!("({})", values.join(", "))
     });
@@ -104,7 +109,7 @@ async fn put(raw: &Raw, runs: &[Run]) {
     raw.run(&format!(
         "DELETE FROM runs; INSERT INTO runs (run_id, workload, category, subject, state, attempt, retry_count, \
          submitted_at, next_retry_at, error_class, error_message, error_traceback, task_id, worker, started_at, \
-         last_heartbeat, lease_until, completed_at, verdict, metrics) VALUES {rows}"
+         last_heartbeat, lease_until, completed_at, verdict, metrics, ended_by) VALUES {rows}"
     ))
     .await;
 }
@@ -116,7 +121,7 @@ async fn all(subject: &Subject) -> BTreeMap<RunId, Run> {
 }
 
 fn after(run: &Run, event: Event) -> Option<Run> {
-    apply(run, event, START, &RetryPolicy::process()).ok().map(|change| change.after)
+    apply(run, event, START).ok().map(|change| change.after)
 }
 
 /// AR-6, AR-7, AR-8, AR-9, AR-10, IN-2
@@ -129,15 +134,17 @@ async fn claiming_is_due_and_claimed_of_the_oldest(subject: Subject) {
         let claimed = wait(subject.store.data().claim_runs(asked)).unwrap();
         let now = wait(all(&subject));
 
-        let due = runs.iter().map(|run| match run.workload {
+        let due = runs.iter().map(|run| match run.workload() {
             Workload::Process => after(run, Event::Due).unwrap_or_else(|| run.clone()),
             Workload::Extract | Workload::Ingest => run.clone(),
         });
         let mut expected: BTreeMap<RunId, Run> = due.map(|run| (run.run_id, run)).collect();
         let mut open: Vec<Timestamp> = expected
             .values()
-            .filter(|run| run.workload == Workload::Process && run.state == State::Queued)
-            .filter(|run| categories.as_ref().is_none_or(|allowed| allowed.contains(&run.category)))
+            .filter(|run| run.workload() == Workload::Process && run.state == State::Queued)
+            .filter(|run| {
+                categories.as_ref().is_none_or(|allowed| allowed.iter().any(|allowed| allowed == run.work.category()))
+            })
             .map(|run| run.submitted_at)
             .collect();
         open.sort();
@@ -146,7 +153,9 @@ async fn claiming_is_due_and_claimed_of_the_oldest(subject: Subject) {
         let lease_until = START.saturating_add(LEASE);
         for claimed in claimed {
             let slot = expected.get_mut(&claimed.run.run_id).unwrap();
-            prop_assert!(categories.as_ref().is_none_or(|allowed| allowed.contains(&slot.category)));
+            prop_assert!(
+                categories.as_ref().is_none_or(|allowed| allowed.iter().any(|allowed| allowed == slot.work.category()))
+            );
             let task_id = claimed.run.task_id.unwrap();
             *slot = after(slot, Event::Claimed { task_id, worker: "w1".to_owned(), lease_until }).unwrap();
             prop_assert_eq!(&claimed.run, &*slot);

@@ -31,7 +31,7 @@ async fn an_operation_is_kept_as_it_was_asked_for(subject: Subject) {
     let changes: Vec<_> = view.changes(operation.op_id, 0, 9).await.unwrap();
     let expected: Vec<_> = wanted
         .iter()
-        .map(|made| AuditedChange { key: made.state.key.clone(), before: None, after: made.standing() })
+        .map(|made| AuditedChange { key: made.state.key.clone(), before: None, after: made.snapshot() })
         .collect();
     assert_eq!(changes.into_iter().map(|(_, change)| change).collect::<Vec<_>>(), expected);
     assert_eq!(whole(&subject).await, 4);

@@ -50,7 +50,7 @@ async fn one_commit_gives_each_partition_its_own_outcome(subject: Subject) {
     let change = &audited[0].1;
     assert_eq!(
         (&change.key, &change.before, &change.after),
-        (&plain.state.key, &Some(plain.standing()), &after.standing())
+        (&plain.state.key, &Some(plain.snapshot()), &after.snapshot())
     );
 }
 

@@ -7,10 +7,10 @@ use redrive_core::lane::Lane;
 use redrive_core::partition::{ControlEvent, Status};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{State, Verdict, Workload};
-use redrive_store::{NewRun, Recorded, Report, RunClaim};
+use redrive_core::run::{End, State, Verdict, Workload};
+use redrive_store::{NewRun, Recorded, RunClaim};
 
-use crate::steps::{accepted, changed, job_claim, keys};
+use crate::steps::{accepted, changed, job_claim, keys, upload};
 use crate::support::{LEASE, Subject, key};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ async fn expire(subject: &Subject, limit: u32) -> Vec<redrive_core::run::Run> {
     subject
         .store
         .data()
-        .expire(limit, |run| match run.workload {
+        .expire(limit, |run| match run.workload() {
             Workload::Extract => RetryPolicy::partitions(),
             Workload::Ingest => RetryPolicy::ingest(),
             Workload::Process => RetryPolicy::process(),
@@ -31,8 +31,7 @@ async fn expire(subject: &Subject, limit: u32) -> Vec<redrive_core::run::Run> {
 /// A silent worker counts as a retryable failure.
 async fn a_silent_worker_counts_as_a_retryable_failure_of_its_run(subject: Subject) {
     let job = NewRun::job("a", None, subject.now());
-    let upload = NewRun { workload: Workload::Ingest, ..job.clone() };
-    subject.store.control().submit(vec![job, upload]).await.unwrap();
+    subject.store.control().submit(vec![job, upload(subject.now())]).await.unwrap();
     let mut claimed = subject.claim_jobs(1).await;
     let ingest = RunClaim { workload: Workload::Ingest, ..job_claim(1) };
     claimed.push(subject.store.data().claim_runs(ingest).await.unwrap().remove(0).run);
@@ -50,7 +49,7 @@ async fn a_silent_worker_counts_as_a_retryable_failure_of_its_run(subject: Subje
         assert_eq!((failures.len(), failures[0].record.message.as_str()), (1, "lease expired"));
         let held = vec![(before.run_id, before.task_id.unwrap())];
         assert_eq!(subject.store.data().beat(held, LEASE).await.unwrap(), [false]);
-        let late = Report::Completed { verdict: Verdict::Passed, metrics: None };
+        let late = End::Completed { verdict: Verdict::Passed, metrics: None };
         assert_eq!(subject.report(&before, late).await, Recorded::Refused(Refused::Rule(Reason::LeaseExpired)));
         assert_eq!(subject.run(before.run_id).await, after);
     }

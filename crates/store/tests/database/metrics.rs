@@ -5,13 +5,13 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Status;
-use redrive_core::run::{State, Verdict, Workload};
-use redrive_store::{PartitionMetrics, Report};
+use redrive_core::run::{End, State, Verdict, Workload};
+use redrive_store::PartitionMetrics;
 
 use crate::steps::{accepted, changed, fault, keys, mark, pause, recorded, rejected};
 use crate::support::Subject;
 
-const DONE: Report = Report::Completed { verdict: Verdict::Passed, metrics: None };
+const DONE: End = End::Completed { verdict: Verdict::Passed, metrics: None };
 
 /// IN-11
 async fn runs_are_counted_by_state_and_retry(subject: Subject) {

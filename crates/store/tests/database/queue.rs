@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::id::RunId;
-use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{State, Verdict, Workload};
+use redrive_core::run::{End, State, Verdict, Workload};
 use redrive_core::time::Timestamp;
-use redrive_store::{NewRun, Recorded, Report, RunClaim};
+use redrive_store::{NewRun, Recorded, RunClaim};
 
-use crate::steps::{fault, job_claim, recorded};
+use crate::steps::{fault, job_claim, named_job, recorded, upload};
 use crate::support::{START, Subject};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -31,7 +30,7 @@ async fn a_run_is_claimed_and_completed_once(subject: Subject) {
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].payload.as_deref(), Some("{\"x\":1.50}"));
     assert!(data.claim_runs(job_claim(10)).await.unwrap().is_empty());
-    let done = Report::Completed { verdict: Verdict::Passed, metrics: Some("{\"n\":1}".to_owned()) };
+    let done = End::Completed { verdict: Verdict::Passed, metrics: Some("{\"n\":1}".to_owned()) };
     let first = recorded(subject.report(&claimed[0].run, done.clone()).await);
     assert_eq!((first.state, first.completed_at), (State::Done, Some(subject.now())));
     assert_eq!(subject.report(&claimed[0].run, done).await, Recorded::Lost);
@@ -93,7 +92,7 @@ async fn waiting_retries_never_block_new_work(subject: Subject) {
     subject.submit(&["a"; 300]).await;
     let claimed = subject.claim_jobs(300).await;
     let failed = claimed.into_iter().map(|run| (run, fault(ErrorClass::Retryable, None))).collect();
-    subject.store.data().record(failed, &RetryPolicy::process()).await.unwrap();
+    subject.store.data().record(failed).await.unwrap();
     subject.clock.advance(Duration::from_secs(59));
     let new = submit_at(&subject, subject.now()).await;
     let claimed = subject.claim_jobs(5).await;
@@ -111,33 +110,30 @@ async fn the_oldest_due_retry_goes_first_however_many_are_due(subject: Subject) 
         let wait = if run.run_id == ids[0] { 20 } else { 10 };
         (run, fault(ErrorClass::RateLimited, Some(Duration::from_secs(wait))))
     });
-    subject.store.data().record(failed.collect(), &RetryPolicy::process()).await.unwrap();
+    subject.store.data().record(failed.collect()).await.unwrap();
     subject.clock.advance(Duration::from_secs(20));
     assert_eq!(subject.claim_jobs(1).await[0].run_id, ids[0]);
 }
 
 async fn an_external_id_gives_the_run_that_is_there(subject: Subject) {
-    let named = |category: &str, id: &str| NewRun {
-        external_id: Some(id.to_owned()),
-        ..NewRun::job(category, None, subject.now())
-    };
+    let named = |category: &str, id: &str| named_job(category, id, subject.now());
     let control = subject.store.control();
     let first = control.submit(vec![named("a", "x"), named("a", "y"), named("a", "x"), named("b", "x")]).await.unwrap();
     assert_eq!(first.iter().map(|submitted| submitted.existing).collect::<Vec<_>>(), [false, false, true, false]);
     assert_eq!(first[2].run_id, first[0].run_id);
-    let ingest = NewRun { workload: Workload::Ingest, ..named("a", "x") };
+    let ingest = upload(subject.now());
     let nameless = NewRun::job("a", None, subject.now());
     let again = control.submit(vec![named("a", "y"), ingest, nameless.clone(), nameless]).await.unwrap();
     assert_eq!(again.iter().map(|submitted| submitted.existing).collect::<Vec<_>>(), [true, false, false, false]);
     assert_eq!(again[0].run_id, first[1].run_id);
     let claimed = subject.store.data().claim_runs(job_claim(99)).await.unwrap();
     assert_eq!(claimed.len(), 5);
-    assert_eq!(claimed[0].external_id.as_deref(), Some("x"));
+    assert_eq!(claimed[0].run.work.external_id(), Some("x"));
 }
 
 /// CP-6.2: the same submission from eight clients at once makes one run.
 async fn concurrent_submissions_of_one_external_id_make_one_run(subject: Subject) {
-    let named = NewRun { external_id: Some("x".to_owned()), ..NewRun::job("a", None, subject.now()) };
+    let named = named_job("a", "x", subject.now());
     let mut tasks = Vec::new();
     for _ in 0..8 {
         let (store, run) = (subject.again().await, named.clone());
@@ -157,17 +153,17 @@ async fn concurrent_submissions_of_one_external_id_make_one_run(subject: Subject
 async fn reports_in_one_call_stand_each_for_itself(subject: Subject) {
     subject.submit(&["a"; 4]).await;
     let mut claimed = subject.claim_jobs(4).await;
-    recorded(subject.report(&claimed[1], Report::Completed { verdict: Verdict::Passed, metrics: None }).await);
+    recorded(subject.report(&claimed[1], End::Completed { verdict: Verdict::Passed, metrics: None }).await);
     let forged = &mut claimed[3];
     forged.lease_until = Some(subject.now());
     let reports = [
-        Report::Completed { verdict: Verdict::NeedsReview, metrics: None },
+        End::Completed { verdict: Verdict::NeedsReview, metrics: None },
         fault(ErrorClass::Retryable, None),
         fault(ErrorClass::Final, None),
-        Report::Released,
+        End::Released { why: None },
     ];
     let all = claimed.iter().cloned().zip(reports).collect();
-    let outcome = subject.store.data().record(all, &RetryPolicy::process()).await.unwrap();
+    let outcome = subject.store.data().record(all).await.unwrap();
     assert!(matches!(&outcome[0], Recorded::As(run) if run.verdict == Some(Verdict::NeedsReview)), "{outcome:?}");
     assert_eq!(outcome[1], Recorded::Lost);
     assert!(matches!(&outcome[2], Recorded::As(run) if run.state == State::Dead), "{outcome:?}");

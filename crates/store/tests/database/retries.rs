@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
-use redrive_core::retry::{RetryPolicy, Stop};
-use redrive_core::run::{Run, State, Verdict, Workload};
-use redrive_store::{Error, NewRun, Recorded, Report, RunClaim};
+use redrive_core::retry::{RetryPolicy, StopReason};
+use redrive_core::run::{End, Run, State, Verdict, Workload};
+use redrive_store::{Error, Recorded, RunClaim};
 
-use crate::steps::{fault, job_claim, recorded};
+use crate::steps::{fault, fault_under, job_claim, recorded, upload};
 use crate::support::Subject;
 
 async fn fail_when_due(subject: &Subject, class: ErrorClass, hint: Option<Duration>) -> Run {
@@ -44,7 +44,7 @@ async fn a_retryable_failure_backs_off_until_attempts_run_out(subject: Subject) 
         failures.iter().map(|failure| (failure.attempt, failure.record.delay, failure.record.stop)).collect();
     let mut expected: Vec<_> =
         (1..).zip(delays).map(|(nth, delay)| (nth, Some(Duration::from_secs(delay)), None)).collect();
-    expected.push((8, None, Some(Stop::AttemptsExhausted)));
+    expected.push((8, None, Some(StopReason::AttemptsExhausted)));
     assert_eq!(told, expected);
     assert!(failures.iter().all(|failure| failure.record.trace.as_deref() == Some("at line 1")));
     assert!(failures.iter().all(|failure| failure.record.worker.as_deref() == Some("w1")));
@@ -56,7 +56,7 @@ async fn a_final_failure_is_never_retried(subject: Subject) {
     let dead = fail_when_due(&subject, ErrorClass::Final, Some(Duration::from_secs(5))).await;
     assert_eq!((dead.state, dead.next_retry_at, dead.completed_at), (State::Dead, None, Some(subject.now())));
     let failures = subject.store.view().failures(id).await.unwrap();
-    assert_eq!((failures.len(), failures[0].record.stop), (1, Some(Stop::FinalError)));
+    assert_eq!((failures.len(), failures[0].record.stop), (1, Some(StopReason::FinalError)));
 }
 
 /// AR-4
@@ -81,7 +81,7 @@ async fn starting_keeps_the_count_and_success_clears_it(subject: Subject) {
     let run = subject.claim_jobs(1).await.remove(0);
     assert_eq!((run.retry_count, run.next_retry_at, run.attempt), (1, None, 2));
     assert_eq!(run.error_message.as_deref(), Some("boom"));
-    recorded(subject.report(&run, Report::Completed { verdict: Verdict::Passed, metrics: None }).await);
+    recorded(subject.report(&run, End::Completed { verdict: Verdict::Passed, metrics: None }).await);
     let done = subject.run(id).await;
     assert_eq!((done.retry_count, done.next_retry_at, done.error_class), (0, None, None));
     assert_eq!((done.error_message, done.error_traceback, done.verdict), (None, None, Some(Verdict::Passed)));
@@ -90,14 +90,13 @@ async fn starting_keeps_the_count_and_success_clears_it(subject: Subject) {
 
 /// IN-3
 async fn an_archive_is_retried_after_1_3_and_10_minutes(subject: Subject) {
-    let upload = NewRun { workload: Workload::Ingest, ..NewRun::job("", None, subject.now()) };
-    subject.store.control().submit(vec![upload]).await.unwrap();
+    subject.store.control().submit(vec![upload(subject.now())]).await.unwrap();
     let ingest = || RunClaim { workload: Workload::Ingest, ..job_claim(1) };
     let mut waits = Vec::new();
     loop {
         let claimed = subject.store.data().claim_runs(ingest()).await.unwrap().remove(0);
-        let report = vec![(claimed.run, fault(ErrorClass::Retryable, None))];
-        let failed = subject.store.data().record(report, &RetryPolicy::ingest()).await.unwrap().remove(0);
+        let report = vec![(claimed.run, fault_under(RetryPolicy::ingest(), ErrorClass::Retryable, None))];
+        let failed = subject.store.data().record(report).await.unwrap().remove(0);
         let failed = recorded(failed);
         let Some(due) = failed.next_retry_at else {
             assert_eq!((failed.state, failed.attempt), (State::Dead, 4));
@@ -124,7 +123,7 @@ async fn a_dead_run_can_be_granted_another_attempt(subject: Subject) {
     assert_eq!(subject.run(id).await, queued);
     let run = subject.claim_jobs(1).await.remove(0);
     assert_eq!(refused(control.retry_run(id).await), Refused::Rule(Reason::InFlight));
-    recorded(subject.report(&run, Report::Completed { verdict: Verdict::Failed, metrics: None }).await);
+    recorded(subject.report(&run, End::Completed { verdict: Verdict::Failed, metrics: None }).await);
     assert_eq!(refused(control.retry_run(id).await), Refused::NoOp(Reason::AlreadyCompleted));
     let absent = redrive_core::id::RunId::from_uuid(uuid::Uuid::nil());
     assert!(matches!(control.retry_run(absent).await, Err(Error::Absent { .. })));
@@ -142,9 +141,9 @@ async fn a_cancelled_runs_worker_changes_nothing_any_more(subject: Subject) {
     let held = vec![(run.run_id, run.task_id.unwrap())];
     assert_eq!(subject.store.data().beat(held, crate::support::LEASE).await.unwrap(), [false]);
     for report in [
-        Report::Completed { verdict: Verdict::Passed, metrics: None },
+        End::Completed { verdict: Verdict::Passed, metrics: None },
         fault(ErrorClass::Retryable, None),
-        Report::Released,
+        End::Released { why: None },
     ] {
         assert_eq!(subject.report(&run, report).await, Recorded::Lost);
     }

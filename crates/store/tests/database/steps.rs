@@ -6,11 +6,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
-use redrive_core::lane::{Lane, Shares};
+use redrive_core::lane::Lane;
 use redrive_core::partition::{ControlEvent, Judgement, Partition};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{Fault, Run, Workload};
-use redrive_store::{ClaimedPartition, NewRun, Outcome, PartitionClaim, Recorded, Report, Rotation, RunClaim};
+use redrive_core::run::{End, Fault, Run, Work, Workload};
+use redrive_core::time::Timestamp;
+use redrive_store::{ClaimedPartition, NewRun, Outcome, PartitionClaim, Recorded, Rotation, RunClaim};
 
 use crate::support::{LEASE, Subject, key};
 
@@ -20,7 +21,6 @@ pub fn claim(limit: u32) -> PartitionClaim {
         limit,
         worker: "w1".to_owned(),
         lease: LEASE,
-        shares: Shares::default(),
         sources: None,
         max_in_flight: BTreeMap::new(),
         at_most: BTreeMap::new(),
@@ -40,9 +40,24 @@ pub fn rejected(class: ErrorClass, message: &str) -> Judgement {
     Judgement::Rejected { class, message: message.to_owned(), not_before: None }
 }
 
-pub fn fault(class: ErrorClass, retry_after: Option<Duration>) -> Report {
+pub fn fault(class: ErrorClass, retry_after: Option<Duration>) -> End {
+    fault_under(RetryPolicy::process(), class, retry_after)
+}
+
+pub fn fault_under(policy: RetryPolicy, class: ErrorClass, retry_after: Option<Duration>) -> End {
     let (message, trace) = ("boom".to_owned(), Some("at line 1".to_owned()));
-    Report::Failed { fault: Fault { class, message, trace, retry_after }, metrics: None }
+    End::Failed { fault: Fault { class, message, trace, retry_after }, metrics: None, policy }
+}
+
+/// An archive to be ingested.
+pub fn upload(submitted_at: Timestamp) -> NewRun {
+    NewRun::new(Work::Ingest { upload: "etc.tar.gz".to_owned() }, None, submitted_at)
+}
+
+/// A job with an external id.
+pub fn named_job(category: &str, external_id: &str, submitted_at: Timestamp) -> NewRun {
+    let (category, external_id) = (category.to_owned(), Some(external_id.to_owned()));
+    NewRun::new(Work::Process { category, external_id }, None, submitted_at)
 }
 
 pub fn retry(policy: &RetryPolicy) -> ControlEvent<'_> {
@@ -125,9 +140,8 @@ impl Subject {
     }
 
     /// Records what became of one job.
-    pub async fn report(&self, run: &Run, report: Report) -> Recorded {
-        let policy = RetryPolicy::process();
-        self.store.data().record(vec![(run.clone(), report)], &policy).await.unwrap().remove(0)
+    pub async fn report(&self, run: &Run, report: End) -> Recorded {
+        self.store.data().record(vec![(run.clone(), report)]).await.unwrap().remove(0)
     }
 
     pub async fn run(&self, id: redrive_core::id::RunId) -> Run {

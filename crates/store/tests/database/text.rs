@@ -1,8 +1,10 @@
 //! Texts that come from outside: what one database keeps, the other keeps too.
 
+use redrive_core::run::Work;
 use redrive_store::{Error, NewRun};
 
-use crate::support::Subject;
+use crate::steps::named_job;
+use crate::support::{Subject, key};
 
 /// Text that no compression makes short.
 fn noise(bytes: usize) -> String {
@@ -17,7 +19,7 @@ fn noise(bytes: usize) -> String {
 
 async fn an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond(subject: Subject) {
     let control = subject.store.control();
-    let job = |bytes| NewRun { external_id: Some(noise(bytes)), ..NewRun::job("a", None, subject.now()) };
+    let job = |bytes| named_job("a", &noise(bytes), subject.now());
     assert!(!control.submit(vec![job(1024)]).await.unwrap()[0].existing);
     assert!(control.submit(vec![job(1024)]).await.unwrap()[0].existing);
     assert!(matches!(control.submit(vec![job(8), job(1032)]).await, Err(Error::Input { .. })));
@@ -26,12 +28,13 @@ async fn an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond(subject: Sub
 
 async fn a_nul_in_a_submission_is_refused(subject: Subject) {
     let job = NewRun::job("a", None, subject.now());
-    let odd = Some("before\0after".to_owned());
+    let odd = "before\0after";
     for bad in [
-        NewRun { category: "\0".to_owned(), ..job.clone() },
-        NewRun { payload: odd.clone(), ..job.clone() },
-        NewRun { external_id: odd.clone(), ..job.clone() },
-        NewRun { subject: odd, ..job.clone() },
+        NewRun::job("\0", None, subject.now()),
+        NewRun { payload: Some(odd.to_owned()), ..job },
+        named_job("a", odd, subject.now()),
+        NewRun::new(Work::Ingest { upload: odd.to_owned() }, None, subject.now()),
+        NewRun::new(Work::Extract(key("ads", "a", "daily", "2026-01-01")), None, subject.now()),
     ] {
         let refused = subject.store.control().submit(vec![bad]).await;
         assert!(matches!(refused, Err(Error::Input { .. })), "{refused:?}");

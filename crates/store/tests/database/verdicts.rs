@@ -8,8 +8,8 @@ use redrive_core::lane::Lane;
 use redrive_core::partition::{Judgement, Status};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{State, Verdict};
-use redrive_store::{Recorded, Report};
+use redrive_core::run::{End, State, Verdict};
+use redrive_store::Recorded;
 use uuid::Uuid;
 
 use crate::steps::{accepted, changed, claim, recorded, rejected, retry};
@@ -103,9 +103,8 @@ async fn an_attempt_cannot_end_without_its_partition(subject: Subject) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let claimed = subject.claim(1).await.remove(0);
-    let policy = RetryPolicy::process();
-    let passed = Report::Completed { verdict: Verdict::Passed, metrics: None };
-    let _ = subject.store.data().record(vec![(claimed.run.clone(), passed)], &policy).await;
+    let passed = End::Completed { verdict: Verdict::Passed, metrics: None };
+    let _ = subject.store.data().record(vec![(claimed.run.clone(), passed)]).await;
     let (partition, run) = (subject.read(&key).await, subject.run(claimed.run.run_id).await);
     assert_eq!(partition.control.active.is_some(), run.state == State::Running, "{run:?}");
 }

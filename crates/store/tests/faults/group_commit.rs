@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use redrive_core::id::RunId;
-use redrive_core::partition::{ControlEvent, Partition, Standing, Status};
+use redrive_core::partition::{ControlEvent, ControlSnapshot, Partition, Status};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::Run;
 use redrive_fixture::Postgres;
@@ -23,7 +23,7 @@ fn told<T>(name: String, result: Result<T, Error>) -> Told {
 
 /// A change that the schema forbids: a success that no run stands for.
 async fn forbidden(store: Store, partition: Partition) -> Told {
-    let to = Standing { status: Status::Success, ..partition.standing() };
+    let to = ControlSnapshot { status: Status::Success, ..partition.snapshot() };
     let revert = ControlEvent::Revert { to: &to, from_version: partition.state.version };
     told(String::new(), store.control().commit(&operation(&store, "state undo"), vec![(partition, revert)]).await)
 }

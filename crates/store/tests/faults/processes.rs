@@ -11,9 +11,9 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::filter::Filter;
 use redrive_core::partition::{ControlEvent, Judgement, Status};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{State, Verdict, Workload};
+use redrive_core::run::{End, State, Verdict, Workload};
 use redrive_store::clock::{Clock, ManualClock, SystemClock};
-use redrive_store::{ClaimedRun, DataStore, Open, Options, Outcome, Page, Recorded, Report, Store};
+use redrive_store::{ClaimedRun, DataStore, Open, Options, Outcome, Page, Recorded, Store};
 
 use crate::child;
 use crate::support::{
@@ -132,9 +132,9 @@ async fn child() {
 
 /// Completes claimed runs; gives the ids of those that were acknowledged, which all must be.
 async fn complete(data: &DataStore, claimed: Vec<ClaimedRun>) -> Vec<String> {
-    let done = Report::Completed { verdict: Verdict::Passed, metrics: None };
+    let done = End::Completed { verdict: Verdict::Passed, metrics: None };
     let reports = claimed.into_iter().map(|claimed| (claimed.run, done.clone())).collect();
-    let recorded = data.record(reports, &RetryPolicy::process()).await.unwrap();
+    let recorded = data.record(reports).await.unwrap();
     let id = |recorded| match recorded {
         Recorded::As(run) => run.run_id.to_string(),
         Recorded::Refused(_) | Recorded::Lost => panic!("a run was taken from its worker: {recorded:?}"),

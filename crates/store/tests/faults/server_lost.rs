@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use redrive_core::retry::RetryPolicy;
-use redrive_core::run::Verdict;
+use redrive_core::run::{End, Verdict};
 use redrive_fixture::{Database, Durability, Postgres};
-use redrive_store::{Error, NewRun, Recorded, Report, Store, StoreUrl};
+use redrive_store::{Error, NewRun, Recorded, Store, StoreUrl};
 use sha2::{Digest, Sha256};
 
 use crate::support::{
@@ -77,12 +76,12 @@ async fn call(store: Store, ledger: Arc<Ledger>, caller: usize) {
         ledger.insist(caller, &place, || control.enqueue(Some(&enqueue), all()).boxed()).await;
 
         let claimed = ledger.insist(caller, &place, || data.claim_runs(claim_runs(&worker, 2)).boxed()).await;
-        let names: Vec<String> = claimed.iter().filter_map(|claimed| claimed.external_id.clone()).collect();
-        let done = Report::Completed { verdict: Verdict::Passed, metrics: None };
+        let names: Vec<String> =
+            claimed.iter().filter_map(|claimed| claimed.run.work.external_id().map(str::to_owned)).collect();
+        let done = End::Completed { verdict: Verdict::Passed, metrics: None };
         let reports: Vec<_> = claimed.into_iter().map(|claimed| (claimed.run, done.clone())).collect();
-        let policy = RetryPolicy::process();
         let losses = ledger.losses[caller].load(Ordering::SeqCst);
-        let recorded = ledger.insist(caller, &place, || data.record(reports.clone(), &policy).boxed()).await;
+        let recorded = ledger.insist(caller, &place, || data.record(reports.clone()).boxed()).await;
         let unsure = ledger.losses[caller].load(Ordering::SeqCst) > losses;
         for (name, recorded) in names.into_iter().zip(recorded) {
             // One whose first report was committed and not acknowledged is now told that nothing was changed.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redrive_core::key::PartitionKey;
-use redrive_core::lane::{Lane, Shares};
+use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
-use redrive_core::run::Workload;
+use redrive_core::run::{Work, Workload};
 use redrive_core::time::Timestamp;
 use redrive_store::clock::ManualClock;
 use redrive_store::{
@@ -58,7 +58,8 @@ impl Place {
 }
 
 pub fn job(external_id: &str) -> NewRun {
-    NewRun { external_id: Some(external_id.to_owned()), ..NewRun::job("any%", None, START) }
+    let (category, external_id) = ("any%".to_owned(), Some(external_id.to_owned()));
+    NewRun::new(Work::Process { category, external_id }, None, START)
 }
 
 pub fn claim_runs(worker: &str, limit: u32) -> RunClaim {
@@ -70,7 +71,6 @@ pub fn claim_partitions(worker: &str, limit: u32) -> PartitionClaim {
         limit,
         worker: worker.to_owned(),
         lease: LEASE,
-        shares: Shares::default(),
         sources: None,
         max_in_flight: BTreeMap::new(),
         at_most: BTreeMap::new(),

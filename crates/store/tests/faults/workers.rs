@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 use redrive_core::key::Source;
 use redrive_core::partition::{ControlEvent, Judgement};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{State, Verdict, Workload};
+use redrive_core::run::{End, State, Verdict, Workload};
 use redrive_fixture::{Database, Postgres};
-use redrive_store::{ClaimedPartition, Page, PartitionClaim, Recorded, Report, Store, StoreUrl};
+use redrive_store::{ClaimedPartition, Page, PartitionClaim, Recorded, Store, StoreUrl};
 
 use crate::support::{assert_whole, claim_partitions, claim_runs, count_at, eventually, job, open, operation, wanted};
 
@@ -46,9 +46,9 @@ async fn no_run_is_claimed_twice_and_none_is_forgotten() {
                 if claimed.is_empty() && nobody_submits {
                     break;
                 }
-                let done = Report::Completed { verdict: Verdict::Passed, metrics: None };
+                let done = End::Completed { verdict: Verdict::Passed, metrics: None };
                 let reports = claimed.iter().map(|claimed| (claimed.run.clone(), done.clone())).collect();
-                let recorded = store.data().record(reports, &RetryPolicy::process()).await.unwrap();
+                let recorded = store.data().record(reports).await.unwrap();
                 assert!(recorded.iter().all(|recorded| matches!(recorded, Recorded::As(_))), "{recorded:?}");
                 mine.extend(claimed.into_iter().map(|claimed| claimed.run.run_id));
             }

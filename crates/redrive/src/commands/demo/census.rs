@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redrive_control::Insight;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::Partition;
-use redrive_core::retry::Stop;
+use redrive_core::retry::StopReason;
 use redrive_store::Page;
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ impl Census {
             | Outlook::NotQueued => self.waiting += 1,
             Outlook::FinalError => *self.stopped.entry(format!("final: {}", message())).or_default() += 1,
             Outlook::TooOldByThen { .. } => {
-                *self.stopped.entry(format!("{}: {}", Stop::TooOld, message())).or_default() += 1;
+                *self.stopped.entry(format!("{}: {}", StopReason::TooOld, message())).or_default() += 1;
             }
             Outlook::Exhausted(stop) => *self.stopped.entry(format!("{stop}: {}", message())).or_default() += 1,
             Outlook::Marked(_) | Outlook::Paused(_) => *self.stopped.entry("withheld".to_owned()).or_default() += 1,

@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt as _;
 use redrive_core::filter::Filter;
-use redrive_core::invariants::{self, Attempt};
+use redrive_core::invariants::{self, AttemptFacts};
 use redrive_core::partition::Partition;
 use redrive_store::raw::RawView;
 use redrive_store::{Page, View};
@@ -65,7 +65,7 @@ async fn walk(
     }
 }
 
-fn judge(partition: &Partition, attempts: &[Attempt], findings: &mut Findings, seen: &mut Seen) {
+fn judge(partition: &Partition, attempts: &[AttemptFacts], findings: &mut Findings, seen: &mut Seen) {
     let breaches = invariants::check(partition, attempts);
     seen.partitions += 1;
     seen.attempts += u64::try_from(attempts.len()).unwrap_or(u64::MAX);
@@ -76,7 +76,7 @@ fn judge(partition: &Partition, attempts: &[Attempt], findings: &mut Findings, s
 /// Looks at the current runs of a page, a few at once, and tells of them in key order.
 async fn examine(
     sink: &mut Examiner<'_>,
-    partitions: &[(Partition, Vec<Attempt>)],
+    partitions: &[(Partition, Vec<AttemptFacts>)],
     progress: &Progress,
     findings: &mut Findings,
 ) {

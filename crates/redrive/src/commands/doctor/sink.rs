@@ -1,7 +1,7 @@
 //! What a partition says of its current run, held against what the raw sink has of it.
 
 use redrive_core::id::{RunId, TaskId};
-use redrive_core::invariants::Attempt;
+use redrive_core::invariants::AttemptFacts;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Partition;
 use redrive_store::raw::{self, Manifest, RawView};
@@ -32,7 +32,7 @@ pub enum Examined {
 }
 
 impl<'a> Claim<'a> {
-    pub fn of(partition: &'a Partition, attempts: &[Attempt]) -> Option<Self> {
+    pub fn of(partition: &'a Partition, attempts: &[AttemptFacts]) -> Option<Self> {
         let state = &partition.state;
         let run_id = state.current_run_id?;
         let fence = attempts.iter().find(|attempt| attempt.run_id == run_id).and_then(|attempt| attempt.task_id);

@@ -1,7 +1,7 @@
 //! Filter flags, resolved once. A relative date is echoed as the day it came to.
 
 use redrive_control::{Insight, dates};
-use redrive_core::filter::Filter;
+use redrive_core::filter::{Filter, FilterError};
 use redrive_core::key::{LogicalDate, PartitionKey};
 
 use crate::cli::{FilterArgs, KeyArgs};
@@ -11,7 +11,7 @@ use crate::output;
 pub fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> Result<Filter> {
     let now = insight.now();
     let exact = Filter::exact(args.source.as_deref(), args.customer_id.as_deref(), args.query_name.as_deref());
-    let mut filter = exact.map_err(redrive_control::Error::from)?;
+    let mut filter = exact.map_err(|error| in_flags(&error))?;
     let day = |flag: &str, text: &Option<String>| -> Result<Option<LogicalDate>> {
         let Some(text) = text else { return Ok(None) };
         let date = dates::parse(text, now).map_err(|why| Error::Usage(format!("{flag}: {why}")))?;
@@ -32,8 +32,13 @@ pub fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> Result<Filt
         .map(str::parse)
         .transpose()
         .map_err(|e| Error::Usage(format!("--error-class: {e}")))?;
-    filter.check_dates(insight.bounds()).map_err(redrive_control::Error::from)?;
+    filter.check_dates(insight.bounds()).map_err(|error| in_flags(&error))?;
     Ok(filter)
+}
+
+/// Says what is wrong with a filter by the flags that gave it.
+pub fn in_flags(error: &FilterError) -> Error {
+    Error::Usage(error.text(|field| format!("--{}", field.as_str().replace('_', "-"))))
 }
 
 pub fn key(args: &KeyArgs, insight: &Insight) -> Result<PartitionKey> {

@@ -3,6 +3,7 @@
 use redrive_control::Error as Control;
 use redrive_control::explain::{Action, Explanation};
 
+use super::filter::in_flags;
 use crate::error::Error;
 
 /// An error of the control plane, with flags and commands where it names fields and actions.
@@ -17,7 +18,8 @@ pub fn of(error: Control) -> Error {
         Control::NoOperation(op_id) => {
             Error::NothingFound(format!("there is no operation {op_id}; `redrive state audit list` shows them"))
         }
-        error @ (Control::Filter(_) | Control::Store(_) | Control::Raw(_) | Control::Plan(_)) => error.into(),
+        Control::Filter(error) => in_flags(&error),
+        error @ (Control::Store(_) | Control::Raw(_) | Control::Plan(_)) => error.into(),
     }
 }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use redrive_core::partition::{self, DataEvent, InFlight, Judgement};
 use redrive_core::refusal::Refused;
-use redrive_core::run::{self, Event, Fault, Run, State, Workload};
+use redrive_core::run::{self, End, Event, Fault, Run, State, Workload};
 use redrive_core::time::Timestamp;
-use redrive_store::{Recorded, Report};
+use redrive_store::Recorded;
 
 use super::answer::{Answer, forged, run_id};
-use super::memory::{Checked, Memory, blank, event, key_of};
+use super::memory::{Checked, Memory, job};
 use super::op::{Pick, Shown};
 use crate::support::LEASE;
 
@@ -21,7 +21,7 @@ impl Memory {
         let Some(task_id) = self.runs[nth].task_id else { return Answer::Nothing };
         let task_id = if wrong { forged() } else { task_id };
         let beat = Event::Beat { task_id, lease_until: self.now.saturating_add(Duration::from_secs(seconds)) };
-        let change = run::apply(&self.runs[nth], beat, self.now, &self.policy);
+        let change = run::apply(&self.runs[nth], beat, self.now);
         Answer::Flags(vec![change.map(|change| self.write(nth, change)).is_ok()])
     }
 
@@ -29,12 +29,13 @@ impl Memory {
         let mut ended = Vec::new();
         for nth in 0..self.runs.len() {
             let run = self.runs[nth].clone();
-            let Ok(change) = run::apply(&run, Event::LeaseExpired, self.now, &self.policy) else { continue };
-            if run.workload == Workload::Extract {
+            let Ok(change) = run::apply(&run, Event::LeaseExpired { policy: self.policy.clone() }, self.now) else {
+                continue;
+            };
+            if let Some(key) = run.key().cloned() {
                 let attempt = InFlight { run_id: run.run_id, task_id: run.task_id.unwrap() };
                 let Fault { class, message, .. } = Fault::lease_expired();
                 let judged = DataEvent::Judged(attempt, Judgement::Rejected { class, message, not_before: None });
-                let key = key_of(&run);
                 let after = partition::apply(&self.partitions[&key], partition::Event::Data(judged), self.now);
                 self.partitions.insert(key, after.unwrap().after);
             }
@@ -56,20 +57,22 @@ impl Memory {
             }
             self.named.insert((category, id), run);
         }
-        self.runs.push(Run { category: category.to_owned(), submitted_at, ..blank(run_id(run), Workload::Process) });
+        let work = job(category, external_id);
+        self.runs.push(Run::new(run_id(run), work, State::Queued, submitted_at));
         Answer::Submitted { run, existing: false }
     }
 
     pub(super) fn claim_jobs(&mut self, limit: u32, categories: Option<&[String]>, chosen: &[Run]) -> Checked<Answer> {
         for nth in 0..self.runs.len() {
-            if self.runs[nth].workload == Workload::Process
-                && let Ok(change) = run::apply(&self.runs[nth], Event::Due, self.now, &self.policy)
+            if self.runs[nth].workload() == Workload::Process
+                && let Ok(change) = run::apply(&self.runs[nth], Event::Due, self.now)
             {
                 self.write(nth, change);
             }
         }
-        let allowed = |run: &&Run| categories.is_none_or(|categories| categories.contains(&run.category));
-        let open = self.runs.iter().filter(|run| run.workload == Workload::Process && run.state == State::Queued);
+        let allowed =
+            |run: &&Run| categories.is_none_or(|all| all.iter().any(|allowed| allowed == run.work.category()));
+        let open = self.runs.iter().filter(|run| run.workload() == Workload::Process && run.state == State::Queued);
         let mut oldest: Vec<_> = open.filter(allowed).map(|run| run.submitted_at).collect();
         oldest.sort();
         oldest.truncate(limit as usize);
@@ -80,7 +83,7 @@ impl Memory {
             let nth = self.runs.iter().position(|known| known.run_id == run.run_id).unwrap();
             let lease_until = self.now.saturating_add(LEASE);
             let event = Event::Claimed { task_id, worker: "w1".to_owned(), lease_until };
-            let change = run::apply(&self.runs[nth], event, self.now, &self.policy);
+            let change = run::apply(&self.runs[nth], event, self.now);
             let run = self.write(nth, change.map_err(|refused| TestCaseError::fail(refused.to_string()))?);
             self.claimed.insert(run.run_id, run.clone());
             claimed.push(run);
@@ -88,11 +91,11 @@ impl Memory {
         Ok(Answer::Jobs(claimed))
     }
 
-    pub(super) fn record(&mut self, pick: &Pick, shown: Shown, report: &Report) -> Answer {
+    pub(super) fn record(&mut self, pick: &Pick, shown: Shown, report: &End) -> Answer {
         let Some(nth) = self.pick(pick, false) else { return Answer::Nothing };
         let Some(copy) = self.shown(nth, shown) else { return Answer::Nothing };
         let Some(task_id) = copy.task_id else { return Answer::Unclaimed };
-        Answer::Recorded(match run::apply(&copy, event(task_id, report.clone()), self.now, &self.policy) {
+        Answer::Recorded(match run::apply(&copy, Event::Ended { task_id, end: report.clone() }, self.now) {
             Err(refused) => Recorded::Refused(refused),
             Ok(change) => {
                 let now = &self.runs[nth];
@@ -108,7 +111,7 @@ impl Memory {
     pub(super) fn move_run(&mut self, pick: &Pick, event: Event) -> Answer {
         let either = self.pick(pick, false).or_else(|| self.pick(pick, true));
         let Some(nth) = either else { return Answer::Nothing };
-        let change: Result<_, Refused> = run::apply(&self.runs[nth], event, self.now, &self.policy);
+        let change: Result<_, Refused> = run::apply(&self.runs[nth], event, self.now);
         Answer::Moved(change.map(|change| self.write(nth, change)))
     }
 }

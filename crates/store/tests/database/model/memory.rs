@@ -6,11 +6,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::{CustomerId, PartitionKey, Source};
-use redrive_core::partition::{self, ControlEvent, DataEvent, InFlight, Judgement, Partition, Standing};
+use redrive_core::partition::{self, ControlEvent, ControlSnapshot, DataEvent, InFlight, Judgement, Partition};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, Event, FailureRecord, Fault, Run, State, Verdict, Workload};
+use redrive_core::run::{self, End, Event, FailureRecord, Fault, Run, State, Verdict, Work};
 use redrive_core::time::Timestamp;
-use redrive_store::{Outcome, Recorded, Report};
+use redrive_store::{Outcome, Recorded};
 
 use super::answer::{Answer, forged, run_id, task_id};
 use super::op::{Op, Pick, Shown, Wish};
@@ -32,14 +32,12 @@ pub struct Memory {
     claims: usize,
     /// Which run an external id has made, by category.
     pub(super) named: BTreeMap<(&'static str, &'static str), usize>,
-    undo: BTreeMap<PartitionKey, (Standing, u64)>,
+    undo: BTreeMap<PartitionKey, (ControlSnapshot, u64)>,
     pub(super) policy: RetryPolicy,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        // Few attempts, so that short sequences reach the end of them; no jitter, which would follow from the real ids.
-        let policy = RetryPolicy { max_attempts: Some(3), ..RetryPolicy::process() };
         Self {
             now: START,
             partitions: BTreeMap::new(),
@@ -51,7 +49,7 @@ impl Default for Memory {
             claims: 0,
             named: BTreeMap::new(),
             undo: BTreeMap::new(),
-            policy,
+            policy: policy(),
         }
     }
 }
@@ -67,9 +65,7 @@ impl Memory {
 
     /// Which run is meant, of the partitions' or of the others; none where there is none such.
     pub fn pick(&self, pick: &Pick, extract: bool) -> Option<usize> {
-        let fits = |run: &Run| {
-            (run.workload == Workload::Extract) == extract && (!pick.running || run.state == State::Running)
-        };
+        let fits = |run: &Run| run.key().is_some() == extract && (!pick.running || run.state == State::Running);
         let fitting: Vec<usize> = (0..self.runs.len()).filter(|&nth| fits(&self.runs[nth])).collect();
         (!fitting.is_empty()).then(|| *pick.nth.get(&fitting))
     }
@@ -128,16 +124,17 @@ impl Memory {
             }
             Op::Judge { pick, forged, judgement } => self.end(pick, *forged, |attempt| {
                 let report = match judgement {
-                    Judgement::Accepted { .. } => Report::Completed { verdict: Verdict::Passed, metrics: None },
-                    Judgement::Rejected { class, message, .. } => Report::Failed {
+                    Judgement::Accepted { .. } => End::Completed { verdict: Verdict::Passed, metrics: None },
+                    Judgement::Rejected { class, message, .. } => End::Failed {
                         fault: Fault { class: *class, message: message.clone(), trace: None, retry_after: None },
                         metrics: None,
+                        policy: policy(),
                     },
                 };
                 (report, DataEvent::Judged(attempt, judgement.clone()))
             }),
             Op::Release { pick, forged } => {
-                self.end(pick, *forged, |attempt| (Report::Released, DataEvent::Released(attempt)))
+                self.end(pick, *forged, |attempt| (End::Released { why: None }, DataEvent::Released(attempt)))
             }
             Op::Beat { pick, forged: wrong, seconds } => self.beat(pick, *wrong, *seconds),
             Op::Expire => self.expire(),
@@ -173,7 +170,7 @@ impl Memory {
             Err(refused) => Outcome::Refused(refused),
             Ok(_) if overtaken => Outcome::Overtaken(Box::new(now)),
             Ok(change) => {
-                self.undo.insert(key.clone(), (now.standing(), change.after.state.version));
+                self.undo.insert(key.clone(), (now.snapshot(), change.after.state.version));
                 self.partitions.insert(key.clone(), change.after.clone());
                 self.audited += 2;
                 Outcome::Changed { before: now, after: change.after }
@@ -247,13 +244,13 @@ impl Memory {
         change.after
     }
 
-    fn end(&mut self, pick: &Pick, wrong: bool, what: impl Fn(InFlight) -> (Report, DataEvent)) -> Answer {
+    fn end(&mut self, pick: &Pick, wrong: bool, what: impl Fn(InFlight) -> (End, DataEvent)) -> Answer {
         let Some(nth) = self.pick(pick, true) else { return Answer::Nothing };
         let run = self.runs[nth].clone();
         let task_id = if wrong { forged() } else { run.task_id.unwrap() };
         let (report, data_event) = what(InFlight { run_id: run.run_id, task_id });
-        let key = key_of(&run);
-        let changes = run::apply(&run, event(task_id, report), self.now, &self.policy).and_then(|run_change| {
+        let key = run.key().unwrap().clone();
+        let changes = run::apply(&run, Event::Ended { task_id, end: report }, self.now).and_then(|run_change| {
             let event = partition::Event::Data(data_event);
             Ok((run_change, partition::apply(&self.partitions[&key], event, self.now)?))
         });
@@ -267,58 +264,26 @@ impl Memory {
     }
 }
 
-pub fn event(task_id: TaskId, report: Report) -> Event {
-    match report {
-        Report::Completed { verdict, metrics } => Event::Completed { task_id, verdict, metrics },
-        Report::Failed { fault, metrics } => Event::Failed { task_id, fault, metrics },
-        Report::Released => Event::Released { task_id, why: None },
-    }
+/// Few attempts, so that short sequences reach the end of them; no jitter, which would follow from the real ids.
+pub fn policy() -> RetryPolicy {
+    RetryPolicy { max_attempts: Some(3), ..RetryPolicy::process() }
 }
 
-pub fn key_of(run: &Run) -> PartitionKey {
-    let [source, customer, query, date]: [String; 4] = serde_json::from_str(run.subject.as_deref().unwrap()).unwrap();
-    PartitionKey::new(&source, &customer, &query, &date).unwrap()
-}
-
-pub fn blank(run_id: RunId, workload: Workload) -> Run {
-    Run {
-        run_id,
-        workload,
-        category: String::new(),
-        subject: None,
-        state: State::Queued,
-        attempt: 0,
-        retry_count: 0,
-        submitted_at: START,
-        next_retry_at: None,
-        error_class: None,
-        error_message: None,
-        error_traceback: None,
-        task_id: None,
-        worker: None,
-        started_at: None,
-        last_heartbeat: None,
-        lease_until: None,
-        completed_at: None,
-        verdict: None,
-        metrics: None,
-    }
+pub fn job(category: &str, external_id: Option<&str>) -> Work {
+    Work::Process { category: category.to_owned(), external_id: external_id.map(str::to_owned) }
 }
 
 /// The run of an attempt that begins.
 fn begun(partition: &Partition, attempt: InFlight, now: Timestamp) -> Run {
-    let key = &partition.state.key;
-    let subject = serde_json::json!([key.source, key.customer_id, key.query_name, key.logical_date]).to_string();
+    let work = Work::Extract(partition.state.key.clone());
+    let submitted_at = partition.control.wanted.unwrap().queued_at;
     Run {
-        subject: Some(subject),
-        state: State::Running,
         attempt: partition.state.attempt_count + 1,
-        submitted_at: partition.control.wanted.unwrap().queued_at,
         task_id: Some(attempt.task_id),
         worker: Some("w1".to_owned()),
         started_at: Some(now),
         last_heartbeat: Some(now),
         lease_until: Some(now.saturating_add(LEASE)),
-        ..blank(attempt.run_id, Workload::Extract)
+        ..Run::new(attempt.run_id, work, State::Running, submitted_at)
     }
 }

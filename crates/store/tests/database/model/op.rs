@@ -1,5 +1,6 @@
 //! What may happen, and how it is made up at random.
 
+use super::memory::policy;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -8,9 +9,8 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::key::{CustomerId, PartitionKey, Source};
 use redrive_core::lane::Lane;
 use redrive_core::partition::Judgement;
-use redrive_core::run::{Fault, Verdict};
+use redrive_core::run::{End, Fault, Verdict};
 use redrive_core::time::Timestamp;
-use redrive_store::Report;
 
 use crate::support::{START, key};
 
@@ -68,7 +68,7 @@ pub enum Op {
     Expire,
     Submit { category: &'static str, external_id: Option<&'static str>, submitted_at: Timestamp },
     ClaimJobs { limit: u32, categories: Option<Vec<String>> },
-    Record { pick: Pick, shown: Shown, report: Report },
+    Record { pick: Pick, shown: Shown, report: End },
     Cancel(Pick),
     RetryRun(Pick),
 }
@@ -110,18 +110,19 @@ fn judgements() -> impl Strategy<Value = Judgement> {
     prop_oneof![(0u64..5).prop_map(|records| Judgement::Accepted { records }), rejected]
 }
 
-fn reports() -> impl Strategy<Value = Report> {
+fn reports() -> impl Strategy<Value = End> {
     let metrics = || option::of(Just("{\"n\":1}".to_owned()));
     let hint = option::of((0u64..90).prop_map(std::time::Duration::from_secs));
     let completed =
-        (select(Verdict::ALL), metrics()).prop_map(|(verdict, metrics)| Report::Completed { verdict, metrics });
+        (select(Verdict::ALL), metrics()).prop_map(|(verdict, metrics)| End::Completed { verdict, metrics });
     let failed = (select(ErrorClass::ALL), messages(), option::of(messages()), hint, metrics()).prop_map(
-        |(class, message, trace, retry_after, metrics)| Report::Failed {
+        |(class, message, trace, retry_after, metrics)| End::Failed {
             fault: Fault { class, message, trace, retry_after },
             metrics,
+            policy: policy(),
         },
     );
-    prop_oneof![2 => completed, 4 => failed, 1 => Just(Report::Released)]
+    prop_oneof![2 => completed, 4 => failed, 1 => Just(End::Released { why: None })]
 }
 
 fn wishes() -> impl Strategy<Value = Wish> {

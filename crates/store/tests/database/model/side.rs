@@ -12,7 +12,7 @@ use redrive_store::{
 };
 
 use super::answer::{Answer, forged, run_id, task_id};
-use super::memory::Memory;
+use super::memory::{Memory, job};
 use super::op::{Op, Pick, SOURCES, Shown};
 use crate::steps::{claim, job_claim};
 use crate::support::{LEASE, Subject};
@@ -169,8 +169,7 @@ impl Side {
                 Answer::Ended(ended)
             }
             Op::Submit { category, external_id, submitted_at } => {
-                let external_id = external_id.map(str::to_owned);
-                let job = NewRun { external_id, ..NewRun::job(*category, None, *submitted_at) };
+                let job = NewRun::new(job(category, *external_id), None, *submitted_at);
                 let submitted = control.submit(vec![job]).await.unwrap()[0];
                 Answer::Submitted { run: self.meet(submitted.run_id), existing: submitted.existing }
             }
@@ -191,7 +190,7 @@ impl Side {
                     Shown::Forged => Some(Run { task_id: Some(forged()), ..self.current(nth).await }),
                 };
                 let Some(copy) = copy else { return Answer::Nothing };
-                match data.record(vec![(copy, report.clone())], &policy).await {
+                match data.record(vec![(copy, report.clone())]).await {
                     Ok(mut recorded) => Answer::Recorded(self.recorded(recorded.remove(0))),
                     Err(Error::Absent { .. }) => Answer::Unclaimed,
                     Err(error) => panic!("{error}"),
@@ -231,14 +230,8 @@ impl Side {
         for partition in memory.partitions() {
             let attempts = view.attempts(&partition.state.key).await.unwrap();
             let attempts: Vec<_> = attempts.into_iter().map(|run| self.run(run)).collect();
-            let subject = serde_json::json!([
-                partition.state.key.source,
-                partition.state.key.customer_id,
-                partition.state.key.query_name,
-                partition.state.key.logical_date
-            ]);
-            let expected: Vec<_> =
-                memory.runs.iter().filter(|run| run.subject == Some(subject.to_string())).cloned().collect();
+            let key = Some(&partition.state.key);
+            let expected: Vec<_> = memory.runs.iter().filter(|run| run.key() == key).cloned().collect();
             prop_assert_eq!(attempts, expected);
         }
         let cooling = view.cooldowns().await.unwrap();
@@ -264,7 +257,7 @@ impl Side {
         prop_assert_eq!(metrics.paused, count(&|partition| partition.control.paused.is_some()));
         for &workload in Workload::ALL {
             let metrics = view.run_metrics(workload, 0).await.unwrap();
-            let mine: Vec<_> = memory.runs.iter().filter(|run| run.workload == workload).collect();
+            let mine: Vec<_> = memory.runs.iter().filter(|run| run.workload() == workload).collect();
             for &state in State::ALL {
                 let stored = metrics.by_state.iter().find(|(known, _)| *known == state).map_or(0, |(_, count)| *count);
                 prop_assert_eq!(stored, mine.iter().filter(|run| run.state == state).count() as u64);

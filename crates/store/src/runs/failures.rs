@@ -1,5 +1,6 @@
 //! Every failed try of every run. Rows are added and never rewritten.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::id::RunId;
@@ -8,11 +9,20 @@ use redrive_core::time::{Timestamp, whole_micros};
 
 use crate::db::{Batch, Column, Effect, Kind, Row, Sql, Tx};
 use crate::error::Result;
+use crate::view::{View, read};
+
+impl View {
+    /// The failed tries of a run, oldest first.
+    pub async fn failures(&self, id: RunId) -> Result<Vec<PastFailure>> {
+        read!(self, "failures", |tx, id| of_run(tx, *id))
+    }
+}
 
 static INSERT: Batch = Batch::new(
-    "/* failures::insert */ INSERT INTO run_failures (run_id, attempt, failed_at, error_class, error_message, \
-     error_traceback, worker, delay, stop) {values @run_id, @attempt, @failed_at, @error_class, @error_message, \
-     @error_traceback, @worker, @delay, @stop}",
+    "/* failures::insert */
+     INSERT INTO run_failures (run_id, attempt, failed_at, error_class, error_message, error_traceback, worker, delay,
+         stop)
+     {values @run_id, @attempt, @failed_at, @error_class, @error_message, @error_traceback, @worker, @delay, @stop}",
     &[
         ("run_id", Kind::Id),
         ("attempt", Kind::Int),
@@ -27,7 +37,7 @@ static INSERT: Batch = Batch::new(
     Effect::All,
 );
 
-pub(crate) async fn insert(tx: &mut Tx<'_>, failed: &[(&Run, &FailureRecord)]) -> Result<()> {
+pub(super) async fn insert(tx: &mut Tx<'_>, failed: &[(&Run, &FailureRecord)]) -> Result<()> {
     let columns = [
         Column::ids(failed, |(run, _)| Some(run.run_id.uuid())),
         Column::ints(failed, |(run, _)| Some(i64::from(run.attempt))),
@@ -50,12 +60,6 @@ pub struct PastFailure {
     pub record: FailureRecord,
 }
 
-macro_rules! failure_columns {
-    () => {
-        "run_id, attempt, failed_at, error_class, error_message, error_traceback, worker, delay, stop"
-    };
-}
-
 fn read(row: &Row<'_>) -> Result<PastFailure> {
     let delay = row.opt_int(7)?.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
     Ok(PastFailure {
@@ -73,21 +77,27 @@ fn read(row: &Row<'_>) -> Result<PastFailure> {
     })
 }
 
-static OF_RUN: Sql = Sql::new(concat!(
-    "/* failures::of_run */ SELECT ",
-    failure_columns!(),
-    " FROM run_failures WHERE run_id = ?1 ORDER BY failed_at, attempt"
-));
+static OF_RUN: Sql = Sql::new(
+    "/* failures::of_run */
+     SELECT run_id, attempt, failed_at, error_class, error_message, error_traceback, worker, delay, stop
+     FROM run_failures
+     WHERE run_id = ?1
+     ORDER BY failed_at, attempt",
+);
 
-/// The failed tries of a run, oldest first.
-pub(crate) async fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<PastFailure>> {
+async fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<PastFailure>> {
     tx.rows(&OF_RUN, &[run_id.uuid().into()], read).await
 }
 
 static RECENT: Sql = Sql::new(
-    "/* failures::recent */ SELECT f.run_id, f.attempt, f.failed_at, f.error_class, f.error_message, f.error_traceback, \
-     f.worker, f.delay, f.stop FROM run_failures f JOIN runs r ON r.run_id = f.run_id WHERE r.workload = ?1 \
-     ORDER BY f.failed_at DESC LIMIT CAST(?2 AS BIGINT)",
+    "/* failures::recent */
+     SELECT f.run_id, f.attempt, f.failed_at, f.error_class, f.error_message, f.error_traceback, f.worker, f.delay,
+         f.stop
+     FROM run_failures f
+     JOIN runs r ON r.run_id = f.run_id
+     WHERE r.workload = ?1
+     ORDER BY f.failed_at DESC
+     LIMIT CAST(?2 AS BIGINT)",
 );
 
 /// The newest failed tries of a workload's runs, newest first.

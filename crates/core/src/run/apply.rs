@@ -1,0 +1,309 @@
+//! What can happen to a run, and the only function that moves it.
+
+use std::time::Duration;
+
+use super::state::{EndedBy, Run, State, Verdict};
+use super::work::Workload;
+use crate::failure::{ErrorClass, clean_message, clean_trace};
+use crate::id::TaskId;
+use crate::refusal::{Reason, Refused};
+use crate::retry::{self, Decision, RetryPolicy, StopReason};
+use crate::time::Timestamp;
+
+/// Why a try failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    pub class: ErrorClass,
+    pub message: String,
+    pub trace: Option<String>,
+    pub retry_after: Option<Duration>,
+}
+
+impl Fault {
+    /// The worker sent no heartbeat until its lease ran out.
+    pub fn lease_expired() -> Self {
+        Self { class: ErrorClass::Retryable, message: "lease expired".to_owned(), trace: None, retry_after: None }
+    }
+}
+
+/// How a worker ends its claim.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    Completed {
+        verdict: Verdict,
+        metrics: Option<String>,
+    },
+    /// The policy says when a job or an upload is tried again. An extraction ends whatever it says.
+    Failed {
+        fault: Fault,
+        metrics: Option<String>,
+        policy: RetryPolicy,
+    },
+    /// Given back untried.
+    Released {
+        /// What failed on the worker's side, where that is the reason.
+        why: Option<String>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The upload is in the sink; a worker may claim it.
+    Stored,
+    /// A waiting retry has come due and competes with new runs by the age of its submission.
+    Due,
+    Claimed {
+        task_id: TaskId,
+        worker: String,
+        lease_until: Timestamp,
+    },
+    Beat {
+        task_id: TaskId,
+        lease_until: Timestamp,
+    },
+    Ended {
+        task_id: TaskId,
+        end: End,
+    },
+    /// The policy is as in [`End::Failed`].
+    LeaseExpired {
+        policy: RetryPolicy,
+    },
+    /// A person asks for one more attempt of a dead run.
+    RetryRequested,
+    Cancelled {
+        by: String,
+    },
+}
+
+/// What must still be true, what becomes true, and what is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub expect_state: State,
+    pub expect_task: Option<TaskId>,
+    pub after: Run,
+    pub failure: Option<FailureRecord>,
+}
+
+/// One failed try, for the history that is never rewritten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailureRecord {
+    pub at: Timestamp,
+    pub class: ErrorClass,
+    pub message: String,
+    pub trace: Option<String>,
+    pub worker: Option<String>,
+    /// The delay that was chosen; none where there is no further try.
+    pub delay: Option<Duration>,
+    pub stop: Option<StopReason>,
+}
+
+/// A run as an event leaves it, with the failure it records.
+type Moved = Result<(Run, Option<FailureRecord>), Refused>;
+
+/// The only function that moves a run.
+pub fn apply(run: &Run, event: Event, now: Timestamp) -> Result<Change, Refused> {
+    let (after, failure) = match event {
+        Event::Stored => stored(run),
+        Event::Due => due(run, now),
+        Event::Claimed { task_id, worker, lease_until } => claimed(run, task_id, &worker, lease_until, now),
+        Event::Beat { task_id, lease_until } => beat(run, task_id, lease_until, now),
+        Event::Ended { task_id, end } => ended(run, task_id, end, now),
+        Event::LeaseExpired { policy } => lease_expired(run, &policy, now),
+        Event::RetryRequested => retry_requested(run),
+        Event::Cancelled { by } => cancelled(run, &by, now),
+    }?;
+    Ok(Change { expect_state: run.state, expect_task: run.task_id, after, failure })
+}
+
+fn stored(run: &Run) -> Moved {
+    match run.state {
+        State::Storing => Ok((Run { state: State::Queued, ..run.clone() }, None)),
+        State::Queued | State::Running | State::Waiting => Err(Refused::NoOp(Reason::AlreadyPending)),
+        // Cancelled while its file was under way: the client that sent it must hear of it.
+        State::Done | State::Dead => Err(Refused::Rule(Reason::AlreadyCompleted)),
+    }
+}
+
+fn due(run: &Run, now: Timestamp) -> Moved {
+    if run.state != State::Waiting || run.next_retry_at.is_none_or(|at| at > now) {
+        return Err(Refused::NoOp(Reason::NotDue));
+    }
+    Ok((Run { state: State::Queued, ..run.clone() }, None))
+}
+
+fn claimed(run: &Run, task_id: TaskId, worker: &str, lease_until: Timestamp, now: Timestamp) -> Moved {
+    match run.state {
+        State::Queued => {}
+        State::Running => return Err(Refused::Rule(Reason::InFlight)),
+        State::Storing | State::Waiting => return Err(Refused::NoOp(Reason::NotDue)),
+        State::Done => return Err(Refused::NoOp(Reason::AlreadyCompleted)),
+        State::Dead => return Err(Refused::NoOp(Reason::NotQueued)),
+    }
+    let after = Run {
+        state: State::Running,
+        attempt: run.attempt.saturating_add(1),
+        next_retry_at: None,
+        task_id: Some(task_id),
+        worker: Some(clean_message(worker)),
+        started_at: Some(now),
+        last_heartbeat: Some(now),
+        lease_until: Some(lease_until),
+        ..run.clone()
+    };
+    Ok((after, None))
+}
+
+fn beat(run: &Run, task_id: TaskId, lease_until: Timestamp, now: Timestamp) -> Moved {
+    refuse_stale(run, task_id, now)?;
+    Ok((Run { last_heartbeat: Some(now), lease_until: Some(lease_until), ..run.clone() }, None))
+}
+
+fn ended(run: &Run, task_id: TaskId, end: End, now: Timestamp) -> Moved {
+    refuse_stale(run, task_id, now)?;
+    Ok(match end {
+        End::Completed { verdict, metrics } => (completed(run, verdict, metrics, now), None),
+        End::Failed { fault, metrics, policy } => {
+            let (after, failure) = fail(run, fault, EndedBy::Failed, &policy, now);
+            (Run { metrics, ..after }, Some(failure))
+        }
+        End::Released { why } => (released(run, why, now), None),
+    })
+}
+
+fn completed(run: &Run, verdict: Verdict, metrics: Option<String>, now: Timestamp) -> Run {
+    Run {
+        state: State::Done,
+        verdict: Some(verdict),
+        metrics,
+        retry_count: 0,
+        error_class: None,
+        error_message: None,
+        error_traceback: None,
+        ..over(run, EndedBy::Completed, now)
+    }
+}
+
+fn released(run: &Run, why: Option<String>, now: Timestamp) -> Run {
+    match run.workload() {
+        // An extraction's next attempt is another run; this one ends without a verdict.
+        Workload::Extract => {
+            let text = "released by its worker".to_owned();
+            let text = why.map_or(text.clone(), |why| clean_message(&format!("{text}: {why}")));
+            Run { error_message: Some(text), ..over(run, EndedBy::Released, now) }
+        }
+        Workload::Ingest | Workload::Process => Run {
+            state: State::Queued,
+            attempt: run.attempt.saturating_sub(1),
+            started_at: None,
+            lease_until: None,
+            ..run.clone()
+        },
+    }
+}
+
+fn lease_expired(run: &Run, policy: &RetryPolicy, now: Timestamp) -> Moved {
+    if run.state != State::Running {
+        return Err(Refused::NoOp(Reason::NotQueued));
+    }
+    if run.lease_until.is_some_and(|until| until > now) {
+        return Err(Refused::Rule(Reason::InFlight));
+    }
+    let (after, failure) = fail(run, Fault::lease_expired(), EndedBy::Abandoned, policy, now);
+    Ok((after, Some(failure)))
+}
+
+fn retry_requested(run: &Run) -> Moved {
+    match run.state {
+        State::Dead => {}
+        State::Done => return Err(Refused::NoOp(Reason::AlreadyCompleted)),
+        State::Storing | State::Queued | State::Waiting => return Err(Refused::NoOp(Reason::AlreadyPending)),
+        State::Running => return Err(Refused::Rule(Reason::InFlight)),
+    }
+    match run.workload() {
+        // A partition is retried through its state, never through one of its runs.
+        Workload::Extract => return Err(Refused::Rule(Reason::NotQueued)),
+        // No worker ever started it, so its file may never have arrived: the client has to send it again.
+        Workload::Ingest if run.attempt == 0 => return Err(Refused::Rule(Reason::NotQueued)),
+        Workload::Ingest | Workload::Process => {}
+    }
+    Ok((Run { state: State::Queued, completed_at: None, ended_by: None, ..run.clone() }, None))
+}
+
+fn cancelled(run: &Run, by: &str, now: Timestamp) -> Moved {
+    match run.state {
+        State::Storing | State::Queued | State::Waiting | State::Running => {}
+        State::Done | State::Dead => return Err(Refused::NoOp(Reason::AlreadyCompleted)),
+    }
+    match run.workload() {
+        Workload::Extract => return Err(Refused::Rule(Reason::InFlight)),
+        Workload::Ingest | Workload::Process => {}
+    }
+    let after = Run {
+        // The worker that has claimed it holds no fence any more.
+        task_id: None,
+        error_class: Some(ErrorClass::Final),
+        error_message: Some(clean_message(&format!("cancelled by {by}"))),
+        error_traceback: None,
+        ..over(run, EndedBy::Cancelled, now)
+    };
+    Ok((after, None))
+}
+
+/// A try failed: the run waits for its next one, or ends by `end`.
+fn fail(run: &Run, fault: Fault, end: EndedBy, policy: &RetryPolicy, now: Timestamp) -> (Run, FailureRecord) {
+    let decision = match run.workload() {
+        // Only the control plane retries a partition, and it does so with a new run.
+        Workload::Extract => None,
+        Workload::Ingest | Workload::Process => Some(retry::next(&tried(run, &fault, now), policy)),
+    };
+    let (after, delay, stop) = match decision {
+        Some(Decision::At { when, counts }) => {
+            let retry_count = run.retry_count.saturating_add(u32::from(counts));
+            let next_retry_at = Some(when);
+            let after = Run { state: State::Waiting, next_retry_at, retry_count, lease_until: None, ..run.clone() };
+            (after, Some(when.since(now)), None)
+        }
+        Some(Decision::Stop(why)) => (over(run, end, now), None, Some(why)),
+        None => (Run { verdict: Some(Verdict::Failed), ..over(run, end, now) }, None, None),
+    };
+    let (class, message, trace) = (fault.class, clean_message(&fault.message), fault.trace.as_deref().map(clean_trace));
+    let after =
+        Run { error_class: Some(class), error_message: Some(message.clone()), error_traceback: trace.clone(), ..after };
+    (after, FailureRecord { at: now, class, message, trace, worker: run.worker.clone(), delay, stop })
+}
+
+/// The failure of a run, as the policy looks at it.
+fn tried(run: &Run, fault: &Fault, now: Timestamp) -> retry::Failure {
+    retry::Failure {
+        at: now,
+        class: fault.class,
+        retry_after: fault.retry_after,
+        attempt: run.retry_count.saturating_add(1),
+        age: now.since(run.submitted_at),
+        seed: run.run_id.uuid().as_u64_pair().1,
+    }
+}
+
+/// The run at its end: dead, unless the caller says otherwise, and held by no worker.
+fn over(run: &Run, by: EndedBy, now: Timestamp) -> Run {
+    Run {
+        state: State::Dead,
+        next_retry_at: None,
+        lease_until: None,
+        completed_at: Some(now),
+        ended_by: Some(by),
+        ..run.clone()
+    }
+}
+
+/// A worker's word must come from the current claim, and before its lease ran out.
+fn refuse_stale(run: &Run, task_id: TaskId, now: Timestamp) -> Result<(), Refused> {
+    if run.state != State::Running || run.task_id != Some(task_id) {
+        return Err(Refused::Rule(Reason::StaleFence));
+    }
+    if run.lease_until.is_some_and(|until| until <= now) {
+        return Err(Refused::Rule(Reason::LeaseExpired));
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! Leases: heartbeats prolong them, and a run whose lease ran out fails as if its worker had said so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::id::{RunId, TaskId};
+use redrive_core::key::PartitionKey;
+use redrive_core::partition::{self, DataEvent, InFlight, Judgement};
+use redrive_core::refusal::Refused;
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{self, Event, Fault, Run, Work};
+use redrive_core::time::Timestamp;
+
+use super::record::write;
+use super::row::{read, run_columns};
+use crate::data::DataStore;
+use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
+use crate::error::Result;
+use crate::partitions;
+use crate::view::{View, read};
+
+impl View {
+    /// Runs whose lease has passed and that nobody has ended yet, longest ago first.
+    pub async fn overdue(&self, limit: u32) -> Result<Vec<Run>> {
+        let now = self.inner.now();
+        read!(self, "overdue", |tx, now, limit| overdue(tx, *now, *limit))
+    }
+}
+
+impl DataStore {
+    /// Prolongs leases; says of each whether it is still held.
+    pub async fn beat(&self, held: Vec<(RunId, TaskId)>, lease: Duration) -> Result<Vec<bool>> {
+        let now = self.inner.now();
+        let held = Arc::new(held);
+        self.inner
+            .db
+            .write("beat", move |tx| {
+                let held = Arc::clone(&held);
+                Box::pin(async move { beat(tx, &held, now, now.saturating_add(lease)).await })
+            })
+            .await
+    }
+
+    /// Ends runs whose lease has passed, each under the policy that the caller gives for it; gives them as they are now.
+    pub async fn expire(
+        &self,
+        limit: u32,
+        policy: impl Fn(&Run) -> RetryPolicy + Send + Sync + 'static,
+    ) -> Result<Vec<Run>> {
+        let now = self.inner.now();
+        let policy = Arc::new(policy);
+        let ended = self
+            .inner
+            .db
+            .write("expire leases", move |tx| {
+                let policy = Arc::clone(&policy);
+                Box::pin(async move { expire(tx, now, limit, &*policy).await })
+            })
+            .await?;
+        if !ended.is_empty() {
+            self.inner.db.announce();
+        }
+        Ok(ended)
+    }
+}
+
+/// The one write that is not worth reading a run for. It agrees with `Event::Beat`; a test compares them.
+static BEAT: Batch = Batch::new(
+    "/* runs::beat */
+     UPDATE runs
+     SET last_heartbeat = @now, lease_until = @until
+     {from}
+     WHERE run_id = @run_id
+       AND task_id = @task_id
+       AND state = 'running'
+       AND lease_until > @now",
+    &[("run_id", Kind::Id), ("task_id", Kind::Id), ("now", Kind::Int), ("until", Kind::Int)],
+    Effect::Row,
+);
+
+async fn beat(tx: &mut Tx<'_>, held: &[(RunId, TaskId)], now: Timestamp, until: Timestamp) -> Result<Vec<bool>> {
+    let columns = [
+        Column::ids(held, |(run, _)| Some(run.uuid())),
+        Column::ids(held, |(_, task)| Some(task.uuid())),
+        Column::ints(held, |_| Some(now.micros())),
+        Column::ints(held, |_| Some(until.micros())),
+    ];
+    tx.batch(&BEAT, &columns).await
+}
+
+macro_rules! overdue {
+    ($name:literal, $lock:literal) => {
+        Sql::new(concat!(
+            $name,
+            "
+     SELECT ",
+            run_columns!(),
+            "
+     FROM runs
+     WHERE state = 'running'
+       AND lease_until <= CAST(?1 AS BIGINT)
+     ORDER BY lease_until
+     LIMIT CAST(?2 AS BIGINT)
+     ",
+            $lock
+        ))
+    };
+}
+
+static OVERDUE: Sql = overdue!("/* runs::overdue */", "");
+static EXPIRED: Sql = overdue!("/* runs::expired */", "{skip_locked}");
+
+async fn overdue(tx: &mut Tx<'_>, now: Timestamp, limit: u32) -> Result<Vec<Run>> {
+    tx.rows(&OVERDUE, &[now.micros().into(), i64::from(limit).into()], read).await
+}
+
+async fn expire(
+    tx: &mut Tx<'_>,
+    now: Timestamp,
+    limit: u32,
+    policy: &(dyn Fn(&Run) -> RetryPolicy + Send + Sync),
+) -> Result<Vec<Run>> {
+    let expired = tx.rows(&EXPIRED, &[now.micros().into(), i64::from(limit).into()], read).await?;
+    let mut changes = Vec::with_capacity(expired.len());
+    for run in &expired {
+        let change = run::apply(run, Event::LeaseExpired { policy: policy(run) }, now)?;
+        match &run.work {
+            // The validator rejects an abandoned attempt, so that a partition that kills workers runs out of attempts.
+            Work::Extract(key) => abandon(tx, run, key, now).await?,
+            Work::Ingest { .. } | Work::Process { .. } => {}
+        }
+        changes.push(change);
+    }
+    let took = write(tx, &changes).await?;
+    Ok(changes.into_iter().zip(took).filter_map(|(change, took)| took.then_some(change.after)).collect())
+}
+
+async fn abandon(tx: &mut Tx<'_>, run: &Run, key: &PartitionKey, now: Timestamp) -> Result<()> {
+    let Some(task_id) = run.task_id else { return Ok(()) };
+    let found = partitions::get_many_locked(tx, std::slice::from_ref(key)).await?;
+    let Some(partition) = found.into_iter().flatten().next() else { return Ok(()) };
+    let Fault { class, message, .. } = Fault::lease_expired();
+    let attempt = InFlight { run_id: run.run_id, task_id };
+    let judged = DataEvent::Judged(attempt, Judgement::Rejected { class, message, not_before: None });
+    match partition::apply(&partition, partition::Event::Data(judged), now) {
+        Ok(change) => partitions::write(tx, &[change]).await.map(drop),
+        // The partition has moved on without this run; only the run's own row is left to end.
+        Err(Refused::NoOp(_) | Refused::Rule(_)) => Ok(()),
+    }
+}
