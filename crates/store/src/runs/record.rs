@@ -67,7 +67,6 @@ impl DataStore {
                 Box::pin(async move { write(tx, &changes).await })
             })
             .await?;
-        self.inner.db.announce();
         let changes = Arc::unwrap_or_clone(changes);
         Ok(changes.into_iter().zip(took).map(|(change, took)| took.then_some(change.after)).collect())
     }
@@ -112,10 +111,7 @@ impl DataStore {
             })
             .await;
         match result {
-            Ok(run) => {
-                self.inner.db.announce();
-                Ok(Recorded::As(run))
-            }
+            Ok(run) => Ok(Recorded::As(run)),
             Err(Error::Refused(refused)) => Ok(Recorded::Refused(refused)),
             Err(error) => Err(error),
         }
@@ -149,7 +145,7 @@ impl Ending {
         if !both {
             return Err(Error::Statement { name: self.name, why: "a locked row changed".to_owned() });
         }
-        tx.notify().await?;
+        tx.wake();
         Ok(run_change.after)
     }
 }
@@ -167,8 +163,7 @@ impl ControlStore {
 
     async fn move_run(&self, name: &'static str, id: RunId, event: Event) -> Result<Run> {
         let now = self.inner.now();
-        let run = self
-            .inner
+        self.inner
             .db
             .write(name, move |tx| {
                 let event = event.clone();
@@ -180,9 +175,7 @@ impl ControlStore {
                     Ok(change.after)
                 })
             })
-            .await?;
-        self.inner.db.announce();
-        Ok(run)
+            .await
     }
 }
 
@@ -262,7 +255,7 @@ pub(super) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<boo
         .collect();
     failures::insert(tx, &failed).await?;
     if changes.iter().zip(&took).any(|(change, took)| *took && change.after.state == State::Queued) {
-        tx.notify().await?;
+        tx.wake();
     }
     Ok(took)
 }

@@ -78,16 +78,13 @@ impl ControlStore {
         let now = self.inner.now();
         let runs: Vec<_> = runs.into_iter().map(|run| (self.inner.ids.run(now), run)).collect();
         let runs = Arc::new(runs);
-        let submitted = self
-            .inner
+        self.inner
             .db
             .write("submit runs", move |tx| {
                 let runs = Arc::clone(&runs);
                 Box::pin(async move { insert(tx, &runs).await })
             })
-            .await?;
-        self.inner.db.announce();
-        Ok(submitted)
+            .await
     }
 }
 
@@ -144,6 +141,6 @@ async fn insert(tx: &mut Tx<'_>, runs: &[(RunId, NewRun)]) -> Result<Vec<Submitt
         let found = found.ok_or_else(|| Error::Absent { what: "run", id: run_id.to_string() })?;
         submitted.push(Submitted { run_id: RunId::from_uuid(found), existing: true });
     }
-    tx.notify().await?;
+    tx.wake();
     Ok(submitted)
 }
