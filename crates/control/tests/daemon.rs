@@ -48,7 +48,12 @@ impl Subject {
 
     async fn open(url: StoreUrl, home: tempfile::TempDir, database: Option<Database>) -> Self {
         let clock = ManualClock::at(START);
-        let options = Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 8 };
+        let options = Options {
+            clock: Arc::new(clock.clone()),
+            follow_server_clock: false,
+            connections: 8,
+            ..Options::default()
+        };
         let store = Store::open(&url, Open::Migrate, options).await.unwrap();
         let raw = format!("file:{}", home.path().join("raw").display()).parse().unwrap();
         let raw = Sink::new(raw, S3Options::default());

@@ -13,7 +13,7 @@ pub mod state;
 pub mod worker;
 
 use redrive_control::{ControlPlane, Insight, Sink};
-use redrive_store::{Options, Store, View};
+use redrive_store::{Store, View};
 
 use crate::cli::Global;
 use crate::config::{Config, Environment};
@@ -56,7 +56,7 @@ impl Context {
 
 /// Opens the configured store to look at it and no more.
 pub async fn look(config: &Config) -> redrive_store::Result<View> {
-    Store::open_read_only(&config.store, Options::default()).await
+    Store::open_read_only(&config.store, config.settings.store.options()).await
 }
 
 /// Who is at the keyboard: the operating system's user at this host.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use redrive_store::{Open, Options, Store, StoreUrl};
+use redrive_store::{Open, Store, StoreUrl};
 
 use super::Context;
 use crate::config::Config;
@@ -16,7 +16,7 @@ pub async fn open(config: &Config, context: &Context) -> redrive_store::Result<S
         StoreUrl::Sqlite(path) => (Open::Migrate, is_absent(path).then_some(path)),
         StoreUrl::Postgres(_) => (Open::Current, None),
     };
-    let store = Store::open(&config.store, how, Options::default()).await?;
+    let store = Store::open(&config.store, how, config.settings.store.options()).await?;
     if let Some(path) = new
         && !context.global.quiet
     {
