@@ -18,6 +18,7 @@ pub mod partition;
 pub mod refusal;
 pub mod retry;
 pub mod run;
+pub mod safety;
 pub mod share;
 pub mod text;
 pub mod time;

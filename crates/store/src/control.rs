@@ -84,13 +84,12 @@ impl ControlStore {
                     let lifted = cooldowns::lift(tx, source, customer.as_ref(), now).await?;
                     if !lifted.is_empty() {
                         audit::record_alone(tx, operation).await?;
-                        tx.notify().await?;
+                        tx.wake();
                     }
                     Ok(lifted)
                 })
             })
             .await?;
-        self.inner.db.announce();
         Ok(lifted)
     }
 }

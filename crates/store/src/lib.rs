@@ -19,6 +19,7 @@ mod runs;
 mod series;
 pub mod statements;
 mod store;
+pub mod trust;
 mod url;
 mod view;
 
@@ -26,7 +27,7 @@ pub use aggregates::{PartitionMetrics, RunMetrics};
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
 pub use control::ControlStore;
 pub use data::DataStore;
-pub use db::{Options, Schema};
+pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{

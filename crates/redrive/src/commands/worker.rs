@@ -1,8 +1,8 @@
 //! `redrive worker`: extracts what is wanted until it is told to stop, or with `--drain` until nothing is due.
 
 use redrive_data::worker::{Keeper, Plan, Stop, Tally, Terms, Worker, WorkerOptions};
+use redrive_store::Store;
 use redrive_store::raw::RawSink;
-use redrive_store::{Options, Store};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Context, open, person};
@@ -43,7 +43,7 @@ pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
 /// A worker over the configured store and sink.
 pub async fn start(config: &Config, store: &Store, plan: Plan, options: WorkerOptions, stop: Stop) -> Result<Worker> {
     let sink = RawSink::open(&config.raw, &config.raw_options).await?;
-    let keeper = Keeper::start(&config.store, Options::default(), options.terms).await?;
+    let keeper = Keeper::start(&config.store, config.settings.store.options(), options.terms).await?;
     Ok(Worker::new(store.data(), sink, keeper, plan, options, stop))
 }
 

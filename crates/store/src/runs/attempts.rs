@@ -29,17 +29,17 @@ impl View {
 
     /// The same of many partitions, each with its own in the order of the keys. A key stands there once.
     pub async fn attempts_of(&self, keys: Vec<PartitionKey>) -> Result<Vec<Vec<Run>>> {
-        read!(self, "attempts of many", |tx, keys| of_partitions(tx, &keys))
+        read!(self.read_by_index, "attempts of many", |tx, keys| of_partitions(tx, &keys))
     }
 
     /// A page of partitions in key order, each with what the invariants ask of its attempts.
     pub async fn partitions_with_attempts(&self, asked: Page) -> Result<Vec<(Partition, Vec<AttemptFacts>)>> {
-        read!(self, "partitions with attempts", |tx, asked| page(tx, &asked))
+        read!(self.read_by_index, "partitions with attempts", |tx, asked| page(tx, &asked))
     }
 
     /// Extractions that are under way, in the order of their subjects, after subject `after`.
     pub async fn running_attempts(&self, after: String, limit: u32) -> Result<Vec<Running>> {
-        read!(self, "running attempts", |tx, after, limit| running(tx, &after, *limit))
+        read!(self.read_by_index, "running attempts", |tx, after, limit| running(tx, &after, *limit))
     }
 }
 

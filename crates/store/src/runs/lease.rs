@@ -23,7 +23,7 @@ impl View {
     /// Runs whose lease has passed and that nobody has ended yet, longest ago first.
     pub async fn overdue(&self, limit: u32) -> Result<Vec<Run>> {
         let now = self.inner.now();
-        read!(self, "overdue", |tx, now, limit| overdue(tx, *now, *limit))
+        read!(self.read_by_index, "overdue", |tx, now, limit| overdue(tx, *now, *limit))
     }
 }
 
@@ -49,18 +49,13 @@ impl DataStore {
     ) -> Result<Vec<Run>> {
         let now = self.inner.now();
         let policy = Arc::new(policy);
-        let ended = self
-            .inner
+        self.inner
             .db
             .write("expire leases", move |tx| {
                 let policy = Arc::clone(&policy);
                 Box::pin(async move { expire(tx, now, limit, &*policy).await })
             })
-            .await?;
-        if !ended.is_empty() {
-            self.inner.db.announce();
-        }
-        Ok(ended)
+            .await
     }
 }
 
@@ -127,6 +122,10 @@ async fn expire(
         .collect::<Result<Vec<_>, Refused>>()?;
     abandon(tx, &expired, now).await?;
     let took = write(tx, &changes).await?;
+    if took.contains(&true) {
+        // An attempt that has ended makes room under its source's limit.
+        tx.wake();
+    }
     Ok(changes.into_iter().zip(took).filter_map(|(change, took)| took.then_some(change.after)).collect())
 }
 

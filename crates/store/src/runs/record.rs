@@ -67,7 +67,6 @@ impl DataStore {
                 Box::pin(async move { write(tx, &changes).await })
             })
             .await?;
-        self.inner.db.announce();
         let changes = Arc::unwrap_or_clone(changes);
         Ok(changes.into_iter().zip(took).map(|(change, took)| took.then_some(change.after)).collect())
     }
@@ -113,10 +112,7 @@ impl DataStore {
             })
             .await;
         match result {
-            Ok(run) => {
-                self.inner.db.announce();
-                Ok(Recorded::As(run))
-            }
+            Ok(run) => Ok(Recorded::As(run)),
             Err(Error::Refused(refused)) => Ok(Recorded::Refused(refused)),
             Err(error) => Err(error),
         }
@@ -150,7 +146,7 @@ impl Ending {
         if !both {
             return Err(Error::Statement { name: self.name, why: "a locked row changed".to_owned() });
         }
-        tx.notify().await?;
+        tx.wake();
         Ok(run_change.after)
     }
 }
@@ -168,8 +164,7 @@ impl ControlStore {
 
     async fn move_run(&self, name: &'static str, id: RunId, event: Event) -> Result<Run> {
         let now = self.inner.now();
-        let run = self
-            .inner
+        self.inner
             .db
             .write(name, move |tx| {
                 let event = event.clone();
@@ -181,9 +176,7 @@ impl ControlStore {
                     Ok(change.after)
                 })
             })
-            .await?;
-        self.inner.db.announce();
-        Ok(run)
+            .await
     }
 }
 
@@ -263,7 +256,7 @@ pub(super) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<boo
         .collect();
     failures::insert(tx, &failed).await?;
     if changes.iter().zip(&took).any(|(change, took)| *took && change.after.state == State::Queued) {
-        tx.notify().await?;
+        tx.wake();
     }
     Ok(took)
 }

@@ -78,16 +78,13 @@ impl ControlStore {
         let now = self.inner.now();
         let runs: Vec<_> = runs.into_iter().map(|run| (self.inner.ids.run(now), run)).collect();
         let runs = Arc::new(runs);
-        let submitted = self
-            .inner
+        self.inner
             .db
             .write("submit runs", move |tx| {
                 let runs = Arc::clone(&runs);
                 Box::pin(async move { insert(tx, &runs).await })
             })
-            .await?;
-        self.inner.db.announce();
-        Ok(submitted)
+            .await
     }
 }
 
@@ -149,6 +146,6 @@ async fn insert(tx: &mut Tx<'_>, runs: &[(RunId, NewRun)]) -> Result<Vec<Submitt
     for (nth, id) in found {
         submitted[existing[nth]].run_id = RunId::from_uuid(id);
     }
-    tx.notify().await?;
+    tx.wake();
     Ok(submitted)
 }

@@ -63,6 +63,7 @@ fn start_date(now: Timestamp) -> LogicalDate {
 /// A worker and a daemon at work in this process.
 struct Stage {
     plane: ControlPlane,
+    actor: String,
     stop: Stop,
     worker: JoinHandle<redrive_data::Result<Tally>>,
     tally: tokio::sync::watch::Receiver<Tally>,
@@ -72,14 +73,20 @@ struct Stage {
 impl Stage {
     async fn set(config: &Config, store: &Store, context: &Context) -> Result<Self> {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
-        let actor = format!("demo {}", person());
         let earliest = config.settings.safety.earliest_date;
-        let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), actor, earliest);
+        let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
         let stop = Stop::default();
         let plan = config.plan(&context.environment)?;
         let worker = worker::start(config, store, plan, worker::options(config, false), stop.clone()).await?;
         let tally = worker.tally();
-        Ok(Self { plane, stop, tally, worker: tokio::spawn(worker.run()), interval: config.settings.daemon.interval })
+        Ok(Self {
+            plane,
+            actor: format!("demo {}", person()),
+            stop,
+            tally,
+            worker: tokio::spawn(worker.run()),
+            interval: config.settings.daemon.interval,
+        })
     }
 
     /// Ticks until every partition is a success or will never be one.
@@ -89,10 +96,10 @@ impl Stage {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("cannot listen for signals"))?;
         let ended = loop {
             if Instant::now() >= next_tick {
-                self.plane.tick(false).await?;
+                self.plane.tick(&self.actor).await?;
                 next_tick = Instant::now() + self.interval;
             }
-            let census = Census::take(&self.plane).await?;
+            let census = Census::take(self.plane.insight()).await?;
             progress.show(&census, &self.tally.borrow());
             if census.is_settled() {
                 break Ok(census);

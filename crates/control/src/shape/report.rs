@@ -1,4 +1,4 @@
-//! What an operation did, in the form that scripts rely on.
+//! What an operation did.
 
 use redrive_core::id::OpId;
 use redrive_core::key::PartitionKey;
@@ -66,8 +66,8 @@ impl Report {
     }
 
     pub(crate) fn change(&mut self, before: Option<&Partition>, after: &Partition) {
-        let from = before.map(standing);
-        self.changed.push(Changed { key: after.state.key.clone(), from, to: standing(after) });
+        let from = before.map(status_word);
+        self.changed.push(Changed { key: after.state.key.clone(), from, to: status_word(after) });
     }
 
     pub(crate) fn skip(&mut self, key: PartitionKey, refused: Refused) {
@@ -78,13 +78,17 @@ impl Report {
         self.skipped.push(Skipped { key, reason: refused.reason(), refused: is_rule });
     }
 
+    pub fn count_changed(&self) -> u64 {
+        u64::try_from(self.changed.len()).unwrap_or(u64::MAX)
+    }
+
     pub fn any_refused(&self) -> bool {
         self.skipped.iter().any(|skipped| skipped.refused)
     }
 }
 
-/// How a partition stands, in a word: its status, or what is kept beside it.
-fn standing(partition: &Partition) -> &'static str {
+/// One word for a partition: its status, or what an operator asked for beside it.
+fn status_word(partition: &Partition) -> &'static str {
     let control = &partition.control;
     match partition.state.status {
         _ if control.paused.is_some() => "paused",
