@@ -14,6 +14,7 @@ pub mod invariants;
 pub mod key;
 pub mod lane;
 pub mod outlook;
+pub mod pace;
 pub mod partition;
 pub mod refusal;
 pub mod retry;

@@ -59,7 +59,9 @@ fn data(error: &redrive_data::Error) -> Exit {
     use redrive_data::Error;
     match error {
         Error::Store(error) => store(error),
-        Error::Raw(_) | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone => Exit::Unavailable,
+        Error::Raw(_) | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone | Error::CompleterGone => {
+            Exit::Unavailable
+        }
     }
 }
 

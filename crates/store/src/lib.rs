@@ -34,7 +34,10 @@ pub use partitions::{
     Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,
 };
 pub use redrive_core::cooldown::Cooldown;
-pub use runs::{ClaimedRun, NewRun, PastFailure, Recorded, RunClaim, RunPage, Running, Submitted};
+pub use runs::{
+    ClaimedRun, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded, RunClaim, RunPage, Running,
+    Submitted,
+};
 pub use store::{Open, Store};
 pub use url::{StoreUrl, redacted};
 pub use view::View;

@@ -73,14 +73,7 @@ impl DataStore {
 
     /// Records the validator's judgement of an attempt: partition, run and history in one transaction.
     pub async fn judge(&self, run: &Run, judgement: Judgement, metrics: Option<String>) -> Result<Recorded> {
-        let end = match &judgement {
-            Judgement::Accepted { .. } => End::Completed { verdict: Verdict::Passed, metrics },
-            Judgement::Rejected { class, message, .. } => {
-                let fault = Fault { class: *class, message: message.clone(), trace: None, retry_after: None };
-                // Any policy does: only the control plane retries a partition.
-                End::Failed { fault, metrics, policy: RetryPolicy::partitions() }
-            }
-        };
+        let end = judged(&judgement, metrics);
         self.end_attempt("judge", run, end, move |attempt| DataEvent::Judged(attempt, judgement.clone())).await
     }
 
@@ -115,6 +108,17 @@ impl DataStore {
             Ok(run) => Ok(Recorded::As(run)),
             Err(Error::Refused(refused)) => Ok(Recorded::Refused(refused)),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// What a judgement means for the attempt's run.
+pub(super) fn judged(judgement: &Judgement, metrics: Option<String>) -> End {
+    match judgement {
+        Judgement::Accepted { .. } => End::Completed { verdict: Verdict::Passed, metrics },
+        Judgement::Rejected { class, message, .. } => {
+            let fault = Fault { class: *class, message: message.clone(), trace: None, retry_after: None };
+            End::Failed { fault, metrics, policy: RetryPolicy::partitions() }
         }
     }
 }

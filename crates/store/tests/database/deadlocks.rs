@@ -8,6 +8,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::lane::Lane;
 use redrive_core::partition::ControlEvent;
 use redrive_core::retry::RetryPolicy;
+use redrive_core::run::Workload;
 use redrive_store::{Page, Store};
 use tokio::task::JoinSet;
 
@@ -91,9 +92,11 @@ async fn verdicts_and_expiries_of_the_same_attempts(subject: Subject) {
             })
         }),
         Box::new(|store| {
-            Box::pin(
-                async move { while !store.data().expire(25, |_| RetryPolicy::process()).await.unwrap().is_empty() {} },
-            )
+            Box::pin(async move {
+                while !store.data().expire(Workload::Process, 25, |_| RetryPolicy::process()).await.unwrap().is_empty()
+                {
+                }
+            })
         }),
     ];
     assert_eq!(count(&subject, works).await, 0);

@@ -1,4 +1,4 @@
-//! How a worker is told to stop: first politely, then at once.
+//! How a worker is asked to stop: first in order, then at once.
 
 use tokio::sync::watch;
 
@@ -11,19 +11,19 @@ enum Phase {
     Leaving,
 }
 
-/// Held by whoever may stop a worker, and by what has to heed it.
+/// Shared by the callers that may stop a worker and by the attempts that have to heed it.
 #[derive(Debug, Clone)]
-pub struct Stop(watch::Sender<Phase>);
+pub struct Shutdown(watch::Sender<Phase>);
 
-impl Default for Stop {
+impl Default for Shutdown {
     fn default() -> Self {
         Self(watch::channel(Phase::Working).0)
     }
 }
 
-impl Stop {
+impl Shutdown {
     /// Asks for an orderly end; asked again, for one at once.
-    pub fn stop(&self) {
+    pub fn request(&self) {
         self.0.send_modify(|phase| {
             *phase = match *phase {
                 Phase::Working => Phase::Finishing,
@@ -36,16 +36,16 @@ impl Stop {
         self.0.send_replace(Phase::Leaving);
     }
 
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         *self.0.borrow() > Phase::Working
     }
 
-    pub(super) async fn asked(&self) {
+    pub(super) async fn requested(&self) {
         self.reached(Phase::Finishing).await;
     }
 
     /// Returns when work under way must be given back.
-    pub(super) async fn leaving(&self) {
+    pub async fn leaving(&self) {
         self.reached(Phase::Leaving).await;
     }
 
