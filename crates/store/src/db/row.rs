@@ -160,6 +160,10 @@ impl Cursor<'_> {
         self.row.opt_text(self.step())
     }
 
+    pub(crate) fn id(&mut self) -> Result<Uuid> {
+        self.row.id(self.step())
+    }
+
     pub(crate) fn opt_id(&mut self) -> Result<Option<Uuid>> {
         self.row.opt_id(self.step())
     }

@@ -8,7 +8,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::partition::{self, DataEvent, InFlight, Judgement};
 use redrive_core::refusal::Refused;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, Event, Fault, Run, Work, Workload};
+use redrive_core::run::{self, Event, Fault, Run, Workload};
 use redrive_core::time::Timestamp;
 
 use super::record::write;
@@ -167,16 +167,11 @@ async fn expire(
 ) -> Result<Vec<Run>> {
     let params = [now.micros().into(), i64::from(limit).into(), workload.as_str().into()];
     let expired = tx.rows(&EXPIRED, &params, read).await?;
-    let mut changes = Vec::with_capacity(expired.len());
-    for run in &expired {
-        let change = run::apply(run, Event::LeaseExpired { policy: policy(run) }, now)?;
-        match &run.work {
-            // The validator rejects an abandoned attempt, so that a partition that kills workers runs out of attempts.
-            Work::Extract(key) => abandon(tx, run, key, now).await?,
-            Work::Ingest { .. } | Work::Process { .. } => {}
-        }
-        changes.push(change);
-    }
+    let changes = expired
+        .iter()
+        .map(|run| run::apply(run, Event::LeaseExpired { policy: policy(run) }, now))
+        .collect::<Result<Vec<_>, Refused>>()?;
+    abandon(tx, &expired, now).await?;
     let took = write(tx, &changes).await?;
     if took.contains(&true) {
         // An attempt that has ended makes room under its source's limit.
@@ -185,16 +180,24 @@ async fn expire(
     Ok(changes.into_iter().zip(took).filter_map(|(change, took)| took.then_some(change.after)).collect())
 }
 
-async fn abandon(tx: &mut Tx<'_>, run: &Run, key: &PartitionKey, now: Timestamp) -> Result<()> {
-    let Some(task_id) = run.task_id else { return Ok(()) };
-    let found = partitions::get_many_locked(tx, std::slice::from_ref(key)).await?;
-    let Some(partition) = found.into_iter().flatten().next() else { return Ok(()) };
-    let Fault { class, message, .. } = Fault::lease_expired();
-    let attempt = InFlight { run_id: run.run_id, task_id };
-    let judged = DataEvent::Judged(attempt, Judgement::Rejected { class, message, not_before: None });
-    match partition::apply(&partition, partition::Event::Data(judged), now) {
-        Ok(change) => partitions::write(tx, &[change]).await.map(drop),
-        // The partition has moved on without this run; only the run's own row is left to end.
-        Err(Refused::NoOp(_) | Refused::Rule(_)) => Ok(()),
+/// Rejects abandoned attempts as the validator would, so that a partition that kills its workers runs out of attempts.
+async fn abandon(tx: &mut Tx<'_>, expired: &[Run], now: Timestamp) -> Result<()> {
+    let attempts = expired.iter().filter_map(|run| {
+        let attempt = InFlight { run_id: run.run_id, task_id: run.task_id? };
+        Some((run.key()?.clone(), attempt))
+    });
+    let (keys, attempts): (Vec<PartitionKey>, Vec<InFlight>) = attempts.unzip();
+    let found = partitions::get_many_locked(tx, &keys).await?;
+    let mut changes = Vec::with_capacity(attempts.len());
+    for (partition, attempt) in found.into_iter().zip(attempts) {
+        let Fault { class, message, .. } = Fault::lease_expired();
+        let judged = DataEvent::Judged(attempt, Judgement::Rejected { class, message, not_before: None });
+        let Some(partition) = partition else { continue };
+        match partition::apply(&partition, partition::Event::Data(judged), now) {
+            Ok(change) => changes.push(change),
+            // The partition has moved on without this run; only the run's own row is left to end.
+            Err(Refused::NoOp(_) | Refused::Rule(_)) => {}
+        }
     }
+    partitions::write(tx, &changes).await.map(drop)
 }

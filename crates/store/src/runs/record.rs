@@ -118,6 +118,7 @@ pub(super) fn judged(judgement: &Judgement, metrics: Option<String>) -> End {
         Judgement::Accepted { .. } => End::Completed { verdict: Verdict::Passed, metrics },
         Judgement::Rejected { class, message, .. } => {
             let fault = Fault { class: *class, message: message.clone(), trace: None, retry_after: None };
+            // Any policy does: only the control plane retries a partition.
             End::Failed { fault, metrics, policy: RetryPolicy::partitions() }
         }
     }

@@ -8,7 +8,7 @@ use redrive_core::time::Timestamp;
 
 use super::row::WorkColumns;
 use crate::control::ControlStore;
-use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
+use crate::db::{Batch, Column, Effect, Kind, Lookup, Tx};
 use crate::error::{Error, Result};
 
 /// The longest external id, which has to fit into an index.
@@ -106,14 +106,15 @@ pub(crate) static INSERT: Batch = Batch::new(
     Effect::Inserted(&["run_id"]),
 );
 
-static BY_EXTERNAL_ID: Sql = Sql::new(
+static BY_EXTERNAL_ID: Lookup = Lookup::new(
     "/* runs::by_external_id */
      SELECT run_id
      FROM runs
-     WHERE workload = ?1
-       AND category = ?2
-       AND external_id = ?3
+     WHERE workload = @workload
+       AND category = @category
+       AND external_id = @external_id
        AND external_id IS NOT NULL",
+    &[("workload", Kind::Text), ("category", Kind::Text), ("external_id", Kind::Text)],
 );
 
 async fn insert(tx: &mut Tx<'_>, runs: &[(RunId, NewRun)]) -> Result<Vec<Submitted>> {
@@ -130,16 +131,20 @@ async fn insert(tx: &mut Tx<'_>, runs: &[(RunId, NewRun)]) -> Result<Vec<Submitt
         Column::ints(&rows, |(_, run, _)| Some(run.submitted_at.micros())),
     ];
     let new = tx.batch(&INSERT, &columns).await?;
-    let mut submitted = Vec::with_capacity(runs.len());
-    for ((run_id, _, work), new) in rows.iter().zip(new) {
-        if new {
-            submitted.push(Submitted { run_id: **run_id, existing: false });
-            continue;
-        }
-        let params = [work.workload.into(), work.category.into(), work.external_id.into()];
-        let found = tx.row(&BY_EXTERNAL_ID, &params, |row| row.id(0)).await?;
-        let found = found.ok_or_else(|| Error::Absent { what: "run", id: run_id.to_string() })?;
-        submitted.push(Submitted { run_id: RunId::from_uuid(found), existing: true });
+    let mut submitted: Vec<_> =
+        rows.iter().zip(&new).map(|((id, ..), new)| Submitted { run_id: **id, existing: !new }).collect();
+    let existing: Vec<usize> = (0..rows.len()).filter(|&nth| !new[nth]).collect();
+    let columns = [
+        Column::texts(&existing, |&nth| Some(rows[nth].2.workload)),
+        Column::texts(&existing, |&nth| Some(rows[nth].2.category)),
+        Column::texts(&existing, |&nth| rows[nth].2.external_id),
+    ];
+    let found = tx.lookup(&BY_EXTERNAL_ID, &columns, |mut row| row.id()).await?;
+    if found.len() != existing.len() {
+        return Err(Error::Statement { name: "submit runs", why: "a run is neither new nor there".to_owned() });
+    }
+    for (nth, id) in found {
+        submitted[existing[nth]].run_id = RunId::from_uuid(id);
     }
     tx.wake();
     Ok(submitted)
