@@ -146,7 +146,6 @@ async fn enqueue_postgres(url: &str, args: &BenchQueue) -> Result<()> {
             let (payload, state, at) = (vec![PAYLOAD; size], vec!["queued"; size], vec![NOW; size]);
             let tx = client.transaction().await?;
             tx.query(&insert, &[&ids, &workload, &category, &none, &none, &payload, &state, &at]).await?;
-            tx.query("SELECT pg_notify('redrive', '')", &[]).await?;
             tx.commit().await?;
             left -= left.min(args.batch);
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use redrive_control::{ControlPlane, Order, Request, Sink, Sources, Verb, Watch};
+use redrive_control::{Audit, ControlPlane, Request, Sink, Sources, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::partition::Status;
 use redrive_core::time::Timestamp;
@@ -97,11 +97,11 @@ async fn retry(store: &Store) -> Result<u32> {
     let nowhere = std::env::temp_dir().join(format!("redrive_bench_{}_raw", std::process::id()));
     let raw = Sink::new(RawUrl::File(nowhere), S3Options::default());
     let earliest = "2015-01-01".parse().map_err(Error::failed)?;
-    let plane = ControlPlane::new(store.control(), raw, Sources::default(), "bench".to_owned(), earliest);
+    let plane = ControlPlane::new(store.control(), raw, Sources::default(), earliest);
     let request = Request {
         verb: Verb::Retry { clear_terminal: true, allow_missing_raw: true, stale: false },
         filter: filter(OURS, Some(Status::Failed))?,
-        order: Order { command: "bench state".to_owned(), dry_run: false, yes: false, force: true, reason: None },
+        audit: Audit { force: true, ..Audit::new("bench", "bench state") },
     };
     let watch = Watch { cancelled: &AtomicBool::new(false), progress: &|_| {}, stop_after: None };
     let report = plane.operate(&request, watch).await?;

@@ -17,10 +17,12 @@ use redrive_store::{Cooldown, DueBand, DueQuery, Outcome};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::audit::Audit;
+use crate::change::same_query;
 use crate::error::Result;
 use crate::expected;
-use crate::operate::same_query;
-use crate::plane::{ControlPlane, cooling};
+use crate::insight::{Insight, cooling};
+use crate::plane::ControlPlane;
 
 /// How many failures are looked at, and requeued, at a time.
 const LOOK: u32 = 1000;
@@ -51,29 +53,52 @@ pub struct Action {
 }
 
 impl ControlPlane {
-    /// One look at everything that might be due or missing.
-    pub async fn tick(&self, dry_run: bool) -> Result<Tick> {
-        let mut tick = Tick::default();
-        let cooldowns = self.cooldowns().await?;
-        for band in self.view().due_bands().await? {
-            self.requeue_band(&band, &cooldowns, dry_run, &mut tick).await?;
-        }
-        for band in self.view().rejected_bands().await? {
-            self.requeue_rejected(&band, &cooldowns, dry_run, &mut tick).await?;
-        }
-        self.want_expected(dry_run, &mut tick).await?;
+    /// Requeues what is due, and wants what the calendars expect.
+    pub async fn tick(&self, actor: &str) -> Result<Tick> {
+        let audit = Audit::new(actor, COMMAND);
+        let tick =
+            Ticking { insight: &self.insight, acting: Some((self, &audit)), tick: Tick::default() }.run().await?;
         if tick.requeued + tick.enqueued > 0 {
-            self.tell_head().await;
+            self.log_head().await;
         }
         Ok(tick)
     }
+}
 
-    async fn requeue_band(&self, band: &DueBand, cooldowns: &[Cooldown], dry_run: bool, tick: &mut Tick) -> Result<()> {
-        let policy = &self.sources.of(&band.source).retry;
+impl Insight {
+    /// Says what a tick would do.
+    pub async fn foresee_tick(&self) -> Result<Tick> {
+        Ticking { insight: self, acting: None, tick: Tick::default() }.run().await
+    }
+}
+
+/// One look at everything that might be due or missing.
+struct Ticking<'a> {
+    insight: &'a Insight,
+    /// Who acts on what is found; none for a dry run.
+    acting: Option<(&'a ControlPlane, &'a Audit)>,
+    tick: Tick,
+}
+
+impl Ticking<'_> {
+    async fn run(mut self) -> Result<Tick> {
+        let cooldowns = self.insight.cooldowns().await?;
+        for band in self.insight.view().due_bands().await? {
+            self.requeue_band(&band, &cooldowns).await?;
+        }
+        for band in self.insight.view().rejected_bands().await? {
+            self.requeue_rejected(&band, &cooldowns).await?;
+        }
+        self.want_expected().await?;
+        Ok(self.tick)
+    }
+
+    async fn requeue_band(&mut self, band: &DueBand, cooldowns: &[Cooldown]) -> Result<()> {
+        let policy = &self.insight.sources().of(&band.source).retry;
         if policy.is_spent(band.attempt_count) {
             return Ok(());
         }
-        let now = self.now();
+        let now = self.insight.now();
         let mut query = DueQuery {
             band: band.clone(),
             decided_by: outlook::reach(band.attempt_count, policy, now),
@@ -82,12 +107,12 @@ impl ControlPlane {
             limit: LOOK,
         };
         loop {
-            let found = self.view().due(query.clone()).await?;
+            let found = self.insight.view().due(query.clone()).await?;
             let Some(last) = found.last() else { return Ok(()) };
             query.after = Some((last.state.updated_at, last.state.key.clone()));
-            tick.considered += u64::try_from(found.len()).unwrap_or(0);
+            self.tick.considered += u64::try_from(found.len()).unwrap_or(0);
             let full = found.len() >= usize::try_from(LOOK).unwrap_or(usize::MAX);
-            self.requeue(due(found, policy, cooldowns, now), dry_run, tick).await?;
+            self.requeue(due(found, policy, cooldowns, now)).await?;
             if !full {
                 return Ok(());
             }
@@ -95,88 +120,78 @@ impl ControlPlane {
     }
 
     /// Asks again for successes whose reprocess was rejected. They are few: each is looked at.
-    async fn requeue_rejected(
-        &self,
-        band: &DueBand,
-        cooldowns: &[Cooldown],
-        dry_run: bool,
-        tick: &mut Tick,
-    ) -> Result<()> {
-        let policy = &self.sources.of(&band.source).retry;
+    async fn requeue_rejected(&mut self, band: &DueBand, cooldowns: &[Cooldown]) -> Result<()> {
+        let policy = &self.insight.sources().of(&band.source).retry;
         if policy.is_spent(band.attempt_count) {
             return Ok(());
         }
-        let now = self.now();
+        let now = self.insight.now();
         let mut after = None;
         loop {
-            let found = self.view().rejected(band.clone(), after, LOOK).await?;
+            let found = self.insight.view().rejected(band.clone(), after, LOOK).await?;
             let Some(last) = found.last() else { return Ok(()) };
             after = Some(last.state.key.clone());
-            tick.considered += u64::try_from(found.len()).unwrap_or(0);
-            self.requeue(due(found, policy, cooldowns, now), dry_run, tick).await?;
+            self.tick.considered += u64::try_from(found.len()).unwrap_or(0);
+            self.requeue(due(found, policy, cooldowns, now)).await?;
         }
     }
 
     /// Requeues partitions, one operation for each customer and query.
-    async fn requeue(&self, mut due: Vec<(Partition, Duration)>, dry_run: bool, tick: &mut Tick) -> Result<()> {
+    async fn requeue(&mut self, mut due: Vec<(Partition, Duration)>) -> Result<()> {
         due.sort_by(|(a, _), (b, _)| a.state.key.cmp(&b.state.key));
         for group in due.chunk_by(|(a, _), (b, _)| same_query(&a.state.key, &b.state.key)) {
             let Some((first, _)) = group.first() else { continue };
-            if dry_run {
-                tick.requeued += u64::try_from(group.len()).unwrap_or(0);
-                tick.would.extend(group.iter().map(|(partition, delay)| action(partition, "requeue", *delay)));
+            let Some((plane, audit)) = self.acting else {
+                self.tick.requeued += u64::try_from(group.len()).unwrap_or(0);
+                self.tick.would.extend(group.iter().map(|(partition, delay)| action(partition, "requeue", *delay)));
                 continue;
-            }
+            };
             let key = &first.state.key;
             let filter = Filter { since: None, until: None, ..Filter::key(key) };
-            let filters = serde_json::to_string(&filter).unwrap_or_default();
-            let operation = self.operation(COMMAND, filters, json!({"force": true}).to_string(), None);
-            let policy = &self.sources.of(&key.source).retry;
+            let operation = plane.operation(audit, &filter, &json!({"force": true}));
+            let policy = &self.insight.sources().of(&key.source).retry;
             let event = ControlEvent::Retry { policy, clear_terminal: false, stale: false };
             let items = group.iter().map(|(partition, _)| (partition.clone(), event.clone())).collect();
-            for (outcome, (partition, delay)) in self.store.commit(&operation, items).await?.iter().zip(group) {
+            for (outcome, (partition, delay)) in plane.store.commit(&operation, items).await?.iter().zip(group) {
                 match outcome {
                     Outcome::Changed { .. } => {
-                        tick.requeued += 1;
+                        self.tick.requeued += 1;
                         let (key, attempts) = (&partition.state.key, partition.state.attempt_count);
                         tracing::info!(%key, attempt_count = attempts, delay_s = delay.as_secs(), "requeued");
                     }
-                    Outcome::Overtaken(_) | Outcome::Refused(_) => tick.overtaken += 1,
+                    Outcome::Overtaken(_) | Outcome::Refused(_) => self.tick.overtaken += 1,
                 }
             }
         }
         Ok(())
     }
 
-    /// Wants what the calendars expect and nobody has wanted yet: recent days as fresh, older ones as history.
-    async fn want_expected(&self, dry_run: bool, tick: &mut Tick) -> Result<()> {
-        for (stretch, latest) in expected::stretches(self, &Filter::default()) {
-            let Some(gap) = expected::gap(self, stretch, latest).await? else { continue };
-            let now = self.now();
-            let missing: Vec<Partition> = gap
-                .keys()
-                .map(|key| {
-                    let lane = Calendar::lane(key.logical_date, gap.latest);
-                    Partition::new(key, lane, now)
-                })
-                .collect();
-            if dry_run {
-                tick.enqueued += u64::try_from(missing.len()).unwrap_or(0);
-                tick.would.extend(missing.iter().map(|partition| action(partition, "enqueue", Duration::ZERO)));
+    /// Wants what the calendars expect and is not there: recent days as fresh, older ones as history.
+    async fn want_expected(&mut self) -> Result<()> {
+        for (span, latest) in expected::spans(self.insight, &Filter::default()) {
+            let Some(missing) = expected::missing_days(self.insight, span, latest).await? else { continue };
+            let now = self.insight.now();
+            let new = |key: PartitionKey| {
+                let lane = Calendar::lane(key.logical_date, missing.latest);
+                Partition::new(key, lane, now)
+            };
+            let wanted: Vec<Partition> = missing.keys().map(new).collect();
+            let Some((plane, audit)) = self.acting else {
+                self.tick.enqueued += u64::try_from(wanted.len()).unwrap_or(0);
+                self.tick.would.extend(wanted.iter().map(|partition| action(partition, "enqueue", Duration::ZERO)));
                 continue;
-            }
+            };
             let filter = Filter {
-                source: Some(gap.source.clone()),
-                customer_id: Some(gap.customer_id.clone()),
-                query_name: Some(gap.query_name.clone()),
+                source: Some(missing.source.clone()),
+                customer_id: Some(missing.customer_id.clone()),
+                query_name: Some(missing.query_name.clone()),
                 ..Filter::default()
             };
-            let filters = serde_json::to_string(&filter).unwrap_or_default();
-            let operation = self.operation(COMMAND, filters, json!({"expected": true}).to_string(), None);
-            for chunk in missing.chunks(usize::try_from(LOOK).unwrap_or(1)) {
-                let new = self.store.enqueue(Some(&operation), chunk.to_vec()).await?;
+            let operation = plane.operation(audit, &filter, &json!({"expected": true}));
+            for chunk in wanted.chunks(usize::try_from(LOOK).unwrap_or(1)) {
+                let new = plane.store.enqueue(Some(&operation), chunk.to_vec()).await?;
                 for (partition, _) in chunk.iter().zip(new).filter(|(_, new)| *new) {
-                    tick.enqueued += 1;
+                    self.tick.enqueued += 1;
                     let lane = partition.control.wanted.map_or(Lane::Fresh, |wanted| wanted.lane);
                     tracing::info!(key = %partition.state.key, %lane, "expected, and not there: wanted");
                 }

@@ -1,6 +1,8 @@
 //! What stops the control plane.
 
 use redrive_core::filter::FilterError;
+use redrive_core::id::OpId;
+use redrive_core::key::Source;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -10,10 +12,18 @@ pub enum Error {
     Store(#[from] redrive_store::Error),
     #[error(transparent)]
     Raw(#[from] redrive_store::raw::Error),
+    /// A plan that cannot be read.
     #[error("{0}")]
-    Usage(String),
-    #[error("there is no operation {0}; `redrive state audit list` shows them")]
-    NoOperation(String),
+    Plan(String),
+    #[error("a backfill needs since and until, or a logical date")]
+    NeedsDates,
+    #[error("a backfill needs a source")]
+    NeedsSource,
+    /// The request leaves a field open, and the source's configuration names nothing for it.
+    #[error("{field} is needed: the configuration of source {of} names no {section}")]
+    NoneConfigured { field: &'static str, of: Source, section: &'static str },
+    #[error("there is no operation {0}")]
+    NoOperation(OpId),
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -6,11 +6,11 @@ use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source
 use redrive_store::QuerySpan;
 
 use crate::error::Result;
-use crate::plane::ControlPlane;
+use crate::insight::Insight;
 
-/// One query of one customer, with the days that are missing.
+/// The days that are missing of one query of one customer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
+pub struct MissingDays {
     pub source: Source,
     pub customer_id: CustomerId,
     pub query_name: QueryName,
@@ -19,7 +19,7 @@ pub struct Gap {
     pub latest: LogicalDate,
 }
 
-impl Gap {
+impl MissingDays {
     pub fn keys(&self) -> impl Iterator<Item = PartitionKey> + '_ {
         self.days.iter().map(|day| PartitionKey {
             source: self.source.clone(),
@@ -30,11 +30,11 @@ impl Gap {
     }
 }
 
-/// The stretches of the expected set that a filter means, in key order.
-pub fn stretches(plane: &ControlPlane, filter: &Filter) -> Vec<(QuerySpan, LogicalDate)> {
-    let now = plane.now();
+/// The spans of the expected set that a filter means, in key order.
+pub fn spans(insight: &Insight, filter: &Filter) -> Vec<(QuerySpan, LogicalDate)> {
+    let now = insight.now();
     let mut all = Vec::new();
-    for (source, rules) in plane.sources().known() {
+    for (source, rules) in insight.sources().known() {
         if filter.source.as_ref().is_some_and(|wanted| wanted != source) {
             continue;
         }
@@ -46,14 +46,14 @@ pub fn stretches(plane: &ControlPlane, filter: &Filter) -> Vec<(QuerySpan, Logic
         }
         for customer in rules.customers.iter().filter(|id| filter.customer_id.as_ref().is_none_or(|want| want == *id)) {
             for query in rules.queries.iter().filter(|id| filter.query_name.as_ref().is_none_or(|want| want == *id)) {
-                let stretch = QuerySpan {
+                let span = QuerySpan {
                     source: source.clone(),
                     customer_id: customer.clone(),
                     query_name: query.clone(),
                     since,
                     until,
                 };
-                all.push((stretch, latest));
+                all.push((span, latest));
             }
         }
     }
@@ -68,10 +68,9 @@ fn ready(calendar: Option<&Calendar>, now: redrive_core::time::Timestamp) -> Opt
     Some((calendar, calendar.latest_ready(now)?))
 }
 
-/// The gap in one stretch, if there is one.
-pub async fn gap(plane: &ControlPlane, stretch: QuerySpan, latest: LogicalDate) -> Result<Option<Gap>> {
-    let (source, customer_id, query_name) =
-        (stretch.source.clone(), stretch.customer_id.clone(), stretch.query_name.clone());
-    let days = plane.view().missing(stretch).await?;
-    Ok((!days.is_empty()).then_some(Gap { source, customer_id, query_name, days, latest }))
+/// The days that are missing in one span, if there are any.
+pub async fn missing_days(insight: &Insight, span: QuerySpan, latest: LogicalDate) -> Result<Option<MissingDays>> {
+    let (source, customer_id, query_name) = (span.source.clone(), span.customer_id.clone(), span.query_name.clone());
+    let days = insight.view().missing(span).await?;
+    Ok((!days.is_empty()).then_some(MissingDays { source, customer_id, query_name, days, latest }))
 }

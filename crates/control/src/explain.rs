@@ -10,7 +10,7 @@ use redrive_core::time::Timestamp;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::plane::ControlPlane;
+use crate::insight::Insight;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
@@ -20,6 +20,9 @@ pub struct Explanation {
     pub reason: &'static str,
     /// The reason in words, with its numbers.
     pub because: String,
+    /// What an operator can do about it. Each interface has its own words for it.
+    #[serde(skip)]
+    pub action: Option<Action>,
     pub next_retry_at: Option<Timestamp>,
     pub attempt_count: u32,
     pub max_attempts: Option<u32>,
@@ -32,13 +35,28 @@ pub struct Explanation {
     pub now: Timestamp,
 }
 
-impl ControlPlane {
+/// What changes how things stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Resume,
+    /// Retry it now.
+    Retry,
+    /// Retry it past its mark or its policy.
+    RetryClearingTerminal,
+    /// Retry it although it is pending.
+    RetryStale,
+    Reprocess,
+    /// Pause it, so that it is not tried again.
+    Pause,
+}
+
+impl Insight {
     /// Explains one partition; none where there is no entry.
     pub async fn explain(&self, key: &PartitionKey) -> Result<Option<Explanation>> {
         let Some(partition) = self.view().partition(key).await? else { return Ok(None) };
         let cooldowns = self.cooldowns().await?;
         let outlook = self.outlook(&partition, &cooldowns);
-        let policy = &self.sources.of(&key.source).retry;
+        let policy = &self.sources().of(&key.source).retry;
         let (error_class, error_message) = self.last_word(&partition).await?;
         let attempt = match outlook.run_id() {
             Some(run_id) => self.view().run(run_id).await?,
@@ -49,7 +67,7 @@ impl ControlPlane {
             policy,
             attempt,
             rejected: error_class.is_some(),
-            is_known: self.sources.is_known(&key.source),
+            is_known: self.sources().is_known(&key.source),
             now: self.now(),
         };
         Ok(Some(Explanation {
@@ -57,6 +75,7 @@ impl ControlPlane {
             status: partition.state.status.as_str(),
             reason: outlook.code(),
             because: scene.in_words(&outlook),
+            action: scene.action(&outlook),
             next_retry_at: outlook.next_retry_at(),
             attempt_count: partition.state.attempt_count,
             max_attempts: policy.attempt_limit(),
@@ -100,10 +119,7 @@ impl Scene<'_> {
     fn in_words(&self, outlook: &Outlook) -> String {
         let state = &self.partition.state;
         let (happened, attempts) = match self.partition.control.reprocess {
-            Some(request) => (
-                format!("its reprocess was rejected at {} (`state pause` holds it)", state.updated_at),
-                request.rejected,
-            ),
+            Some(request) => (format!("its reprocess was rejected at {}", state.updated_at), request.rejected),
             None => (format!("failed at {}", state.updated_at), state.attempt_count),
         };
         match outlook {
@@ -117,30 +133,23 @@ impl Scene<'_> {
                 }
             }
             Outlook::CoolingDown { until } => format!("its source asked to be left alone until {until}"),
-            Outlook::Paused(mark) => format!("paused {}; `state resume` lets it go on", by(mark)),
-            Outlook::Marked(mark) => {
-                format!("marked terminal {}; `state retry --clear-terminal` tries it again", by(mark))
-            }
+            Outlook::Paused(mark) => format!("paused {}", by(mark)),
+            Outlook::Marked(mark) => format!("marked terminal {}", by(mark)),
             Outlook::Exhausted(StopReason::AttemptsExhausted) => {
                 let limit = self.policy.attempt_limit().unwrap_or(attempts);
-                format!("{attempts} attempts of at most {limit}; `state retry --clear-terminal` grants one more")
+                format!("{attempts} attempts of at most {limit}")
             }
             Outlook::Exhausted(StopReason::TooOld) => {
                 let (age, limit) =
                     (span(self.now.since(state.created_at)), span(self.policy.max_age.unwrap_or_default()));
                 let since = state.created_at;
-                format!(
-                    "wanted since {since} ({age}), and the policy stops at {limit}; `state retry --clear-terminal` grants one attempt"
-                )
+                format!("wanted since {since} ({age}), and the policy stops at {limit}")
             }
             Outlook::TooOldByThen { until, limit } => {
-                format!(
-                    "{happened}; it would wait until {until}, and the policy stops at {limit}; `state retry` tries it now"
-                )
+                format!("{happened}; it would wait until {until}, and the policy stops at {limit}")
             }
             Outlook::Exhausted(StopReason::FinalError) | Outlook::FinalError => {
-                "its error is final: trying again gives the same answer, so a person decides; `state retry` tries it"
-                    .to_owned()
+                "its error is final: trying again gives the same answer, so a person decides".to_owned()
             }
             Outlook::Waiting { until, delay, hinted: true } => {
                 format!("{happened}; its source said to come back at {until}, {} later", span(*delay))
@@ -153,7 +162,29 @@ impl Scene<'_> {
                 let delay = span(*delay);
                 format!("{happened}; its wait of {delay} ended at {since}; the daemon's next tick takes it")
             }
-            Outlook::NotQueued => "it was withdrawn from the queue; `state retry --stale` puts it back".to_owned(),
+            Outlook::NotQueued => "it was withdrawn from the queue".to_owned(),
+        }
+    }
+
+    fn action(&self, outlook: &Outlook) -> Option<Action> {
+        let reprocess = self.partition.control.reprocess.is_some();
+        match outlook {
+            Outlook::Paused(_) => Some(Action::Resume),
+            Outlook::Marked(_) | Outlook::Exhausted(StopReason::AttemptsExhausted | StopReason::TooOld) => {
+                Some(Action::RetryClearingTerminal)
+            }
+            Outlook::Exhausted(StopReason::FinalError) | Outlook::FinalError | Outlook::TooOldByThen { .. } => {
+                Some(Action::Retry)
+            }
+            Outlook::NotQueued => Some(Action::RetryStale),
+            Outlook::Done if reprocess || self.rejected => Some(Action::Reprocess),
+            Outlook::Waiting { .. } | Outlook::Due { .. } if reprocess => Some(Action::Pause),
+            Outlook::Done
+            | Outlook::Waiting { .. }
+            | Outlook::Due { .. }
+            | Outlook::InFlight { .. }
+            | Outlook::Queued { .. }
+            | Outlook::CoolingDown { .. } => None,
         }
     }
 
@@ -164,11 +195,11 @@ impl Scene<'_> {
         };
         match self.partition.control.reprocess {
             Some(request) => format!(
-                "{current}; {} attempts to reprocess it were rejected, and the policy allows no more; `state reprocess` asks anew",
+                "{current}; {} attempts to reprocess it were rejected, and the policy allows no more",
                 request.rejected
             ),
             None if self.rejected => {
-                format!("{current}; a later attempt was rejected; `state reprocess` asks for another")
+                format!("{current}; a later attempt was rejected")
             }
             None => format!("{current}, and nobody asked for another"),
         }

@@ -3,28 +3,26 @@
 //! It never touches raw data, makes a run_id or gives a verdict: its handles have no way to. People, the HTTP API and
 //! the daemon come through the same functions.
 
-mod backfill;
+mod audit;
+mod change;
 mod cooldowns;
 pub mod daemon;
 pub mod dates;
 mod error;
 pub mod expected;
 pub mod explain;
-mod operate;
-mod plan;
+mod insight;
 mod plane;
-mod report;
-mod request;
-pub mod safety;
+pub mod shape;
 mod sink;
 mod sources;
-mod undo;
 
+pub use audit::Audit;
+pub use change::{Plan, Request, Verb, Watch};
 pub use cooldowns::Lift;
-pub use error::Error;
-pub use plan::Plan;
+pub use error::{Error, Result};
+pub use insight::Insight;
 pub use plane::ControlPlane;
-pub use report::{Changed, Failed, Halt, Report, Skipped};
-pub use request::{Order, Request, Verb, Watch};
+pub use shape::{Halt, Report};
 pub use sink::Sink;
 pub use sources::{SourceRules, Sources};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use redrive_core::calendar::Calendar;
 use redrive_core::key::{CustomerId, QueryName, Source};
 use redrive_core::retry::RetryPolicy;
+use redrive_core::safety;
 
 #[derive(Debug, Clone)]
 pub struct SourceRules {
@@ -31,7 +32,7 @@ impl Default for SourceRules {
 impl SourceRules {
     /// From how many attempts on a partition may be marked terminal.
     pub fn terminal_threshold(&self) -> u32 {
-        self.terminal_after.or(self.retry.attempt_limit()).unwrap_or(1)
+        safety::terminal_threshold(self.terminal_after, &self.retry)
     }
 }
 

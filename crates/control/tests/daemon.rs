@@ -48,12 +48,17 @@ impl Subject {
 
     async fn open(url: StoreUrl, home: tempfile::TempDir, database: Option<Database>) -> Self {
         let clock = ManualClock::at(START);
-        let options = Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 8 };
+        let options = Options {
+            clock: Arc::new(clock.clone()),
+            follow_server_clock: false,
+            connections: 8,
+            ..Options::default()
+        };
         let store = Store::open(&url, Open::Migrate, options).await.unwrap();
         let raw = format!("file:{}", home.path().join("raw").display()).parse().unwrap();
         let raw = Sink::new(raw, S3Options::default());
         let earliest = "2015-01-01".parse().unwrap();
-        let plane = ControlPlane::new(store.control(), raw, Sources::default(), "tester@here".to_owned(), earliest);
+        let plane = ControlPlane::new(store.control(), raw, Sources::default(), earliest);
         Self { store, clock, plane, _home: home, _database: database }
     }
 
@@ -122,8 +127,9 @@ impl Subject {
 
     /// What `explain` says the next tick takes.
     async fn foreseen(&self) -> BTreeSet<PartitionKey> {
-        let cooldowns = self.plane.cooldowns().await.unwrap();
-        let due = |partition: &Partition| matches!(self.plane.outlook(partition, &cooldowns), Outlook::Due { .. });
+        let cooldowns = self.plane.insight().cooldowns().await.unwrap();
+        let due =
+            |partition: &Partition| matches!(self.plane.insight().outlook(partition, &cooldowns), Outlook::Due { .. });
         self.all().await.into_iter().filter(due).map(|partition| partition.state.key).collect()
     }
 }
@@ -141,11 +147,11 @@ fn boom() -> Judgement {
 async fn a_tick_with_nothing_due_reads_no_failure(subject: Subject) {
     subject.failed(&keys("111", 1200), &boom()).await;
     subject.clock.advance(4 * MINUTE);
-    assert_eq!(subject.plane.tick(false).await.unwrap(), redrive_control::daemon::Tick::default());
+    assert_eq!(subject.plane.tick("tester").await.unwrap(), redrive_control::daemon::Tick::default());
     subject.clock.advance(2 * MINUTE);
-    let tick = subject.plane.tick(false).await.unwrap();
+    let tick = subject.plane.tick("tester").await.unwrap();
     assert_eq!((tick.considered, tick.requeued, tick.overtaken), (1200, 1200, 0), "over several pages");
-    assert_eq!(subject.plane.tick(false).await.unwrap().considered, 0);
+    assert_eq!(subject.plane.tick("tester").await.unwrap().considered, 0);
 }
 
 /// RD-2, RD-3, RD-4, RP-4.1: minute by minute, a tick takes exactly what `explain` calls due.
@@ -181,9 +187,9 @@ async fn a_tick_takes_what_is_foreseen(subject: Subject) {
         let before: BTreeMap<_, _> =
             subject.all().await.into_iter().map(|partition| (partition.state.key.clone(), partition)).collect();
         let would: BTreeSet<_> =
-            subject.plane.tick(true).await.unwrap().would.into_iter().map(|action| action.key).collect();
+            subject.plane.insight().foresee_tick().await.unwrap().would.into_iter().map(|action| action.key).collect();
         assert_eq!(would, foreseen, "a dry run says the same");
-        let tick = subject.plane.tick(false).await.unwrap();
+        let tick = subject.plane.tick("tester").await.unwrap();
         assert_eq!(tick.requeued, u64::try_from(foreseen.len()).unwrap());
         for partition in subject.all().await {
             let key = &partition.state.key;
@@ -216,25 +222,25 @@ async fn a_reprocess_is_tried_until_it_runs_out(subject: Subject) {
     let limit = RetryPolicy::partitions().attempt_limit().unwrap();
     for attempt in 2..=limit {
         subject.clock.advance(7 * 60 * MINUTE);
-        let tick = subject.plane.tick(false).await.unwrap();
+        let tick = subject.plane.tick("tester").await.unwrap();
         let open = if attempt == 2 { 1101 } else { 1100 };
         assert_eq!((tick.considered, tick.requeued), (open, open), "attempt {attempt}, over several pages");
         assert!(subject.all().await.iter().all(|partition| partition.state.status == Status::Success));
         subject.judge_each(|key| if mended.contains(key) { Judgement::Accepted { records: 8 } } else { boom() }).await;
     }
     subject.clock.advance(7 * 60 * MINUTE);
-    assert_eq!(subject.plane.tick(false).await.unwrap(), redrive_control::daemon::Tick::default());
+    assert_eq!(subject.plane.tick("tester").await.unwrap(), redrive_control::daemon::Tick::default());
     for partition in subject.all().await {
         let (records, attempts) = if hopeless.contains(&partition.state.key) { (7, limit + 1) } else { (8, 3) };
         assert_eq!((partition.state.record_count, partition.state.attempt_count), (Some(records), attempts));
-        assert_eq!(subject.plane.outlook(&partition, &[]), Outlook::Done);
+        assert_eq!(subject.plane.insight().outlook(&partition, &[]), Outlook::Done);
     }
-    let told = subject.plane.explain(&hopeless[0]).await.unwrap().unwrap().because;
+    let told = subject.plane.insight().explain(&hopeless[0]).await.unwrap().unwrap().because;
     assert!(told.contains("8 attempts to reprocess it were rejected, and the policy allows no more"), "{told}");
     subject.put(&hopeless[0], ControlEvent::Reprocess).await;
     assert_eq!(subject.judge_all(&boom()).await, 1, "a person can ask anew");
     subject.clock.advance(7 * MINUTE);
-    assert_eq!(subject.plane.tick(false).await.unwrap().requeued, 1);
+    assert_eq!(subject.plane.tick("tester").await.unwrap().requeued, 1);
 }
 
 macro_rules! on_both {

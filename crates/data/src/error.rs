@@ -21,6 +21,8 @@ pub enum Error {
     Thread(io::Error),
     #[error("the thread that keeps leases has ended; start the worker again")]
     KeeperGone,
+    #[error("the task that records results has ended; start the worker again")]
+    CompleterGone,
 }
 
 /// The worker's own temporary files cannot be used: no fault of the partition, which is given back untried.

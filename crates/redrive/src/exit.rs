@@ -47,7 +47,8 @@ fn store(error: &redrive_store::Error) -> Exit {
 pub fn control(error: &redrive_control::Error) -> Exit {
     use redrive_control::Error;
     match error {
-        Error::Filter(_) | Error::Usage(_) => Exit::Usage,
+        Error::Filter(_) | Error::Plan(_) => Exit::Usage,
+        Error::NeedsDates | Error::NeedsSource | Error::NoneConfigured { .. } => Exit::Usage,
         Error::NoOperation(_) => Exit::NothingFound,
         Error::Store(error) => store(error),
         Error::Raw(_) => Exit::Unavailable,
@@ -58,7 +59,9 @@ fn data(error: &redrive_data::Error) -> Exit {
     use redrive_data::Error;
     match error {
         Error::Store(error) => store(error),
-        Error::Raw(_) | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone => Exit::Unavailable,
+        Error::Raw(_) | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone | Error::CompleterGone => {
+            Exit::Unavailable
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Data on stdout, talk on stderr. All data goes through [`write`], which fails where it cannot be written: a script
 //! must not take half of a listing for the whole.
 
+pub mod listing;
+
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{ColumnConstraint, Width};
 use redrive_core::key::PartitionKey;
 use redrive_core::text::one_line;
 use serde::Serialize;
@@ -60,41 +61,17 @@ pub fn print_error(error: &Error) {
 
 /// A table as people like to read it: no frames, columns aligned.
 pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut table = bare_table(rows);
+    let mut table = plain_table(rows);
     table.set_header(header.iter().copied());
     table.trim_fmt()
 }
 
-fn bare_table(rows: Vec<Vec<String>>) -> comfy_table::Table {
+/// The rows alone, without frames, each cell in one line.
+fn plain_table(rows: Vec<Vec<String>>) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>()));
     table
-}
-
-/// A table that is written a page at a time: one header, and columns that keep the widths of the first page.
-#[derive(Debug, Default)]
-pub struct Pages {
-    widths: Option<Vec<u16>>,
-}
-
-impl Pages {
-    pub fn next(&mut self, header: &[&str], rows: Vec<Vec<String>>) -> String {
-        let mut table = bare_table(rows);
-        match &self.widths {
-            None => {
-                table.set_header(header.iter().copied());
-                self.widths = Some(table.column_max_content_widths());
-            }
-            Some(widths) => {
-                for (column, width) in table.column_iter_mut().zip(widths) {
-                    let padded = width.saturating_add(column.padding_width());
-                    column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(padded)));
-                }
-            }
-        }
-        table.trim_fmt()
-    }
 }
 
 /// What JSON and CSV call a key's four values.
@@ -103,6 +80,11 @@ pub const KEY: [&str; 4] = ["source", "customer_id", "query_name", "logical_date
 /// A key's four values, for a table's row.
 pub fn key(key: &PartitionKey) -> Vec<String> {
     vec![key.source.to_string(), key.customer_id.to_string(), key.query_name.to_string(), key.logical_date.to_string()]
+}
+
+/// A value's text, or nothing.
+pub fn text_or_empty(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
 }
 
 /// Rows as a table for people, or as CSV, whose columns have the `names` that JSON has.

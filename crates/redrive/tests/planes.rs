@@ -32,16 +32,17 @@ fn using(name: &str, texts: &[&str]) -> Vec<String> {
     found
 }
 
-/// RP-1.3: verdicts and the ends of abandoned attempts are recorded by the validator's module and nowhere else.
+/// RP-1.3: verdicts are recorded by the validator's module, and abandoned attempts ended by the worker's sweep, and
+/// nowhere else.
 #[test]
 fn only_the_validator_records_verdicts() {
-    let calls = ["data.judge(", "data().judge(", "data.expire(", "data().expire("];
-    let mut recorded = Vec::new();
-    for name in ["control", "data", "redrive"] {
-        recorded.extend(using(name, &calls));
-    }
-    assert_eq!(recorded.len(), 2, "one of each: {recorded:#?}");
-    assert!(recorded.iter().all(|line| line.contains("data/src/validate/")), "{recorded:#?}");
+    let used = |calls: &[&str]| -> Vec<String> {
+        ["control", "data", "redrive"].iter().flat_map(|name| using(name, calls)).collect()
+    };
+    let recorded = used(&[".judge_many(", "data.judge(", "data().judge("]);
+    assert!(matches!(recorded.as_slice(), [line] if line.contains("data/src/validate/")), "{recorded:#?}");
+    let ended = used(&["data.expire(", "data().expire("]);
+    assert!(matches!(ended.as_slice(), [line] if line.contains("data/src/worker/sweep.rs")), "{ended:#?}");
 }
 
 /// RP-7.1

@@ -54,13 +54,12 @@ impl ControlStore {
                     let lifted = lift(tx, source, customer.as_ref(), now).await?;
                     if !lifted.is_empty() {
                         audit::record_alone(tx, operation).await?;
-                        tx.notify().await?;
+                        tx.wake();
                     }
                     Ok(lifted)
                 })
             })
             .await?;
-        self.inner.db.announce();
         Ok(lifted)
     }
 }

@@ -61,12 +61,16 @@ impl Error {
     /// Whether the same call may well succeed in a moment.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::Busy { .. } | Self::Full { .. } | Self::Lost { .. } => true,
+            // A server that has become read-only may have handed over to another.
+            Self::Unavailable { .. }
+            | Self::Busy { .. }
+            | Self::ReadOnly { .. }
+            | Self::Full { .. }
+            | Self::Lost { .. } => true,
             Self::Url { .. }
             | Self::NewerSchema { .. }
             | Self::OlderSchema { .. }
             | Self::Foreign { .. }
-            | Self::ReadOnly { .. }
             | Self::Statement { .. }
             | Self::Row { .. }
             | Self::Refused(_)

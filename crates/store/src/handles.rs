@@ -239,9 +239,12 @@ impl DataStore {
 
 /// Runs a function over a read transaction with its arguments moved in.
 macro_rules! read {
-    ($self:ident, $name:literal, |$tx:ident $(, $arg:ident)*| $body:expr) => {{
+    ($self:ident, $name:literal, |$tx:ident $(, $arg:ident)*| $body:expr) => {
+        read!($self.read, $name, |$tx $(, $arg)*| $body)
+    };
+    ($self:ident.$kind:ident, $name:literal, |$tx:ident $(, $arg:ident)*| $body:expr) => {{
         $(let $arg = Arc::new($arg);)*
-        $self.inner.db.read($name, move |$tx| {
+        $self.inner.db.$kind($name, move |$tx| {
             $(let $arg = Arc::clone(&$arg);)*
             Box::pin(async move { $body.await })
         }).await

@@ -17,10 +17,11 @@ pub mod raw;
 mod runs;
 mod series;
 pub mod statements;
+pub mod trust;
 mod url;
 
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
-pub use db::{Options, Schema};
+pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use handles::{ControlStore, DataStore, Open, Store, View};
 pub use metrics::{PartitionMetrics, RunMetrics};
@@ -29,5 +30,8 @@ pub use partitions::{
     Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,
 };
 pub use redrive_core::cooldown::Cooldown;
-pub use runs::{ClaimedRun, NewRun, PastFailure, Recorded, RunClaim, RunPage, Running, Submitted};
+pub use runs::{
+    ClaimedRun, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded, RunClaim, RunPage, Running,
+    Submitted,
+};
 pub use url::{StoreUrl, redacted};

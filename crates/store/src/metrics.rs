@@ -61,7 +61,6 @@ fn count(value: i64) -> u64 {
 }
 
 async fn runs(tx: &mut Tx<'_>, workload: Workload, failures: u32) -> Result<RunMetrics> {
-    tx.allow_full_scan().await?;
     let params = [workload.as_str().into()];
     let by_state = tx.rows(&BY_STATE, &params, |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
     let retries =
@@ -110,7 +109,6 @@ static WITHHELD: Sql = Sql::new(
 );
 
 async fn partitions(tx: &mut Tx<'_>) -> Result<PartitionMetrics> {
-    tx.allow_full_scan().await?;
     let by_status = tx.rows(&BY_STATUS, &[], |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
     let queued = tx.rows(&QUEUED, &[], |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
     let withheld =

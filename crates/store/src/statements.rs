@@ -46,8 +46,8 @@ pub const RECORD_COLUMNS: usize = runs::UPDATE_COLUMNS;
 /// Where [`claim_runs`] answers the payload.
 pub const PAYLOAD_COLUMN: usize = runs::READ_COLUMNS;
 
-/// How the store sets its sessions on PostgreSQL, which decides the plans.
-pub const POSTGRES_SESSION: &str = crate::db::POSTGRES_SESSION;
+/// Gives a session on PostgreSQL the plans of the store's claims and of its search for what is due.
+pub const POSTGRES_SESSION: &str = crate::db::INDEX_PLANS_OF_SESSION;
 
 /// Selects what may be due in one band.
 pub fn due(database: For) -> &'static str {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::db::PostgresAddress;
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl StoreUrl {
             };
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            text.parse::<tokio_postgres::Config>().map_err(|error| wrong(&error.to_string()))?;
+            PostgresAddress::parse(text).map_err(|why| wrong(&why))?;
             return Ok(Self::Postgres(text.to_owned()));
         }
         Err(wrong("it starts with neither sqlite: nor postgres://"))

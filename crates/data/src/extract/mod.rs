@@ -4,6 +4,7 @@
 //! which class; whether the data is right is the validator's to say.
 
 pub mod airbyte;
+mod attempt;
 pub mod command;
 mod connector;
 pub mod google_ads;
@@ -14,6 +15,8 @@ mod records;
 pub mod sample;
 mod settings;
 pub mod singer;
+mod sources;
+mod workload;
 
 use std::fmt;
 
@@ -25,6 +28,8 @@ pub use crate::failure::{Failure, Scope};
 pub use job::Job;
 pub use records::{MAX_RECORD_BYTES, Records};
 pub use settings::{ExtractorContext, Settings};
+pub use sources::{ConfiguredSource, Sources};
+pub use workload::Workload;
 
 /// A text with placeholders that a job fills in.
 pub type Template = crate::settings::Template<Job>;

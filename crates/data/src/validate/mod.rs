@@ -17,10 +17,11 @@ mod settings;
 mod unique;
 mod verdict;
 
-pub use abandoned::end_abandoned;
+pub use abandoned::leave_word;
 pub use judge::{Submission, judge};
 pub use redrive_core::validation::FieldType;
+pub use redrive_store::JudgedAttempt;
 pub use rules::Rules;
 pub use scratch::Scratch;
 pub use settings::Settings;
-pub use verdict::{Validator, Verdict};
+pub use verdict::{Recorder, Verdict};

@@ -1,19 +1,20 @@
-//! Recording a verdict, once: partition, run and history in one transaction, under the attempt's fence.
+//! Recording verdicts, each once: partition, run and history in one transaction, under the attempt's fence. Attempts that
+//! are judged at about the same time share a transaction.
 
 use redrive_core::failure::clean_message;
 use redrive_core::partition::Judgement;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{self, Run};
-use redrive_store::raw::RawView;
-use redrive_store::{DataStore, Recorded};
+use redrive_store::{DataStore, JudgedAttempt, Recorded};
 
-use super::{Rules, Submission, judge};
-use crate::error::{Result, TRY_AGAIN};
+use crate::error::Result;
+use crate::worker::Completer;
 
+/// Records the judgements of many attempts.
 #[derive(Debug, Clone)]
-pub struct Validator {
+pub struct Recorder {
     data: DataStore,
-    raw: RawView,
+    completer: Completer<JudgedAttempt, Recorded>,
 }
 
 /// What became of an attempt.
@@ -24,30 +25,25 @@ pub enum Verdict {
     Refused(Refused),
 }
 
-impl Validator {
-    pub fn new(data: DataStore, raw: RawView) -> Self {
-        Self { data, raw }
+impl Recorder {
+    /// Starts the task that commits; must be called on a runtime.
+    pub fn start(data: DataStore) -> Self {
+        let committing = data.clone();
+        let completer = Completer::start(move |judged| {
+            let data = committing.clone();
+            Box::pin(async move { data.judge_many(judged).await })
+        });
+        Self { data, completer }
     }
 
-    /// Judges what an attempt left in the sink. Records nothing.
-    pub async fn judge(&self, rules: &Rules, submission: &Submission) -> Result<Judgement> {
-        judge(&self.raw, rules, submission).await
-    }
-
-    /// Records the judgement of a run. While the database is out of reach it is asked again; the caller, who knows how
-    /// long the lease lasts, drops the future when there is no more point.
-    pub async fn record(&self, run: &Run, judgement: Judgement, metrics: &str) -> Result<Verdict> {
-        loop {
-            match self.data.judge(run, judgement.clone(), Some(metrics.to_owned())).await {
-                Ok(Recorded::As(_)) => return Ok(Verdict::Recorded(judgement)),
-                Ok(Recorded::Refused(refused)) => return self.refused(run, judgement, refused).await,
-                Ok(Recorded::Lost) => return Ok(Verdict::Refused(Refused::Rule(Reason::StaleFence))),
-                Err(error) if error.is_transient() => {
-                    tracing::warn!(run_id = %run.run_id, %error, "the verdict could not be recorded; trying again");
-                    tokio::time::sleep(TRY_AGAIN).await;
-                }
-                Err(error) => return Err(error.into()),
-            }
+    /// Records a judgement. While the database is out of reach it is asked again; the caller, who knows how long the
+    /// lease lasts, drops the future when there is no more point.
+    pub async fn record(&self, judged: JudgedAttempt) -> Result<Verdict> {
+        let (run, judgement) = (judged.claimed.run.clone(), judged.judgement.clone());
+        match self.completer.complete(judged).await? {
+            Recorded::As(_) => Ok(Verdict::Recorded(judgement)),
+            Recorded::Refused(refused) => self.refused(&run, judgement, refused).await,
+            Recorded::Lost => self.refused(&run, judgement, Refused::Rule(Reason::StaleFence)).await,
         }
     }
 

@@ -1,13 +1,11 @@
 //! The HTTP client: encryption by rustls, no redirects of its own accord, no proxy from the environment.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_store::trust;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 
 use super::guard::PublicOnly;
 use crate::settings::SettingError;
@@ -17,7 +15,7 @@ pub(crate) struct ClientOptions<'a> {
     pub(crate) connect_timeout: Duration,
     /// How long nothing may come: before an answer begins, and between two pieces of it.
     pub(crate) idle_timeout: Duration,
-    /// Certificates to trust besides those that everybody does.
+    /// Authorities to trust besides the system's.
     pub(crate) ca_file: Option<&'a Path>,
     pub(crate) allow_private: bool,
     /// Whether [`Client::fetch`] follows redirects.
@@ -54,17 +52,7 @@ fn http(options: ClientOptions<'_>) -> Result<reqwest::Client, SettingError> {
 }
 
 fn tls(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, SettingError> {
-    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    if let Some(path) = ca_file {
-        add_certificates(&mut roots, path)
-            .map_err(|why| SettingError::at("ca_file", format!("{}: {why}", path.display())))?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(format!("the TLS provider has no protocol versions: {error}")))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let mut config = trust::web_client(ca_file).map_err(|why| SettingError::at("ca_file", why))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
@@ -72,14 +60,4 @@ fn tls(ca_file: Option<&Path>) -> Result<rustls::ClientConfig, SettingError> {
 /// No setting is wrong, but what was asked for cannot be had here.
 fn unusable(why: String) -> SettingError {
     SettingError::at("kind", why)
-}
-
-fn add_certificates(roots: &mut rustls::RootCertStore, path: &Path) -> Result<(), String> {
-    let mut count = 0;
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
-        count += 1;
-    }
-    if count == 0 { Err("there is no certificate in it; it must be PEM".to_owned()) } else { Ok(()) }
 }

@@ -1,16 +1,21 @@
-//! The worker: claims what it has room for, runs each attempt to its verdict, and ends what other workers left behind.
+//! The worker: claims runs of its workloads for its free permits, keeps their leases, and ends what other workers left
+//! behind. It knows nothing of what a workload does; see [`Workload`].
 
-mod attempt;
-mod claims;
-mod keeper;
-mod plan;
-mod scouts;
-mod stop;
-mod tally;
+mod attempt_end;
+mod claim_loop;
+mod completer;
+mod counts;
+mod lease;
+mod served;
+mod shutdown;
+mod sweep;
+mod workload;
 
-pub use attempt::End;
-pub use claims::{Worker, WorkerOptions};
-pub use keeper::{Held, Keeper, Terms};
-pub use plan::{Plan, SourcePlan};
-pub use stop::Stop;
-pub use tally::Tally;
+pub use attempt_end::{AttemptEnd, AttemptResult};
+pub use claim_loop::{Worker, WorkerOptions};
+pub use completer::Completer;
+pub use counts::WorkerCounts;
+pub use lease::{Lease, LeaseEnd, LeaseKeeper, LeaseTerms};
+pub use shutdown::Shutdown;
+pub use sweep::end_expired;
+pub use workload::{Claimant, Claimed, Task, Workload};

@@ -7,7 +7,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::partition::{ControlEvent, Judgement, Status};
 use redrive_core::run::State;
 use redrive_data::extract::Failure;
-use redrive_data::validate::{Validator, Verdict};
+use redrive_data::validate::{JudgedAttempt, Recorder, Verdict};
 use redrive_store::raw::RunOutcome;
 use redrive_store::{Operation, Recorded};
 
@@ -81,14 +81,19 @@ async fn a_verdict_given_twice_counts_once(house: House) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let claimed = house.claim(TERMS.lease).await;
-    let validator = Validator::new(house.store.data(), house.sink.view());
+    let recorder = Recorder::start(house.store.data());
+    let judged = |judgement: &Judgement| JudgedAttempt {
+        claimed: claimed.clone(),
+        judgement: judgement.clone(),
+        metrics: "{}".to_owned(),
+    };
     let accepted = Judgement::Accepted { records: 1 };
     for _ in 0..2 {
-        let verdict = validator.record(&claimed.run, accepted.clone(), "{}").await.unwrap();
+        let verdict = recorder.record(judged(&accepted)).await.unwrap();
         assert_eq!(verdict, Verdict::Recorded(accepted.clone()));
     }
     let rejected = Judgement::Rejected { class: ErrorClass::Retryable, message: "no".to_owned(), not_before: None };
-    let other = validator.record(&claimed.run, rejected, "{}").await.unwrap();
+    let other = recorder.record(judged(&rejected)).await.unwrap();
     assert!(matches!(other, Verdict::Refused(_)), "a different verdict is not the same one again: {other:?}");
     let state = house.partition(&key).await.state;
     assert_eq!((state.attempt_count, state.status), (1, Status::Success));
@@ -99,8 +104,9 @@ async fn a_released_run_is_refused_its_verdict(house: House) {
     house.want(&[key("c", 0)]).await;
     let claimed = house.claim(TERMS.lease).await;
     assert!(matches!(house.store.data().release(&claimed.run, None).await.unwrap(), Recorded::As(_)));
-    let validator = Validator::new(house.store.data(), house.sink.view());
-    let verdict = validator.record(&claimed.run, Judgement::Accepted { records: 1 }, "{}").await.unwrap();
+    let recorder = Recorder::start(house.store.data());
+    let judged = JudgedAttempt { claimed, judgement: Judgement::Accepted { records: 1 }, metrics: "{}".to_owned() };
+    let verdict = recorder.record(judged).await.unwrap();
     assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
     assert_eq!(house.partition(&key("c", 0)).await.state.attempt_count, 0);
 }
@@ -131,7 +137,7 @@ async fn a_sink_that_fails_is_left_in_peace_until_it_is_well(house: House) {
     std::fs::write(&raw, "a file where the sink was").unwrap();
     let work = Work { drain: false, poll: Duration::from_millis(10), ..Work::with(Source::new(|_| Act::Bring(1))) };
     let (worker, stop) = house.worker(work).await;
-    let mut tally = worker.tally();
+    let mut tally = worker.counts();
     let work = tokio::spawn(worker.run());
     until("it is given back", async || house.attempts(&key).await.iter().any(|run| run.state == State::Dead)).await;
     // Longer than its first rest.
@@ -139,7 +145,7 @@ async fn a_sink_that_fails_is_left_in_peace_until_it_is_well(house: House) {
     assert!(again.is_err(), "it was claimed again");
     std::fs::remove_file(&raw).unwrap();
     until("it is a success", async || house.partition(&key).await.state.status == Status::Success).await;
-    stop.stop();
+    stop.request();
     let tally = work.await.unwrap().unwrap();
     assert_eq!((tally.claimed, tally.released, tally.accepted), (2, 1, 1));
     let given_back = house.attempts(&key).await.remove(0);
@@ -224,13 +230,13 @@ async fn a_secret_that_comes_back_as_data_is_blacked_out(house: House) {
 async fn work_that_is_being_judged_is_given_back(house: House) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
-    let stop_at_the_end = Arc::new(std::sync::OnceLock::<redrive_data::worker::Stop>::new());
+    let stop_at_the_end = Arc::new(std::sync::OnceLock::<redrive_data::worker::Shutdown>::new());
     let source = {
         let stop = Arc::clone(&stop_at_the_end);
         // The last thing it does is to have the worker told, twice, that it must go.
         Source::new(move |_| {
             let stop = stop.get().unwrap().clone();
-            Act::BringAnd(1, Box::new(move || (0..2).for_each(|_| stop.stop())))
+            Act::BringAnd(1, Box::new(move || (0..2).for_each(|_| stop.request())))
         })
     };
     let (worker, stop) = house.worker(Work { drain: false, ..Work::with(source) }).await;

@@ -8,9 +8,9 @@ use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
 use redrive_core::run::Run;
-use redrive_data::extract::Extractor;
+use redrive_data::extract::{self, ConfiguredSource, Extractor, Sources};
 use redrive_data::validate::Rules;
-use redrive_data::worker::{Keeper, Plan, SourcePlan, Stop, Tally, Terms, Worker, WorkerOptions};
+use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_fixture::{Database, Postgres};
 use redrive_store::raw::{RawOptions, RawSink, RawUrl};
 use redrive_store::{ClaimedPartition, Open, Options, PartitionClaim, Rotation, Store, StoreUrl};
@@ -24,7 +24,7 @@ pub struct House {
     _database: Option<Database>,
 }
 
-pub const TERMS: Terms = Terms { lease: Duration::from_secs(60), heartbeat: Duration::from_secs(20) };
+pub const TERMS: LeaseTerms = LeaseTerms { lease: Duration::from_secs(60), heartbeat: Duration::from_secs(20) };
 
 impl House {
     pub async fn sqlite() -> Self {
@@ -52,21 +52,27 @@ impl House {
         self.store.control().enqueue(None, new).await.unwrap();
     }
 
-    pub async fn keeper(&self, terms: Terms) -> Keeper {
-        Keeper::start(&self.url, Options::default(), terms).await.unwrap()
+    pub async fn keeper(&self, terms: LeaseTerms) -> LeaseKeeper {
+        LeaseKeeper::start(&self.url, Options::default(), terms).await.unwrap()
     }
 
     /// A worker for the source `src` that ends when nothing is due, unless told otherwise.
-    pub async fn worker(&self, job: Work) -> (Worker, Stop) {
-        let plan = SourcePlan {
-            extractor: job.extractor,
-            timeout: job.timeout,
-            queries: BTreeMap::new(),
-            rules: job.rules,
-            max_in_flight: job.max_in_flight,
-            cooldown: Duration::from_secs(3600),
-        };
-        let plan = Plan::new(BTreeMap::from([("src".parse().unwrap(), plan)]));
+    pub async fn worker(&self, job: Work) -> (Worker, Shutdown) {
+        self.worker_for(vec![self.extraction(job.source())], job).await
+    }
+
+    /// Extraction of the source `src`.
+    pub fn extraction(&self, source: ConfiguredSource) -> Arc<dyn Workload> {
+        let sources = Sources::new(BTreeMap::from([("src".parse().unwrap(), source)]));
+        Arc::new(extract::Workload::new(self.store.data(), self.sink.clone(), sources))
+    }
+
+    /// Extraction of no source, for what concerns attempts that other workers began.
+    pub fn idle_extraction(&self) -> Arc<dyn Workload> {
+        Arc::new(extract::Workload::new(self.store.data(), self.sink.clone(), Sources::default()))
+    }
+
+    pub async fn worker_for(&self, workloads: Vec<Arc<dyn Workload>>, job: Work) -> (Worker, Shutdown) {
         let options = WorkerOptions {
             name: "tester".to_owned(),
             concurrency: job.concurrency,
@@ -75,12 +81,12 @@ impl House {
             grace: Duration::from_secs(60),
             drain: job.drain,
         };
-        let stop = Stop::default();
+        let shutdown = Shutdown::default();
         let keeper = self.keeper(job.terms).await;
-        (Worker::new(self.store.data(), self.sink.clone(), keeper, plan, options, stop.clone()), stop)
+        (Worker::new(self.store.data(), keeper, workloads, options, shutdown.clone()), shutdown)
     }
 
-    pub async fn drain(&self, extractor: Arc<dyn Extractor>) -> Tally {
+    pub async fn drain(&self, extractor: Arc<dyn Extractor>) -> WorkerCounts {
         self.worker(Work::with(extractor)).await.0.run().await.unwrap()
     }
 
@@ -114,12 +120,24 @@ pub struct Work {
     pub timeout: Duration,
     pub max_in_flight: Option<u32>,
     pub rules: Rules,
-    pub terms: Terms,
+    pub terms: LeaseTerms,
     pub poll: Duration,
     pub drain: bool,
 }
 
 impl Work {
+    /// The source that a worker of this kind extracts.
+    pub fn source(&self) -> ConfiguredSource {
+        ConfiguredSource {
+            extractor: Arc::clone(&self.extractor),
+            timeout: self.timeout,
+            queries: BTreeMap::new(),
+            rules: self.rules.clone(),
+            max_in_flight: self.max_in_flight,
+            cooldown: Duration::from_secs(3600),
+        }
+    }
+
     pub fn with(extractor: Arc<dyn Extractor>) -> Self {
         Self {
             extractor,

@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::partition::Status;
-use redrive_core::run::{State, Verdict};
-use redrive_data::validate::end_abandoned;
-use redrive_data::worker::Terms;
+use redrive_core::run::{State, Verdict, Workload};
+use redrive_data::worker::{LeaseEnd, LeaseTerms, end_expired};
 use redrive_store::raw::{RunHeader, RunOutcome};
 use tokio::time::Instant;
 
 use crate::house::{House, Work, key, until};
 use crate::source::{Act, Source};
 
-const SHORT: Terms = Terms { lease: Duration::from_millis(1200), heartbeat: Duration::from_millis(150) };
+const SHORT: LeaseTerms = LeaseTerms { lease: Duration::from_millis(1200), heartbeat: Duration::from_millis(150) };
 
 /// The test's runtime has one thread, and the source holds on to it for longer than the lease.
 async fn work_that_blocks_its_thread_keeps_its_lease(house: House) {
@@ -39,8 +38,9 @@ async fn a_lease_that_cannot_be_prolonged_is_given_up_before_it_ends() {
     let locked = rusqlite::Connection::open(house.dir.path().join("redrive.db")).unwrap();
     locked.busy_timeout(Duration::from_secs(10)).unwrap();
     locked.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let held = keeper.hold(claimed.run.run_id, claimed.run.task_id.unwrap(), asked, SHORT);
-    tokio::time::timeout(Duration::from_secs(20), held.lost()).await.unwrap();
+    let lease = keeper.hold(claimed.run.run_id, claimed.run.task_id.unwrap(), asked);
+    let end = tokio::time::timeout(Duration::from_secs(20), lease.ended()).await.unwrap();
+    assert_eq!(end, LeaseEnd::Lost);
     assert!(asked.elapsed() < SHORT.lease, "given up after {:?}", asked.elapsed());
     locked.execute_batch("ROLLBACK").unwrap();
 }
@@ -53,16 +53,16 @@ async fn a_lease_that_somebody_else_ended_is_lost(house: House) {
         let gate = Arc::clone(&gate);
         Source::new(move |_| Act::Wait(Arc::clone(&gate)))
     };
-    let terms = Terms { lease: Duration::from_secs(3600), ..SHORT };
+    let terms = LeaseTerms { lease: Duration::from_secs(3600), ..SHORT };
     let (worker, stop) = house.worker(Work { terms, drain: false, ..Work::with(Arc::clone(&source) as _) }).await;
-    let tally = worker.tally();
+    let tally = worker.counts();
     let work = tokio::spawn(worker.run());
     until("it is at work", async || source.asked() == 1).await;
     let run = house.attempts(&key).await.remove(0);
     house.store.data().release(&run, None).await.unwrap();
     until("it has noticed", async || tally.borrow().lost == 1).await;
-    stop.stop();
-    stop.stop();
+    stop.request();
+    stop.request();
     work.await.unwrap().unwrap();
     assert_eq!(house.partition(&key).await.state.attempt_count, 0);
 }
@@ -72,9 +72,10 @@ async fn an_abandoned_attempt_is_rejected_once_and_leaves_word(house: House) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let claimed = house.claim(Duration::from_millis(1)).await;
-    until("the lease has passed", async || !house.store.view().overdue(9).await.unwrap().is_empty()).await;
-    let (data, sink) = (house.store.data(), house.sink.clone());
-    let (one, two) = tokio::join!(end_abandoned(&data, &sink), end_abandoned(&data, &sink));
+    until("the lease has passed", async || !house.store.view().overdue(Workload::Extract, 9).await.unwrap().is_empty())
+        .await;
+    let (data, extraction) = (house.store.data(), house.idle_extraction());
+    let (one, two) = tokio::join!(end_expired(&data, &extraction), end_expired(&data, &extraction));
     assert_eq!(one.unwrap() + two.unwrap(), 1);
     let state = house.partition(&key).await.state;
     assert_eq!((state.status, state.attempt_count), (Status::Failed, 1));
@@ -109,8 +110,9 @@ async fn an_abandoned_attempt_that_had_finished_keeps_its_manifest(house: House)
         started_at: house.store.now(),
     };
     let written = house.sink.begin(directory).finish(RunOutcome::Complete, house.store.now()).await.unwrap();
-    until("the lease has passed", async || !house.store.view().overdue(9).await.unwrap().is_empty()).await;
-    assert_eq!(end_abandoned(&house.store.data(), &house.sink).await.unwrap(), 1);
+    until("the lease has passed", async || !house.store.view().overdue(Workload::Extract, 9).await.unwrap().is_empty())
+        .await;
+    assert_eq!(end_expired(&house.store.data(), &house.idle_extraction()).await.unwrap(), 1);
     assert_eq!(house.sink.view().manifest(&key, run.run_id).await.unwrap(), Some(written));
     let state = house.partition(&key).await.state;
     assert_eq!((state.status, state.current_run_id), (Status::Failed, None));
@@ -125,8 +127,11 @@ async fn an_abandoned_attempt_that_the_sink_refuses_is_ended_too(house: House) {
     let raw = house.dir.path().join("raw/source=src");
     std::fs::create_dir_all(&raw).unwrap();
     std::fs::write(raw.join("customer_id=bad"), "a file in the way").unwrap();
-    until("the leases have passed", async || house.store.view().overdue(9).await.unwrap().len() == 2).await;
-    assert_eq!(end_abandoned(&house.store.data(), &house.sink).await.unwrap(), 2);
+    until("the leases have passed", async || {
+        house.store.view().overdue(Workload::Extract, 9).await.unwrap().len() == 2
+    })
+    .await;
+    assert_eq!(end_expired(&house.store.data(), &house.idle_extraction()).await.unwrap(), 2);
     for key in [&bad, &good] {
         assert_eq!(house.partition(key).await.state.status, Status::Failed, "{key}");
     }

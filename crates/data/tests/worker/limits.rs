@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive_core::partition::Status;
 use redrive_data::extract::Failure;
-use redrive_data::worker::Terms;
+use redrive_data::worker::LeaseTerms;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -13,7 +13,7 @@ use crate::house::{House, Work, key, keys, until};
 use crate::source::{Act, Source};
 
 const HOUR: Duration = Duration::from_secs(3600);
-const LONG: Terms = Terms { lease: HOUR, heartbeat: HOUR };
+const LONG: LeaseTerms = LeaseTerms { lease: HOUR, heartbeat: HOUR };
 
 /// One answer of 429 holds back 499 siblings, in this worker and in every other.
 async fn one_rate_limit_holds_back_every_sibling(house: House) {
@@ -71,7 +71,7 @@ async fn no_more_is_claimed_than_there_is_room_for(house: House) {
         Source::new(move |_| Act::Wait(Arc::clone(&gate)))
     };
     let (worker, _) = house.worker(Work { concurrency: 4, ..Work::with(Arc::clone(&source) as _) }).await;
-    let tally = worker.tally();
+    let tally = worker.counts();
     let work = tokio::spawn(worker.run());
     until("four are under way", async || source.busiest() == 4).await;
     assert_eq!(tally.borrow().claimed, 4);
@@ -91,7 +91,7 @@ async fn an_idle_worker_is_woken_by_new_work(house: House) {
         house.want(&[key("c", day)]).await;
         until("it is done", async || house.partition(&key("c", day)).await.state.status == Status::Success).await;
     }
-    stop.stop();
+    stop.request();
     assert_eq!(work.await.unwrap().unwrap().accepted, 3);
 }
 
@@ -111,7 +111,7 @@ async fn a_drain_stays_for_what_somebody_elses_attempt_holds_back(house: House) 
 async fn a_drain_stays_for_what_a_dead_workers_lease_holds_back(house: House) {
     house.want(&keys("c", 3)).await;
     house.claim(Duration::from_millis(700)).await;
-    let terms = Terms { lease: Duration::from_millis(1200), heartbeat: Duration::from_millis(300) };
+    let terms = LeaseTerms { lease: Duration::from_millis(1200), heartbeat: Duration::from_millis(300) };
     let work = Work { max_in_flight: Some(1), terms, ..Work::with(Source::new(|_| Act::Bring(1))) };
     let work = house.worker(work).await.0.run();
     let tally = timeout(Duration::from_secs(30), work).await.expect("it ends").unwrap();

@@ -5,6 +5,7 @@
 
 mod attempts;
 mod house;
+mod jobs;
 mod leases;
 mod limits;
 mod programs;

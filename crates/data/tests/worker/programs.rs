@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redrive_data::extract::{Extractor, ExtractorContext, Settings};
 use redrive_data::program::ChildReaper;
-use redrive_data::worker::Tally;
+use redrive_data::worker::WorkerCounts;
 use redrive_store::clock::SystemClock;
 use tokio::time::timeout;
 
@@ -23,7 +23,7 @@ fn program(kind: &str, directory: &Path, script: &str, more: &str) -> Arc<dyn Ex
     settings.build(&context).unwrap()
 }
 
-async fn work(house: &House, work: Work) -> Tally {
+async fn work(house: &House, work: Work) -> WorkerCounts {
     let worker = house.worker(work).await.0;
     timeout(Duration::from_secs(60), worker.run()).await.expect("it ends").unwrap()
 }

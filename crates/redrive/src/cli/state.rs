@@ -100,26 +100,6 @@ pub enum State {
     Audit(Audit),
 }
 
-impl State {
-    /// Whether it changes nothing.
-    pub fn only_looks(&self) -> bool {
-        match self {
-            Self::Inspect(_) | Self::Explain(_) | Self::Terminal(_) | Self::Audit(_) => true,
-            Self::Cooldown(Cooldown::List) => true,
-            Self::Cooldown(Cooldown::Lift(args)) => args.dry_run,
-            Self::Retry(args) => args.change.dry_run,
-            Self::Reprocess(args)
-            | Self::MarkTerminal(args)
-            | Self::ClearTerminal(args)
-            | Self::Pause(args)
-            | Self::Resume(args) => args.change.dry_run,
-            Self::Backfill(Backfill::Enqueue(args)) => args.change.dry_run,
-            Self::Apply(args) => args.change.dry_run,
-            Self::Undo(args) => args.change.dry_run,
-        }
-    }
-}
-
 #[derive(Debug, Clone, Args)]
 pub struct Inspect {
     #[command(flatten)]

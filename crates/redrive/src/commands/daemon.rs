@@ -1,9 +1,10 @@
 //! `redrive daemon`: ticks until it is told to stop.
 
 use redrive_control::daemon::Tick;
+use redrive_control::{ControlPlane, Insight};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Context, Intent, person};
+use super::{Context, person};
 use crate::cli::{Daemon, Format};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
@@ -12,16 +13,16 @@ use crate::output;
 pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let actor = format!("daemon {} pid {}", person(), std::process::id());
-    // A service would go on looking at an empty stand-in after the database has been made.
-    let intent = if args.once && args.dry_run { Intent::Look } else { Intent::Change };
-    let control = context.control(&config, actor, intent).await?;
-    let plane = &control.plane;
+    let ticks = match args.dry_run {
+        true => Ticks::Foreseen(context.insight(&config).await?),
+        false => Ticks::Done(context.control(&config).await?, actor),
+    };
     let interval = args.interval.unwrap_or(config.settings.daemon.interval);
     if interval.is_zero() {
         return Err(Error::Usage("--interval 0 would never rest; give at least 100ms".to_owned()));
     }
     if args.once {
-        let tick = plane.tick(args.dry_run).await?;
+        let tick = ticks.next().await?;
         show(&tick, args.dry_run, context)?;
         return Ok(Exit::Done);
     }
@@ -30,7 +31,7 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
     let listen = |kind| signal(kind).map_err(Error::io("cannot listen for signals"));
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
     loop {
-        match plane.tick(args.dry_run).await {
+        match ticks.next().await {
             Ok(tick) => tracing::info!(
                 considered = tick.considered,
                 requeued = tick.requeued,
@@ -50,6 +51,21 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
     }
     tracing::info!("stopped");
     Ok(Exit::Done)
+}
+
+/// Where ticks come from: a dry run only looks.
+enum Ticks {
+    Foreseen(Insight),
+    Done(ControlPlane, String),
+}
+
+impl Ticks {
+    async fn next(&self) -> redrive_control::Result<Tick> {
+        match self {
+            Self::Foreseen(insight) => insight.foresee_tick().await,
+            Self::Done(plane, actor) => plane.tick(actor).await,
+        }
+    }
 }
 
 fn show(tick: &Tick, dry_run: bool, context: &Context) -> Result<()> {

@@ -1,6 +1,6 @@
 //! `redrive migrate`: brings the schema up to date, under a lock.
 
-use redrive_store::{Open, Options, Store};
+use redrive_store::{Open, Store};
 
 use super::Context;
 use crate::cli::Format;
@@ -10,7 +10,7 @@ use crate::output;
 
 pub async fn run(context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let store = Store::open(&config.store, Open::AsIs, Options::default()).await?;
+    let store = Store::open(&config.store, Open::AsIs, config.settings.store.options()).await?;
     let (from, to) = store.migrate().await?;
     let told = serde_json::json!({"store": store.place(), "from": from, "to": to});
     match context.global.output {

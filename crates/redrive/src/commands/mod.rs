@@ -12,9 +12,8 @@ mod opening;
 pub mod state;
 pub mod worker;
 
-use redrive_control::{ControlPlane, Sink};
-use redrive_store::{Options, Store, View};
-use tempfile::TempDir;
+use redrive_control::{ControlPlane, Insight, Sink};
+use redrive_store::{Store, View};
 
 use crate::cli::Global;
 use crate::config::{Config, Environment};
@@ -39,37 +38,25 @@ impl Context {
         Self { global, environment: Environment::default() }
     }
 
-    /// The control plane over the configured store and sink, acting as `actor`.
-    pub async fn control(&self, config: &Config, actor: String, intent: Intent) -> Result<Control> {
-        let (store, stand_in) = match intent {
-            Intent::Look => opening::to_look(config, self).await?,
-            Intent::Change => (open(config, self).await?, None),
-        };
+    /// What can be seen of the configured store, opened to be read: nothing is made or migrated.
+    pub async fn insight(&self, config: &Config) -> Result<Insight> {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
-        let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), actor, earliest);
-        Ok(Control { plane, _stand_in: stand_in })
+        Ok(Insight::new(look(config).await?, raw, config.sources.clone(), earliest))
     }
-}
 
-/// What a command is about to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intent {
-    /// Nothing is changed, and so nothing is made.
-    Look,
-    Change,
-}
-
-#[derive(Debug)]
-pub struct Control {
-    pub plane: ControlPlane,
-    /// Held for as long as the plane is used.
-    _stand_in: Option<TempDir>,
+    /// The control plane over the configured store and sink.
+    pub async fn control(&self, config: &Config) -> Result<ControlPlane> {
+        let store = open(config, self).await?;
+        let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
+        let earliest = config.settings.safety.earliest_date;
+        Ok(ControlPlane::new(store.control(), raw, config.sources.clone(), earliest))
+    }
 }
 
 /// Opens the configured store to look at it and no more.
 pub async fn look(config: &Config) -> redrive_store::Result<View> {
-    Store::open_read_only(&config.store, Options::default()).await
+    Store::open_read_only(&config.store, config.settings.store.options()).await
 }
 
 /// Who is at the keyboard: the operating system's user at this host.

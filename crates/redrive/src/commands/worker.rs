@@ -1,8 +1,11 @@
 //! `redrive worker`: extracts what is wanted until it is told to stop, or with `--drain` until nothing is due.
 
-use redrive_data::worker::{Keeper, Plan, Stop, Tally, Terms, Worker, WorkerOptions};
+use std::sync::Arc;
+
+use redrive_data::extract::{self, Sources};
+use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
+use redrive_store::Store;
 use redrive_store::raw::RawSink;
-use redrive_store::{Options, Store};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Context, open, person};
@@ -14,37 +17,43 @@ use crate::{cli::Format, output};
 
 pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let plan = config.plan(&context.environment)?;
-    if plan.is_empty() {
+    let sources = config.plan(&context.environment)?;
+    if sources.is_empty() {
         let todo = "add a [sources.<name>.extract] section to redrive.toml";
         return Err(Error::Usage(format!("there is no source that a worker could extract; {todo}")));
     }
     let store = open(&config, context).await?;
     let mut options = options(&config, args.drain);
     options.concurrency = args.concurrency.unwrap_or(options.concurrency);
-    let sources = plan.sources().len();
-    tracing::info!(name = options.name, concurrency = options.concurrency, sources, "started");
-    let stop = Stop::default();
-    let worker = start(&config, &store, plan, options, stop.clone()).await?;
-    let heeding = tokio::spawn(heed_signals(stop.clone()).map_err(Error::io("cannot listen for signals"))?);
-    let told = worker.tally();
+    tracing::info!(name = options.name, concurrency = options.concurrency, sources = sources.names().len(), "started");
+    let shutdown = Shutdown::default();
+    let worker = start(&config, &store, sources, options, shutdown.clone()).await?;
+    let heeding = tokio::spawn(heed_signals(shutdown.clone()).map_err(Error::io("cannot listen for signals"))?);
+    let counts = worker.counts();
     let ended = worker.run().await;
     heeding.abort();
-    let tally = *told.borrow();
-    tracing::info!(?tally, "stopped");
-    let told = if args.drain { output::ignore_broken_pipe(show(&tally, context)) } else { Ok(()) };
-    // What became of the work matters more than whether it could be told.
+    let counts = *counts.borrow();
+    tracing::info!(?counts, "stopped");
+    let shown = if args.drain { output::ignore_broken_pipe(show(&counts, context)) } else { Ok(()) };
+    // What became of the work matters more than whether it could be shown.
     ended?;
-    told?;
+    shown?;
     // A drain that was stopped has not done what it was asked for.
-    Ok(if args.drain && stop.is_asked() { Exit::Interrupted } else { Exit::Done })
+    Ok(if args.drain && shutdown.is_requested() { Exit::Interrupted } else { Exit::Done })
 }
 
-/// A worker over the configured store and sink.
-pub async fn start(config: &Config, store: &Store, plan: Plan, options: WorkerOptions, stop: Stop) -> Result<Worker> {
+/// A worker that extracts these sources, over the configured store and sink.
+pub async fn start(
+    config: &Config,
+    store: &Store,
+    sources: Sources,
+    options: WorkerOptions,
+    shutdown: Shutdown,
+) -> Result<Worker> {
     let sink = RawSink::open(&config.raw, &config.raw_options).await?;
-    let keeper = Keeper::start(&config.store, Options::default(), options.terms).await?;
-    Ok(Worker::new(store.data(), sink, keeper, plan, options, stop))
+    let keeper = LeaseKeeper::start(&config.store, config.settings.store.options(), options.terms).await?;
+    let extraction: Arc<dyn Workload> = Arc::new(extract::Workload::new(store.data(), sink, sources));
+    Ok(Worker::new(store.data(), keeper, vec![extraction], options, shutdown))
 }
 
 pub fn options(config: &Config, drain: bool) -> WorkerOptions {
@@ -52,7 +61,7 @@ pub fn options(config: &Config, drain: bool) -> WorkerOptions {
     WorkerOptions {
         name: format!("{} pid {}", person(), std::process::id()),
         concurrency: settings.concurrency,
-        terms: Terms { lease: settings.lease, heartbeat: settings.heartbeat },
+        terms: LeaseTerms { lease: settings.lease, heartbeat: settings.heartbeat },
         poll: settings.poll,
         grace: settings.grace,
         drain,
@@ -60,7 +69,7 @@ pub fn options(config: &Config, drain: bool) -> WorkerOptions {
 }
 
 /// The first signal asks for an orderly end, the next one for an end at once.
-pub fn heed_signals(stop: Stop) -> std::io::Result<impl Future<Output = ()>> {
+pub fn heed_signals(shutdown: Shutdown) -> std::io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
         loop {
@@ -69,37 +78,47 @@ pub fn heed_signals(stop: Stop) -> std::io::Result<impl Future<Output = ()>> {
                 _ = interrupt.recv() => {}
             }
             tracing::info!("asked to stop");
-            stop.stop();
+            shutdown.request();
         }
     })
 }
 
 /// What JSON calls the counts.
-const TALLY: [&str; 9] =
-    ["claimed", "accepted", "rejected", "rate_limited", "released", "lost", "records", "abandoned", "elsewhere"];
+const COUNTS: [&str; 10] = [
+    "claimed",
+    "accepted",
+    "rejected",
+    "rate_limited",
+    "released",
+    "cancelled",
+    "lost",
+    "records",
+    "abandoned",
+    "elsewhere",
+];
 
 /// What there is to say of other workers' attempts: often nothing.
-fn others(tally: &Tally) -> String {
-    let ended = match tally.abandoned {
+fn others(counts: &WorkerCounts) -> String {
+    let ended = match counts.abandoned {
         0 => String::new(),
         count => format!("; {count} of workers that fell silent ended as `lease expired`"),
     };
-    match tally.elsewhere {
+    match counts.elsewhere {
         None | Some(0) => ended,
         Some(count) => format!("{ended}; {count} still in flight elsewhere"),
     }
 }
 
-fn show(tally: &Tally, context: &Context) -> Result<()> {
+fn show(counts: &WorkerCounts, context: &Context) -> Result<()> {
     match context.global.output {
-        Format::Json | Format::Jsonl => output::json(tally),
-        Format::Csv => output::record(&TALLY, tally),
+        Format::Json | Format::Jsonl => output::json(counts),
+        Format::Csv => output::record(&COUNTS, counts),
         Format::Table => {
-            let Tally { claimed, accepted, rejected, released, lost, records, .. } = tally;
+            let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
             output::line(&format!(
                 "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
                  {released} given back, {lost} lost{}",
-                others(tally)
+                others(counts)
             ))
         }
     }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::key::{QueryName, Source};
-use redrive_data::extract::{ExtractorContext, Settings, Template};
+use redrive_data::extract::{ConfiguredSource, ExtractorContext, Settings, Sources, Template};
 use redrive_data::program::ChildReaper;
 use redrive_data::settings::SettingError;
-use redrive_data::worker::{Plan, SourcePlan};
 use redrive_store::clock::SystemClock;
 
 use super::sections::{QuerySection, SourceSection};
@@ -19,7 +18,7 @@ const COOLDOWN: Duration = Duration::from_secs(30);
 pub(super) fn resolve(
     sections: &BTreeMap<Source, SourceSection>,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Plan, SettingError> {
+) -> Result<Sources, SettingError> {
     let context = ExtractorContext { variable, clock: Arc::new(SystemClock), reaper: ChildReaper::default() };
     let mut sources = BTreeMap::new();
     for (source, section) in sections {
@@ -29,18 +28,18 @@ pub(super) fn resolve(
             sources.insert(source.clone(), plan);
         }
     }
-    Ok(Plan::new(sources))
+    Ok(Sources::new(sources))
 }
 
 fn source_plan(
     section: &SourceSection,
     extract: &Settings,
     context: &ExtractorContext<'_>,
-) -> Result<SourcePlan, SettingError> {
+) -> Result<ConfiguredSource, SettingError> {
     if section.max_in_flight == Some(0) {
         return Err(SettingError::at("max_in_flight", "0 is too little; nothing would ever run"));
     }
-    Ok(SourcePlan {
+    Ok(ConfiguredSource {
         extractor: extract.build(context).map_err(|mistake| mistake.within("extract"))?,
         timeout: extract.timeout(),
         queries: queries(&section.queries)?,

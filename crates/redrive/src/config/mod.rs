@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
 use redrive_control::Sources;
+use redrive_data::extract;
 use redrive_data::settings::SettingError;
-use redrive_data::worker::Plan;
 use redrive_store::StoreUrl;
 use redrive_store::raw::{RawOptions, RawUrl, S3Options};
 
@@ -92,7 +92,7 @@ impl Config {
     }
 
     /// What a worker needs to know of the sources. Only a worker's secrets have to be there.
-    pub fn plan(&self, environment: &Environment) -> Result<Plan, ConfigError> {
+    pub fn plan(&self, environment: &Environment) -> Result<extract::Sources, ConfigError> {
         self.plan_with(&|name| environment.get(name).map(str::to_owned))
     }
 
@@ -101,7 +101,7 @@ impl Config {
         self.plan_with(&|name| Some(name.to_owned())).map(drop)
     }
 
-    fn plan_with(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Plan, ConfigError> {
+    fn plan_with(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<extract::Sources, ConfigError> {
         extraction::resolve(&self.settings.sources, variable).map_err(|mistake| self.locations.locate(&mistake))
     }
 }

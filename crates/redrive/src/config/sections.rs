@@ -7,6 +7,7 @@ use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
 use redrive_data::settings::SettingError;
 use redrive_data::settings::duration;
 use redrive_data::{extract, validate};
+use redrive_store::{Listen, Options, StoreUrl};
 use serde::Deserialize;
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -82,11 +83,44 @@ pub struct RetrySection {
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
     pub url: String,
+    /// Whether to listen on PostgreSQL for work that other processes make.
+    pub listen: bool,
+    /// Where to listen, when `url` leads to a pooler.
+    pub listen_url: Option<String>,
+    /// Whether to prepare statements on PostgreSQL.
+    pub prepared: bool,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { url: "sqlite:redrive.db".to_owned() }
+        Self { url: "sqlite:redrive.db".to_owned(), listen: true, listen_url: None, prepared: true }
+    }
+}
+
+impl Store {
+    pub fn options(&self) -> Options {
+        let listen = match (&self.listen_url, self.listen) {
+            (Some(url), _) => Listen::At(url.clone()),
+            (None, true) => Listen::Same,
+            (None, false) => Listen::Never,
+        };
+        Options { listen, prepared: self.prepared, ..Options::default() }
+    }
+
+    fn check(&self) -> Result<(), SettingError> {
+        let Some(url) = &self.listen_url else { return Ok(()) };
+        if !self.listen {
+            let why = "listen is false, so nothing is listened to; leave one of them out";
+            return Err(SettingError::at("listen_url", why));
+        }
+        match StoreUrl::parse(url) {
+            Ok(StoreUrl::Postgres(_)) => Ok(()),
+            Ok(StoreUrl::Sqlite(_)) => {
+                Err(SettingError::at("listen_url", "a file announces nothing; write postgres://user@host/database"))
+            }
+            Err(redrive_store::Error::Url { why, .. }) => Err(SettingError::at("listen_url", why)),
+            Err(error) => Err(SettingError::at("listen_url", error.to_string())),
+        }
     }
 }
 
@@ -161,6 +195,7 @@ impl Default for Safety {
 impl Settings {
     /// What no single key's type can tell.
     pub fn check(&self) -> Result<(), SettingError> {
+        self.store.check().map_err(|mistake| mistake.within("store"))?;
         let worker = |key: &str, why: &str| Err(SettingError::at(key, why).within("worker"));
         if self.worker.concurrency == 0 {
             return worker("concurrency", "0 is too little; a worker needs at least 1");

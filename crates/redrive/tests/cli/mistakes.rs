@@ -33,7 +33,7 @@ fn what_is_wrong_in_an_extract_section_is_named_with_its_own_line() {
     assert_snapshot!(extract("command = ['x']"), @r#"error: redrive.toml:4: sources.ads.extract.kind: kind is missing; it names the extractor, like "command""#);
     assert_snapshot!(extract("command = ['x']\nkind = 'comand'"), @"error: redrive.toml:6: sources.ads.extract.kind: unknown variant `comand`, expected one of `command`, `http`, `google-ads`, `singer`, `airbyte`, `sample`");
     assert_snapshot!(extract("command = ['x']\nkind = 7"), @r#"error: redrive.toml:6: sources.ads.extract.kind: kind is no text; it names the extractor, like "command""#);
-    assert_snapshot!(extract("kind = 'command'\ncommand = ['x']\nenv.A = 'b'\nenv.B = { vault = 'c' }"), @"error: redrive.toml:8: sources.ads.extract.env.B.vault: unknown field `vault`, expected `env` or `file`");
+    assert_snapshot!(extract("kind = 'command'\ncommand = ['x']\nenv.A = 'b'\nenv.B = { vault = 'c' }"), @"error: redrive.toml:8: sources.ads.extract.env.B.vault: unknown field `vault`, expected one of `env`, `file`, `prefix`");
     assert_snapshot!(extract("kind = 'command'\ncommand = ['x']\nenv = { A = 7 }"), @r#"error: redrive.toml:7: sources.ads.extract.env.A: invalid type: integer `7`, expected a text, { env = "NAME" } or { file = "PATH" }"#);
     assert_snapshot!(extract("kind = 'http'\nurl = 'https://a.example/'\nmethod = 'BREW'"), @"error: redrive.toml:7: sources.ads.extract.method: unknown variant `BREW`, expected one of `GET`, `POST`, `PUT`");
     assert_snapshot!(extract("kind = 'singer'\ncommand = ['x']\n[[sources.ads.extract.stderr]]\nclass = 'final'"), @"error: redrive.toml:7: sources.ads.extract.stderr[0]: missing field `pattern`");
@@ -126,4 +126,12 @@ fn what_a_variable_has_set_is_named_with_the_variable() {
     assert_snapshot!(told(http, "REDRIVE_SOURCES__ADS__CALENDAR__START", "2026-02-30"), @r#"error: REDRIVE_SOURCES__ADS__CALENDAR__START: logical date "2026-02-30" is not a calendar day; write it as YYYY-MM-DD"#);
     // The variable is right, and the file has what does not go with it.
     assert_snapshot!(told(http, "REDRIVE_SOURCES__ADS__EXTRACT__KIND", "command"), @"error: redrive.toml:3: sources.ads.extract.url: unknown field `url`, expected one of `command`, `timeout`, `directory`, `env`");
+}
+
+#[test]
+fn an_address_to_listen_at_that_cannot_be_used_is_named_with_its_line() {
+    let store = |rest: &str| told(&format!("[store]\nurl = 'sqlite:redrive.db'\n{rest}"));
+    assert_snapshot!(store("listen_url = 'sqlite:x.db'"), @"error: redrive.toml:3: store.listen_url: a file announces nothing; write postgres://user@host/database");
+    assert_snapshot!(store("listen_url = 'postgres://u:hunter2@h/db?sslmode=verify'"), @r#"error: redrive.toml:3: store.listen_url: sslmode "verify" is not known; write disable, prefer, require, verify-ca or verify-full"#);
+    assert_snapshot!(store("listen_url = 'postgres://h/db'\nlisten = false"), @"error: redrive.toml:3: store.listen_url: listen is false, so nothing is listened to; leave one of them out");
 }

@@ -55,7 +55,8 @@ fn a_lease_that_has_passed_is_a_note(world: World) {
     );
     let now = world.ago(Duration::ZERO);
     let policy = |_: &redrive_core::run::Run| redrive_core::retry::RetryPolicy::partitions();
-    let ended = world.runtime.block_on(now.store.data().expire(10, policy)).unwrap();
+    let ended =
+        world.runtime.block_on(now.store.data().expire(redrive_core::run::Workload::Extract, 10, policy)).unwrap();
     assert_eq!(ended.len(), 2);
     assert_eq!(says(&world.json("doctor", 0), "attempts"), "1 under way");
 }

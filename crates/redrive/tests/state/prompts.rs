@@ -4,11 +4,18 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use redrive_core::failure::ErrorClass;
+use redrive_core::partition::ControlEvent;
+use serde_json::Value;
 
-use crate::world::{HOUR, World, boom, january, rejected, until};
+use crate::world::{HOUR, World, boom, count, january, reasons, rejected, until};
 
 /// Types `answer` at the program's question; gives what the terminal showed and the exit code.
 fn asked(world: &World, line: &str, answer: &str) -> (String, i32) {
+    asked_while(world, line, answer, || {})
+}
+
+/// The same, with something that happens while the question is open.
+fn asked_while(world: &World, line: &str, answer: &str, meanwhile: impl FnOnce()) -> (String, i32) {
     let program = world.home.command(&[]);
     let mut script = Command::new("script");
     script.args(["-qec", &format!("{} {line}", program.get_program().to_str().unwrap()), "/dev/null"]);
@@ -25,6 +32,7 @@ fn asked(world: &World, line: &str, answer: &str) -> (String, i32) {
         shown.push_str(&String::from_utf8_lossy(&piece[..read]));
         shown.contains("partitions? ")
     });
+    meanwhile();
     stdin.write_all(answer.as_bytes()).unwrap();
     stdin.flush().unwrap();
     let (sent, hung) = std::sync::mpsc::channel();
@@ -67,6 +75,25 @@ fn a_few_want_yes_and_many_want_their_number(world: World) {
     assert_eq!(world.operations(), 2);
 }
 
+/// OP-11: what fails while the question is open was not counted, and what was counted is changed only as it was then.
+fn what_was_counted_is_what_is_changed(world: World) {
+    let days = january("few", 7);
+    world.ago(HOUR).judged(&days[..3], boom());
+    let meanwhile = || {
+        world.ago(HOUR).judged(&days[3..], boom());
+        world.ago(HOUR).put(&days[..1], ControlEvent::Pause { by: "ada", why: None });
+    };
+    let (shown, code) = asked_while(&world, "state retry --customer-id few -o json", "y\n", meanwhile);
+    assert!(shown.contains("retry 3 partitions? [y/N] "), "{shown}");
+    assert_eq!(code, 4, "one of the three was paused meanwhile: {shown}");
+    let statuses: Vec<_> = days.iter().map(|key| world.status(key)).collect();
+    assert_eq!(statuses, ["failed", "pending", "pending", "failed", "failed", "failed", "failed"], "{shown}");
+    let json = shown.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{shown}"));
+    let report: Value = serde_json::from_str(json).unwrap();
+    assert_eq!((count(&report, "changed"), &report["matched"]), (2, &3.into()), "{report}");
+    assert_eq!(reasons(&report), ["changed_since_plan"]);
+}
+
 /// Ctrl-C at the question ends the program, and nothing is changed.
 fn ctrl_c_at_a_question_ends_it(world: World) {
     world.ago(HOUR).judged(&january("few", 2), boom());
@@ -93,4 +120,8 @@ fn an_error_cannot_steer_the_terminal() {
     }
 }
 
-crate::on_both!(a_few_want_yes_and_many_want_their_number, ctrl_c_at_a_question_ends_it);
+crate::on_both!(
+    a_few_want_yes_and_many_want_their_number,
+    what_was_counted_is_what_is_changed,
+    ctrl_c_at_a_question_ends_it,
+);

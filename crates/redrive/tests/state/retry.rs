@@ -1,9 +1,11 @@
 //! `state retry`: failed becomes pending, and nothing else becomes anything.
 
+use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlEvent, Judgement};
 use redrive_core::retry::RetryPolicy;
 use serde_json::json;
 
+use crate::home::Told;
 use crate::world::{DAY, HOUR, World, boom, count, january, key, reasons};
 
 const ONE: &str = "state retry --source ads --customer-id 111 --query-name daily --logical-date 2026-01-01";
@@ -34,6 +36,35 @@ fn failed_becomes_pending_and_keeps_the_rest(world: World) {
     assert_eq!(world.read(&days[0]), after, "a no-op changes nothing");
     assert_eq!(world.number("SELECT count(*) FROM runs"), 2, "history stays");
     world.whole();
+}
+
+/// How often the program put a key to the rules, and listed the raw sink, by its own log.
+fn effort(world: &World, line: &str, keys: &[PartitionKey]) -> (Vec<usize>, usize) {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let mut command = world.home.command(&words);
+    let told = Told::of(command.env("RUST_LOG", "redrive_control=trace").output().unwrap()).done();
+    let lines = |text: &str| told.stderr.lines().filter(|line| line.ends_with(text)).count();
+    let applied = keys.iter().map(|key| lines(&format!(" applied key={key}"))).collect();
+    (applied, told.stderr.matches(" raw sink listed ").count())
+}
+
+/// Counted once and done once: no partition is decided about more than twice, and the sink is listed once.
+fn a_retry_looks_no_more_often_than_it_must(world: World) {
+    let days = january("111", 6);
+    let failed = || {
+        let past = world.ago(HOUR);
+        past.claim().iter().for_each(|run| past.judge(run, boom()));
+    };
+    world.ago(HOUR).judged(&days, boom());
+    assert_eq!(effort(&world, "state retry --source ads --yes", &days), (vec![2; 6], 1));
+    failed();
+    assert_eq!(effort(&world, "state retry --source ads --force", &days), (vec![2; 6], 1));
+    failed();
+    let line = "state retry --source ads --force --allow-missing-raw";
+    assert_eq!(effort(&world, line, &days), (vec![1; 6], 0));
+    failed();
+    let line = format!("{ONE} --allow-missing-raw");
+    assert_eq!(effort(&world, &line, &days[..1]), (vec![1], 0), "one partition needs no count");
 }
 
 /// CP-3c.2, RP-2.5
@@ -172,6 +203,7 @@ fn stale_pending_ones_are_requeued_on_demand(world: World) {
 
 crate::on_both!(
     failed_becomes_pending_and_keeps_the_rest,
+    a_retry_looks_no_more_often_than_it_must,
     terminal_needs_clear_terminal,
     nothing_in_the_raw_sink_blocks_a_retry,
     a_dry_run_changes_nothing,

@@ -50,7 +50,7 @@ fn inspect_as_a_table_and_as_json() {
     --- exit 0
     "#);
     shown!(world.run("state inspect --source ads --logical-date 2026-01-03 --history -o json"), @r#"
-    {"partitions":[{"active_run_id":null,"attempt_count":1,"created_at":"[time]","current_run_id":null,"customer_id":"111","error_class":"retryable","error_message":"boom","history":[{"attempt":1,"error_class":"retryable","error_message":"boom","finished_at":"[time]","outcome":"failed","record_count":7,"run_id":"[id]","started_at":"[time]"}],"lane":null,"logical_date":"2026-01-03","next_retry_at":null,"paused":{"at":"[time]","by":"ada","why":"audit"},"query_name":"daily","record_count":null,"source":"ads","status":"failed","terminal":null,"updated_at":"[time]"}]}
+    {"partitions":[{"source":"ads","customer_id":"111","query_name":"daily","logical_date":"2026-01-03","status":"failed","current_run_id":null,"record_count":null,"attempt_count":1,"error_class":"retryable","error_message":"boom","terminal":null,"paused":{"why":"audit","by":"ada","at":"[time]"},"lane":null,"next_retry_at":null,"active_run_id":null,"created_at":"[time]","updated_at":"[time]","history":[{"run_id":"[id]","attempt":1,"outcome":"failed","error_class":"retryable","error_message":"boom","record_count":7,"started_at":"[time]","finished_at":"[time]"}]}]}
     --- stderr
     --- exit 0
     "#);
@@ -98,7 +98,7 @@ fn audit_list_as_a_table_and_as_json() {
     --- exit 0
     "#);
     shown!(world.run("state audit list --limit 1 -o json"), @r#"
-    {"operations":[{"actor":"[actor]","at":"[time]","changes":1,"command":"redrive state pause --source ads --logical-date 2026-01-01 --reason holiday","filters":{"since":"2026-01-01","source":"ads","until":"2026-01-01"},"flags":{"dry_run":false,"force":false,"yes":false},"op_id":"[id]","reason":"holiday","seq":3}]}
+    {"operations":[{"op_id":"[id]","seq":3,"at":"[time]","actor":"[actor]","command":"redrive state pause --source ads --logical-date 2026-01-01 --reason holiday","filters":{"since":"2026-01-01","source":"ads","until":"2026-01-01"},"flags":{"dry_run":false,"force":false,"yes":false},"reason":"holiday","changes":1}]}
     --- stderr
     --- exit 0
     "#);

@@ -109,7 +109,12 @@ impl World {
 
     pub fn ago(&self, ago: Duration) -> Past<'_> {
         let clock = ManualClock::at(SystemClock.now().saturating_sub(ago));
-        let options = Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 8 };
+        let options = Options {
+            clock: Arc::new(clock.clone()),
+            follow_server_clock: false,
+            connections: 8,
+            ..Options::default()
+        };
         let store = self.runtime.block_on(Store::open(&self.url, Open::Current, options)).unwrap();
         Past { world: self, store, clock }
     }

@@ -21,7 +21,10 @@ use crate::clock::{Clock, FollowingClock};
 use crate::error::Result;
 use crate::url::StoreUrl;
 
-pub(crate) use postgres::SESSION as POSTGRES_SESSION;
+use postgres::Planner;
+
+pub use postgres::Listen;
+pub(crate) use postgres::{Address as PostgresAddress, INDEX_PLANS_OF_SESSION};
 pub(crate) use row::{Cursor, Row};
 pub(crate) use sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render};
 pub(crate) use tx::Tx;
@@ -35,11 +38,22 @@ pub struct Options {
     pub follow_server_clock: bool,
     /// Connections to PostgreSQL, or readers of a SQLite file.
     pub connections: usize,
+    /// Where announcements of work are heard on PostgreSQL.
+    pub listen: Listen,
+    /// Whether statements are prepared on PostgreSQL; off for a pooler that shares connections by transaction and does
+    /// not keep track of them.
+    pub prepared: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clock: Arc::new(crate::clock::SystemClock), follow_server_clock: true, connections: 8 }
+        Self {
+            clock: Arc::new(crate::clock::SystemClock),
+            follow_server_clock: true,
+            connections: 8,
+            listen: Listen::Same,
+            prepared: true,
+        }
     }
 }
 
@@ -80,9 +94,9 @@ impl Db {
     }
 
     async fn connect(server: &str, place: String, options: Options) -> Result<Self> {
-        let clock = Arc::new(FollowingClock::new(options.clock));
+        let clock = Arc::new(FollowingClock::new(Arc::clone(&options.clock)));
         let follow = options.follow_server_clock.then(|| Arc::clone(&clock));
-        let backend = postgres::Postgres::open(server, &place, options.connections, follow).await?;
+        let backend = postgres::Postgres::open(server, &place, &options, follow).await?;
         Ok(Self { backend: Backend::Postgres(backend), clock, place })
     }
 
@@ -114,7 +128,20 @@ impl Db {
     {
         match &self.backend {
             Backend::Sqlite(db) => db.read(name, work).await,
-            Backend::Postgres(db) => db.read(name, work).await,
+            Backend::Postgres(db) => db.read(name, Planner::Server, work).await,
+        }
+    }
+
+    /// The same for pages and for what the daemon and the workers look for all day: their statements must step down their
+    /// indexes whatever PostgreSQL believes of the tables.
+    pub(crate) async fn read_by_index<T, F>(&self, name: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
+    {
+        match &self.backend {
+            Backend::Sqlite(db) => db.read(name, work).await,
+            Backend::Postgres(db) => db.read(name, Planner::Indexes, work).await,
         }
     }
 
@@ -138,14 +165,6 @@ impl Db {
         match &self.backend {
             Backend::Sqlite(db) => db.wakeups(),
             Backend::Postgres(db) => db.wakeups(),
-        }
-    }
-
-    /// Says that there is new work. On PostgreSQL the transaction has said it to everybody.
-    pub(crate) fn announce(&self) {
-        match &self.backend {
-            Backend::Sqlite(db) => db.announce(),
-            Backend::Postgres(_) => {}
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Sqlite {
     writer: Option<std::thread::JoinHandle<()>>,
     readers: Arc<Readers>,
     anchor: Option<Mutex<Connection>>,
-    wake: watch::Sender<u64>,
+    wake: Arc<watch::Sender<u64>>,
 }
 
 /// The writer, or where there is none the anchor, is the last to close, so that it can fold the write-ahead log into the file and leave nothing beside it.
@@ -76,7 +76,7 @@ impl Sqlite {
             .name("redrive-sqlite".to_owned())
             .spawn(move || write_loop(connection, &inbox))
             .map_err(|error| unavailable(path, &error))?;
-        let (readers, wake) = (Readers::new(path, FileSystem::Writable, readers), watch::channel(0).0);
+        let (readers, wake) = (Readers::new(path, FileSystem::Writable, readers), Arc::new(watch::channel(0).0));
         Ok(Self { path: path.to_owned(), jobs: Some(jobs), writer: Some(writer), readers, anchor: None, wake })
     }
 
@@ -84,7 +84,7 @@ impl Sqlite {
     pub(super) async fn open_to_read(path: &Path, readers: usize) -> Result<Self> {
         let owned = path.to_owned();
         let (anchor, file_system) = blocking(move || open_wal_anchor(&owned)).await?;
-        let (readers, wake) = (Readers::new(path, file_system, readers), watch::channel(0).0);
+        let (readers, wake) = (Readers::new(path, file_system, readers), Arc::new(watch::channel(0).0));
         let anchor = Some(Mutex::new(anchor));
         Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, anchor, wake })
     }
@@ -93,33 +93,40 @@ impl Sqlite {
         self.wake.subscribe()
     }
 
-    pub(super) fn announce(&self) {
-        self.wake.send_modify(|count| *count = count.wrapping_add(1));
-    }
-
     pub(super) async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
-        self.submit(name, move |connection| ready(work(&mut Tx::Sqlite { connection, name }))).await
+        self.submit(name, move |connection| {
+            let mut tx = Tx::Sqlite { connection, name, wakes: false };
+            let value = ready(work(&mut tx))?;
+            Ok((value, matches!(tx, Tx::Sqlite { wakes: true, .. })))
+        })
+        .await
     }
 
     /// Hands work to the writer thread, which does it in a savepoint of its own; what it gives comes back after the commit.
+    /// The work says beside its value whether it made work, for which this process's waiters are woken.
     async fn submit<T: Send + 'static>(
         &self,
         name: &'static str,
-        work: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&mut Connection) -> Result<(T, bool)> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
+        let wake = Arc::clone(&self.wake);
         let job: Job = Box::new(move |connection| {
             let result = connection.and_then(|(connection, isolation)| atomically(name, connection, isolation, work));
             Box::new(move |fault| {
-                // Nobody waits any more when the caller was cancelled; the work stands all the same.
-                let _ = reply.send(match fault {
+                let result = match fault {
                     Some(fault) => result.and(Err(fault)),
                     None => result,
-                });
+                };
+                if let Ok((_, true)) = &result {
+                    wake.send_modify(|count| *count = count.wrapping_add(1));
+                }
+                // Nobody waits any more when the caller was cancelled; the work stands all the same.
+                let _ = reply.send(result.map(|(value, _)| value));
             })
         });
         let gone = |name| Error::Lost { place: String::new(), name, why: "the writer thread has ended".to_owned() };
@@ -142,7 +149,7 @@ impl Sqlite {
             let mut connection = readers.take()?;
             let fault = |error| sqlite_fault(name, error);
             connection.execute_batch("BEGIN").map_err(fault)?;
-            let result = ready(work(&mut Tx::Sqlite { connection: &mut connection, name }));
+            let result = ready(work(&mut Tx::Sqlite { connection: &mut connection, name, wakes: false }));
             connection.execute_batch("COMMIT").map_err(fault)?;
             readers.give_back(connection);
             result
@@ -167,7 +174,7 @@ impl Sqlite {
                 connection.pragma_update(None, "application_id", migrate::APPLICATION_ID).map_err(fault)?;
                 version = step.version;
             }
-            Ok((found, version))
+            Ok(((found, version), false))
         })
         .await
     }

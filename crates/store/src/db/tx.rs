@@ -13,7 +13,7 @@ use super::sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render};
 use super::value::{Column, Param};
 
 pub(crate) enum Tx<'a> {
-    Sqlite { connection: &'a mut rusqlite::Connection, name: &'static str },
+    Sqlite { connection: &'a mut rusqlite::Connection, name: &'static str, wakes: bool },
     Postgres(PgTx<'a>),
 }
 
@@ -54,7 +54,7 @@ impl Tx<'_> {
         mut make: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
         match self {
-            Self::Sqlite { connection, name } => sqlite_rows(connection, name, text, params, make),
+            Self::Sqlite { connection, name, .. } => sqlite_rows(connection, name, text, params, make),
             Self::Postgres(tx) => {
                 let rows = tx.query(text, params).await?;
                 rows.iter().map(|row| make(&Row::Postgres(row))).collect()
@@ -75,7 +75,7 @@ impl Tx<'_> {
     pub(crate) async fn execute(&mut self, sql: &Sql, params: &[Param<'_>]) -> Result<u64> {
         let text = sql.render(self.dialect());
         match self {
-            Self::Sqlite { connection, name } => {
+            Self::Sqlite { connection, name, .. } => {
                 let fault = |error| sqlite_fault(name, error);
                 let mut statement = connection.prepare_cached(text).map_err(fault)?;
                 let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(fault)?;
@@ -93,7 +93,7 @@ impl Tx<'_> {
         }
         let text = sql.render(self.dialect());
         match self {
-            Self::Sqlite { connection, name } => sqlite_batch(connection, name, text, columns, rows),
+            Self::Sqlite { connection, name, .. } => sqlite_batch(connection, name, text, columns, rows),
             Self::Postgres(tx) => match sql.effect() {
                 Effect::All => {
                     tx.execute_arrays(text, columns).await?;
@@ -135,7 +135,7 @@ impl Tx<'_> {
         }
         let text = sql.render(self.dialect());
         match self {
-            Self::Sqlite { connection, name } => sqlite_lookup(connection, name, text, columns, make),
+            Self::Sqlite { connection, name, .. } => sqlite_lookup(connection, name, text, columns, make),
             Self::Postgres(tx) => {
                 let answers = tx.query_arrays(text, columns).await?;
                 let answer = |row| {
@@ -148,21 +148,11 @@ impl Tx<'_> {
         }
     }
 
-    /// Tells every process that waits for work, once this commits.
-    pub(crate) async fn notify(&mut self) -> Result<()> {
-        static NOTIFY: Sql = Sql::new("/* notify */ SELECT pg_notify('redrive', '')");
+    /// Marks that this transaction makes work: once it has committed, every process that waits for work is woken.
+    pub(crate) fn wake(&mut self) {
         match self {
-            Self::Sqlite { .. } => Ok(()),
-            Self::Postgres(_) => self.rows(&NOTIFY, &[], |_| Ok(())).await.map(drop),
-        }
-    }
-
-    /// Allows a sequential scan, which our sessions disable, for what has to read a whole table.
-    pub(crate) async fn allow_full_scan(&mut self) -> Result<()> {
-        static ALLOW: Sql = Sql::new("/* allow_full_scan */ SET LOCAL enable_seqscan = on");
-        match self {
-            Self::Sqlite { .. } => Ok(()),
-            Self::Postgres(_) => self.execute(&ALLOW, &[]).await.map(drop),
+            Self::Sqlite { wakes, .. } => *wakes = true,
+            Self::Postgres(tx) => tx.wakes = true,
         }
     }
 

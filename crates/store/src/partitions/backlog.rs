@@ -23,7 +23,12 @@ impl View {
     /// What is queued of these sources, under the limits given, and what of them is under way.
     pub async fn backlog(&self, sources: Vec<Source>, max_in_flight: BTreeMap<Source, u32>) -> Result<Backlog> {
         let now = self.inner.now();
-        read!(self, "backlog", |tx, sources, max_in_flight, now| backlog(tx, &sources, &max_in_flight, *now))
+        read!(self.read_by_index, "backlog", |tx, sources, max_in_flight, now| backlog(
+            tx,
+            &sources,
+            &max_in_flight,
+            *now
+        ))
     }
 }
 

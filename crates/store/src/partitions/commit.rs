@@ -80,12 +80,11 @@ impl ControlStore {
                     let (operation, decided) = &*work;
                     let decided: Vec<&DecidedChange> = decided.iter().flatten().collect();
                     let written = write_decided(tx, operation, &decided).await?;
-                    tx.notify().await?;
+                    tx.wake();
                     Ok(written)
                 })
             })
             .await?;
-        self.inner.db.announce();
         let decided = Arc::into_inner(work).map_or_else(Vec::new, |(_, decided)| decided);
         let mut written = written.into_iter();
         Ok(decided.into_iter().map(|decided| outcome(decided, &mut written)).collect())

@@ -16,22 +16,27 @@ use crate::series::{self, source_no};
 impl View {
     /// Which bands of failures there are that automation might retry.
     pub async fn due_bands(&self) -> Result<Vec<DueBand>> {
-        read!(self, "due bands", |tx| due_bands(tx))
+        read!(self.read_by_index, "due bands", |tx| due_bands(tx))
     }
 
     /// The failures of a band that backoff may have let go, longest ago first.
     pub async fn due(&self, query: DueQuery) -> Result<Vec<Partition>> {
-        read!(self, "due", |tx, query| due(tx, &query))
+        read!(self.read_by_index, "due", |tx, query| due(tx, &query))
     }
 
     /// Which bands of rejected reprocesses there are that automation might ask for again.
     pub async fn rejected_bands(&self) -> Result<Vec<DueBand>> {
-        read!(self, "rejected bands", |tx| rejected_bands(tx))
+        read!(self.read_by_index, "rejected bands", |tx| rejected_bands(tx))
     }
 
     /// The rejected reprocesses of a band, series by series, after `after`.
     pub async fn rejected(&self, band: DueBand, after: Option<PartitionKey>, limit: u32) -> Result<Vec<Partition>> {
-        read!(self, "rejected", |tx, band, after, limit| rejected(tx, &band, Option::as_ref(&after), *limit))
+        read!(self.read_by_index, "rejected", |tx, band, after, limit| rejected(
+            tx,
+            &band,
+            Option::as_ref(&after),
+            *limit
+        ))
     }
 }
 

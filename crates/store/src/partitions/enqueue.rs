@@ -44,12 +44,11 @@ impl ControlStore {
                     if let Some(operation) = operation {
                         audit::record(tx, operation, &made).await?;
                     }
-                    tx.notify().await?;
+                    tx.wake();
                     Ok(new)
                 })
             })
             .await?;
-        self.inner.db.announce();
         let mut new = new.into_iter();
         Ok(once.into_iter().map(|once| once && new.next().unwrap_or(false)).collect())
     }

@@ -20,12 +20,12 @@ impl View {
 
     /// Partitions by their keys, in the same order; none where there is none.
     pub async fn partitions_of(&self, keys: Vec<PartitionKey>) -> Result<Vec<Option<Partition>>> {
-        read!(self, "partitions of", |tx, keys| get_many(tx, &keys))
+        read!(self.read_by_index, "partitions of", |tx, keys| get_many(tx, &keys))
     }
 
     /// A page of partitions in key order.
     pub async fn partitions(&self, asked: Page) -> Result<Vec<Partition>> {
-        read!(self, "partitions", |tx, asked| page(tx, &asked))
+        read!(self.read_by_index, "partitions", |tx, asked| page(tx, &asked))
     }
 
     pub async fn count(&self, filter: &Filter) -> Result<u64> {
@@ -36,7 +36,7 @@ impl View {
     /// The days in a span that have no partition, in order.
     pub async fn missing(&self, span: QuerySpan) -> Result<Vec<LogicalDate>> {
         let (since, until) = (span.since, span.until);
-        let present = read!(self, "missing", |tx, span| days(tx, &span))?;
+        let present = read!(self.read_by_index, "missing", |tx, span| days(tx, &span))?;
         let Some(present) = present else { return Ok(vec![]) };
         let mut present = present.into_iter().peekable();
         Ok(calendar::days(since, until).filter(|day| present.next_if_eq(day).is_none()).collect())
@@ -175,7 +175,6 @@ async fn select(tx: &mut Tx<'_>, page: &Page, begin: Begin<'_>, limit: u32) -> R
 }
 
 async fn count(tx: &mut Tx<'_>, filter: &Filter) -> Result<u64> {
-    tx.allow_full_scan().await?;
     let conditions = Conditions::new(filter);
     let sql = format!(
         "/* partitions::count */

@@ -1,11 +1,12 @@
 //! S3 and what speaks like it.
 
 use std::fmt;
-use std::sync::Once;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::{BackoffConfig, RetryConfig};
+
+use crate::trust;
 
 use super::error::{Error, short};
 
@@ -76,7 +77,7 @@ pub(super) fn client(url: &str, bucket: &str, options: &S3Options, patience: Pat
             return Err(wrong(format!("endpoint {endpoint} is not encrypted; use https, or set AWS_ALLOW_HTTP=true")));
         }
     }
-    install_tls();
+    trust::install_provider();
     let configured =
         options.settings.iter().fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(*key, value));
     configured
@@ -86,15 +87,6 @@ pub(super) fn client(url: &str, bucket: &str, options: &S3Options, patience: Pat
         .with_retry(patience.retry())
         .build()
         .map_err(|why| wrong(short(&why.to_string())))
-}
-
-/// The HTTP client is built without a TLS provider of its own and panics when there is none.
-fn install_tls() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // An error says that the process has chosen one already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 #[cfg(test)]

@@ -26,17 +26,17 @@ impl View {
 
     /// The same of many partitions, each with its own in the order of the keys.
     pub async fn attempts_of(&self, keys: Vec<PartitionKey>) -> Result<Vec<Vec<Run>>> {
-        read!(self, "attempts of many", |tx, keys| of_partitions(tx, &keys))
+        read!(self.read_by_index, "attempts of many", |tx, keys| of_partitions(tx, &keys))
     }
 
     /// A page of partitions in key order, each with what the invariants ask of its attempts.
     pub async fn partitions_with_attempts(&self, asked: Page) -> Result<Vec<(Partition, Vec<AttemptFacts>)>> {
-        read!(self, "partitions with attempts", |tx, asked| page(tx, &asked))
+        read!(self.read_by_index, "partitions with attempts", |tx, asked| page(tx, &asked))
     }
 
     /// Extractions that are under way, series by series, after the one of `after`.
     pub async fn running_attempts(&self, after: Option<PartitionKey>, limit: u32) -> Result<Vec<Running>> {
-        read!(self, "running attempts", |tx, after, limit| running(tx, Option::as_ref(&after), *limit))
+        read!(self.read_by_index, "running attempts", |tx, after, limit| running(tx, Option::as_ref(&after), *limit))
     }
 }
 

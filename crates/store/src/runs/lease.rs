@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
-use redrive_core::partition::{self, DataEvent, InFlight, Judgement, Partition};
+use redrive_core::partition::{self, DataEvent, InFlight, Judgement};
+use redrive_core::refusal::Refused;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, Event, Fault, Run};
+use redrive_core::run::{self, Event, Fault, Run, Workload};
 use redrive_core::time::Timestamp;
 
 use super::record::write;
@@ -17,48 +18,67 @@ use crate::error::Result;
 use crate::handles::{DataStore, View, read};
 use crate::partitions;
 
+/// What a heartbeat found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heartbeat {
+    pub at: Timestamp,
+    /// Until when the leases that are held last now.
+    pub until: Timestamp,
+    pub answers: Vec<HeartbeatAnswer>,
+}
+
+/// How a lease stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeartbeatAnswer {
+    Held,
+    /// An operator has cancelled the run.
+    Cancelled,
+    /// The lease has passed, or the run is no longer this worker's.
+    Lost,
+}
+
 impl View {
-    /// Runs whose lease has passed and that nobody has ended yet, longest ago first.
-    pub async fn overdue(&self, limit: u32) -> Result<Vec<Run>> {
+    /// Runs of a workload whose lease has passed and that nobody has ended yet, longest ago first.
+    pub async fn overdue(&self, workload: Workload, limit: u32) -> Result<Vec<Run>> {
         let now = self.inner.now();
-        read!(self, "overdue", |tx, now, limit| overdue(tx, *now, *limit))
+        read!(self.read_by_index, "overdue", |tx, workload, now, limit| overdue(tx, *workload, *now, *limit))
     }
 }
 
 impl DataStore {
-    /// Prolongs leases; says of each whether it is still held.
-    pub async fn beat(&self, held: Vec<(RunId, TaskId)>, lease: Duration) -> Result<Vec<bool>> {
-        let now = self.inner.now();
+    /// Prolongs leases; answers for each run in the order of the question.
+    pub async fn beat(&self, held: Vec<(RunId, TaskId)>, lease: Duration) -> Result<Heartbeat> {
+        let at = self.inner.now();
+        let until = at.saturating_add(lease);
         let held = Arc::new(held);
-        self.inner
+        let answers = self
+            .inner
             .db
             .write("beat", move |tx| {
                 let held = Arc::clone(&held);
-                Box::pin(async move { beat(tx, &held, now, now.saturating_add(lease)).await })
+                Box::pin(async move { beat(tx, &held, at, until).await })
             })
-            .await
+            .await?;
+        Ok(Heartbeat { at, until, answers })
     }
 
-    /// Ends runs whose lease has passed, each under the policy that the caller gives for it; gives them as they are now.
+    /// Ends runs of a workload whose lease has passed, each under the policy that the caller gives for it; gives them as
+    /// they are now.
     pub async fn expire(
         &self,
+        workload: Workload,
         limit: u32,
         policy: impl Fn(&Run) -> RetryPolicy + Send + Sync + 'static,
     ) -> Result<Vec<Run>> {
         let now = self.inner.now();
         let policy = Arc::new(policy);
-        let ended = self
-            .inner
+        self.inner
             .db
             .write("expire leases", move |tx| {
                 let policy = Arc::clone(&policy);
-                Box::pin(async move { expire(tx, now, limit, &*policy).await })
+                Box::pin(async move { expire(tx, workload, now, limit, &*policy).await })
             })
-            .await?;
-        if !ended.is_empty() {
-            self.inner.db.announce();
-        }
-        Ok(ended)
+            .await
     }
 }
 
@@ -76,14 +96,37 @@ static BEAT: Batch = Batch::new(
     Effect::Row,
 );
 
-async fn beat(tx: &mut Tx<'_>, held: &[(RunId, TaskId)], now: Timestamp, until: Timestamp) -> Result<Vec<bool>> {
+static IS_CANCELLED: Sql = Sql::new(
+    "/* runs::is_cancelled */
+     SELECT CAST(1 AS BIGINT)
+     FROM runs
+     WHERE run_id = ?1
+       AND ended_by = 'cancelled'",
+);
+
+async fn beat(
+    tx: &mut Tx<'_>,
+    held: &[(RunId, TaskId)],
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<Vec<HeartbeatAnswer>> {
     let columns = [
         Column::ids(held, |(run, _)| Some(run.uuid())),
         Column::ids(held, |(_, task)| Some(task.uuid())),
         Column::ints(held, |_| Some(now.micros())),
         Column::ints(held, |_| Some(until.micros())),
     ];
-    tx.batch(&BEAT, &columns).await
+    let mut answers = Vec::with_capacity(held.len());
+    for ((run, _), is_held) in held.iter().zip(tx.batch(&BEAT, &columns).await?) {
+        answers.push(if is_held { HeartbeatAnswer::Held } else { gone(tx, *run).await? });
+    }
+    Ok(answers)
+}
+
+/// Says why a lease is gone. Few are, so that each is read by itself.
+async fn gone(tx: &mut Tx<'_>, run: RunId) -> Result<HeartbeatAnswer> {
+    let cancelled = tx.row(&IS_CANCELLED, &[run.uuid().into()], |row| row.int(0)).await?;
+    Ok(if cancelled.is_some() { HeartbeatAnswer::Cancelled } else { HeartbeatAnswer::Lost })
 }
 
 macro_rules! overdue {
@@ -97,6 +140,7 @@ macro_rules! overdue {
      FROM runs
      WHERE state = 'running'
        AND lease_until <= CAST(?1 AS BIGINT)
+       AND workload = ?3
      ORDER BY lease_until
      LIMIT CAST(?2 AS BIGINT)
      ",
@@ -108,26 +152,34 @@ macro_rules! overdue {
 static OVERDUE: Sql = overdue!("/* runs::overdue */", "");
 static EXPIRED: Sql = overdue!("/* runs::expired */", "{skip_locked}");
 
-async fn overdue(tx: &mut Tx<'_>, now: Timestamp, limit: u32) -> Result<Vec<Run>> {
-    tx.rows(&OVERDUE, &[now.micros().into(), i64::from(limit).into()], read).await
+async fn overdue(tx: &mut Tx<'_>, workload: Workload, now: Timestamp, limit: u32) -> Result<Vec<Run>> {
+    let params = [now.micros().into(), i64::from(limit).into(), workload.as_str().into()];
+    tx.rows(&OVERDUE, &params, read).await
 }
 
 async fn expire(
     tx: &mut Tx<'_>,
+    workload: Workload,
     now: Timestamp,
     limit: u32,
     policy: &(dyn Fn(&Run) -> RetryPolicy + Send + Sync),
 ) -> Result<Vec<Run>> {
-    let expired = tx.rows(&EXPIRED, &[now.micros().into(), i64::from(limit).into()], read).await?;
+    let params = [now.micros().into(), i64::from(limit).into(), workload.as_str().into()];
+    let expired = tx.rows(&EXPIRED, &params, read).await?;
+    let changes = expired
+        .iter()
+        .map(|run| run::apply(run, Event::LeaseExpired { policy: policy(run) }, now))
+        .collect::<Result<Vec<_>, Refused>>()?;
     abandon(tx, &expired, now).await?;
-    let ended = |run: &Run| Ok(run::apply(run, Event::LeaseExpired { policy: policy(run) }, now)?);
-    let changes = expired.iter().map(ended).collect::<Result<Vec<_>>>()?;
     let took = write(tx, &changes).await?;
+    if took.contains(&true) {
+        // An attempt that has ended makes room under its source's limit.
+        tx.wake();
+    }
     Ok(changes.into_iter().zip(took).filter_map(|(change, took)| took.then_some(change.after)).collect())
 }
 
-/// Rejects the abandoned attempts among these runs, as the validator would, so that a partition that kills workers runs
-/// out of attempts.
+/// Rejects abandoned attempts as the validator would, so that a partition that kills its workers runs out of attempts.
 async fn abandon(tx: &mut Tx<'_>, expired: &[Run], now: Timestamp) -> Result<()> {
     let attempts = expired.iter().filter_map(|run| {
         let attempt = InFlight { run_id: run.run_id, task_id: run.task_id? };
@@ -135,12 +187,16 @@ async fn abandon(tx: &mut Tx<'_>, expired: &[Run], now: Timestamp) -> Result<()>
     });
     let (keys, attempts): (Vec<PartitionKey>, Vec<InFlight>) = attempts.unzip();
     let found = partitions::get_many_locked(tx, &keys).await?;
-    let rejected = |(partition, attempt): (Option<Partition>, InFlight)| {
+    let mut changes = Vec::with_capacity(attempts.len());
+    for (partition, attempt) in found.into_iter().zip(attempts) {
         let Fault { class, message, .. } = Fault::lease_expired();
         let judged = DataEvent::Judged(attempt, Judgement::Rejected { class, message, not_before: None });
-        // A partition that has moved on without its run is left as it is; only the run's own row is left to end.
-        partition::apply(&partition?, partition::Event::Data(judged), now).ok()
-    };
-    let changes: Vec<_> = found.into_iter().zip(attempts).filter_map(rejected).collect();
+        let Some(partition) = partition else { continue };
+        match partition::apply(&partition, partition::Event::Data(judged), now) {
+            Ok(change) => changes.push(change),
+            // The partition has moved on without this run; only the run's own row is left to end.
+            Err(Refused::NoOp(_) | Refused::Rule(_)) => {}
+        }
+    }
     partitions::write(tx, &changes).await.map(drop)
 }

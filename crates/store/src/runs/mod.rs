@@ -9,13 +9,16 @@ mod list;
 mod record;
 mod row;
 mod submit;
+mod verdicts;
 
 pub use attempts::Running;
 pub use claim::{ClaimedRun, RunClaim};
 pub use failures::PastFailure;
+pub use lease::{Heartbeat, HeartbeatAnswer};
 pub use list::RunPage;
 pub use record::Recorded;
 pub use submit::{NewRun, Submitted};
+pub use verdicts::JudgedAttempt;
 
 pub(crate) use attempts::insert_attempts;
 pub(crate) use claim::{PROMOTE, START};

@@ -67,20 +67,13 @@ impl DataStore {
                 Box::pin(async move { write(tx, &changes).await })
             })
             .await?;
-        self.inner.db.announce();
         let changes = Arc::unwrap_or_clone(changes);
         Ok(changes.into_iter().zip(took).map(|(change, took)| took.then_some(change.after)).collect())
     }
 
     /// Records the validator's judgement of an attempt: partition, run and history in one transaction.
     pub async fn judge(&self, run: &Run, judgement: Judgement, metrics: Option<String>) -> Result<Recorded> {
-        let end = match &judgement {
-            Judgement::Accepted { .. } => End::Completed { verdict: Verdict::Passed, metrics },
-            Judgement::Rejected { class, message, .. } => {
-                let fault = Fault { class: *class, message: message.clone(), trace: None, retry_after: None };
-                End::Failed { fault, metrics, policy: RetryPolicy::partitions() }
-            }
-        };
+        let end = judged(&judgement, metrics);
         self.end_attempt("judge", run, end, move |attempt| DataEvent::Judged(attempt, judgement.clone())).await
     }
 
@@ -112,12 +105,21 @@ impl DataStore {
             })
             .await;
         match result {
-            Ok(run) => {
-                self.inner.db.announce();
-                Ok(Recorded::As(run))
-            }
+            Ok(run) => Ok(Recorded::As(run)),
             Err(Error::Refused(refused)) => Ok(Recorded::Refused(refused)),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// What a judgement means for the attempt's run.
+pub(super) fn judged(judgement: &Judgement, metrics: Option<String>) -> End {
+    match judgement {
+        Judgement::Accepted { .. } => End::Completed { verdict: Verdict::Passed, metrics },
+        Judgement::Rejected { class, message, .. } => {
+            let fault = Fault { class: *class, message: message.clone(), trace: None, retry_after: None };
+            // Any policy does: only the control plane retries a partition.
+            End::Failed { fault, metrics, policy: RetryPolicy::partitions() }
         }
     }
 }
@@ -149,7 +151,7 @@ impl Ending {
         if !both {
             return Err(Error::Statement { name: self.name, why: "a locked row changed".to_owned() });
         }
-        tx.notify().await?;
+        tx.wake();
         Ok(run_change.after)
     }
 }
@@ -167,8 +169,7 @@ impl ControlStore {
 
     async fn move_run(&self, name: &'static str, id: RunId, event: Event) -> Result<Run> {
         let now = self.inner.now();
-        let run = self
-            .inner
+        self.inner
             .db
             .write(name, move |tx| {
                 let event = event.clone();
@@ -180,9 +181,7 @@ impl ControlStore {
                     Ok(change.after)
                 })
             })
-            .await?;
-        self.inner.db.announce();
-        Ok(run)
+            .await
     }
 }
 
@@ -262,7 +261,7 @@ pub(super) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<boo
         .collect();
     failures::insert(tx, &failed).await?;
     if changes.iter().zip(&took).any(|(change, took)| *took && change.after.state == State::Queued) {
-        tx.notify().await?;
+        tx.wake();
     }
     Ok(took)
 }

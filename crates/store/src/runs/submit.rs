@@ -78,16 +78,13 @@ impl ControlStore {
         let now = self.inner.now();
         let runs: Vec<_> = runs.into_iter().map(|run| (self.inner.ids.run(now), run)).collect();
         let runs = Arc::new(runs);
-        let submitted = self
-            .inner
+        self.inner
             .db
             .write("submit runs", move |tx| {
                 let runs = Arc::clone(&runs);
                 Box::pin(async move { insert(tx, &runs).await })
             })
-            .await?;
-        self.inner.db.announce();
-        Ok(submitted)
+            .await
     }
 }
 
@@ -134,25 +131,21 @@ async fn insert(tx: &mut Tx<'_>, runs: &[(RunId, NewRun)]) -> Result<Vec<Submitt
         Column::ints(&rows, |(_, run, _)| Some(run.submitted_at.micros())),
     ];
     let new = tx.batch(&INSERT, &columns).await?;
-    let known: Vec<_> = rows.iter().zip(&new).filter(|(_, new)| !**new).map(|((.., work), _)| work).collect();
+    let mut submitted: Vec<_> =
+        rows.iter().zip(&new).map(|((id, ..), new)| Submitted { run_id: **id, existing: !new }).collect();
+    let existing: Vec<usize> = (0..rows.len()).filter(|&nth| !new[nth]).collect();
     let columns = [
-        Column::texts(&known, |work| Some(work.workload)),
-        Column::texts(&known, |work| Some(work.category)),
-        Column::texts(&known, |work| work.external_id),
+        Column::texts(&existing, |&nth| Some(rows[nth].2.workload)),
+        Column::texts(&existing, |&nth| Some(rows[nth].2.category)),
+        Column::texts(&existing, |&nth| rows[nth].2.external_id),
     ];
-    let mut existing = vec![None; known.len()];
-    for (nth, run_id) in tx.lookup(&BY_EXTERNAL_ID, &columns, |mut row| row.id()).await? {
-        existing[nth] = Some(run_id);
+    let found = tx.lookup(&BY_EXTERNAL_ID, &columns, |mut row| row.id()).await?;
+    if found.len() != existing.len() {
+        return Err(Error::Statement { name: "submit runs", why: "a run is neither new nor there".to_owned() });
     }
-    let mut existing = existing.into_iter();
-    let submitted = |((run_id, ..), new): (&(&RunId, &NewRun, WorkColumns<'_>), bool)| {
-        if new {
-            return Ok(Submitted { run_id: **run_id, existing: false });
-        }
-        let found = existing.next().flatten().ok_or_else(|| Error::Absent { what: "run", id: run_id.to_string() })?;
-        Ok(Submitted { run_id: RunId::from_uuid(found), existing: true })
-    };
-    let submitted = rows.iter().zip(new).map(submitted).collect::<Result<Vec<_>>>()?;
-    tx.notify().await?;
+    for (nth, id) in found {
+        submitted[existing[nth]].run_id = RunId::from_uuid(id);
+    }
+    tx.wake();
     Ok(submitted)
 }

@@ -11,7 +11,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::{EndedBy, Event, Run, State, Verdict, Work, Workload, apply};
 use redrive_core::time::Timestamp;
-use redrive_store::{RunClaim, RunPage};
+use redrive_store::{HeartbeatAnswer, RunClaim, RunPage};
 use uuid::Uuid;
 
 use crate::property::{check, wait};
@@ -173,11 +173,11 @@ async fn a_heartbeat_is_the_event_beat(subject: Subject) {
         let tasks = tasks.into_iter().map(|task| TaskId::from_uuid(Uuid::from_u128(task)));
         let held: Vec<_> = runs.iter().map(|run| run.run_id).zip(tasks).collect();
         let lease = Duration::from_secs(33);
-        let beaten = wait(subject.store.data().beat(held.clone(), lease)).unwrap();
+        let beaten = wait(subject.store.data().beat(held.clone(), lease)).unwrap().answers;
         let now = wait(all(&subject));
         for ((run, (_, task_id)), beaten) in runs.iter().zip(held).zip(beaten) {
             let expected = after(run, Event::Beat { task_id, lease_until: START.saturating_add(lease) });
-            prop_assert_eq!(expected.is_some(), beaten);
+            prop_assert_eq!(expected.is_some(), beaten == HeartbeatAnswer::Held);
             prop_assert_eq!(&now[&run.run_id], expected.as_ref().unwrap_or(run));
         }
         Ok(())

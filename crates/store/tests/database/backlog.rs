@@ -5,6 +5,7 @@ use std::time::Duration;
 use redrive_core::key::Source;
 use redrive_core::lane::Lane;
 use redrive_core::partition::ControlEvent;
+use redrive_core::run::Workload;
 use redrive_store::{Backlog, Cooldown, Queued};
 
 use crate::steps::{accepted, changed, keys, pause};
@@ -44,7 +45,12 @@ async fn a_source_that_is_full_of_dead_attempts_is_held_back(subject: Subject) {
     subject.claim(1).await;
     subject.clock.advance(LEASE + Duration::from_secs(1));
     assert_eq!(backlog(&subject, Some(1)).await, some(Queued::HeldBack, 1));
-    let ended = subject.store.data().expire(9, |_| redrive_core::retry::RetryPolicy::partitions()).await.unwrap();
+    let ended = subject
+        .store
+        .data()
+        .expire(Workload::Extract, 9, |_| redrive_core::retry::RetryPolicy::partitions())
+        .await
+        .unwrap();
     assert_eq!(ended.len(), 1);
     assert_eq!(backlog(&subject, Some(1)).await, some(Queued::Claimable, 0));
 }

@@ -8,6 +8,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::lane::Lane;
 use redrive_core::partition::ControlEvent;
 use redrive_core::retry::RetryPolicy;
+use redrive_core::run::Workload;
 use redrive_store::{Page, Store};
 use tokio::task::JoinSet;
 
@@ -16,11 +17,13 @@ use crate::steps::{claim, job_claim, keys, pause, rejected};
 use crate::support::{LEASE, Subject};
 
 /// How many transactions the server has sacrificed in this database. Servers count when a connection ends.
-async fn deadlocks(raw: &Raw, before: i64) -> i64 {
+async fn deadlocks(raw: &Raw) -> i64 {
     if !raw.is_postgres() {
         return 0;
     }
-    while raw.int("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()").await > before {
+    let open =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'works'";
+    while raw.int(open).await > 0 {
         tokio::task::yield_now().await;
     }
     raw.int("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").await
@@ -29,16 +32,12 @@ async fn deadlocks(raw: &Raw, before: i64) -> i64 {
 /// Lets tasks run on stores of their own, and counts what the server had to sacrifice for them.
 async fn count<F: Future<Output = ()> + Send + 'static>(subject: &Subject, works: Vec<impl FnOnce(Store) -> F>) -> i64 {
     let raw = subject.raw().await;
-    let before = match &raw {
-        Raw::Sqlite(_) => 0,
-        Raw::Postgres(_) => raw.int("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()").await,
-    };
     let mut tasks = JoinSet::new();
     for work in works {
-        tasks.spawn(work(subject.again().await));
+        tasks.spawn(work(subject.again_as("works").await));
     }
     tasks.join_all().await;
-    tokio::time::timeout(Duration::from_secs(30), deadlocks(&raw, before)).await.expect("connections stay open")
+    tokio::time::timeout(Duration::from_secs(30), deadlocks(&raw)).await.expect("connections stay open")
 }
 
 /// CP-2.5
@@ -93,9 +92,11 @@ async fn verdicts_and_expiries_of_the_same_attempts(subject: Subject) {
             })
         }),
         Box::new(|store| {
-            Box::pin(
-                async move { while !store.data().expire(25, |_| RetryPolicy::process()).await.unwrap().is_empty() {} },
-            )
+            Box::pin(async move {
+                while !store.data().expire(Workload::Process, 25, |_| RetryPolicy::process()).await.unwrap().is_empty()
+                {
+                }
+            })
         }),
     ];
     assert_eq!(count(&subject, works).await, 0);

@@ -8,7 +8,7 @@ use redrive_core::partition::{ControlEvent, Status};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{End, State, Verdict, Workload};
-use redrive_store::{NewRun, Recorded, RunClaim};
+use redrive_store::{HeartbeatAnswer, NewRun, Recorded, RunClaim};
 
 use crate::steps::{accepted, changed, job_claim, keys, upload};
 use crate::support::{LEASE, Subject, key};
@@ -16,16 +16,16 @@ use crate::support::{LEASE, Subject, key};
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn expire(subject: &Subject, limit: u32) -> Vec<redrive_core::run::Run> {
-    subject
-        .store
-        .data()
-        .expire(limit, |run| match run.workload() {
+    let mut ended = Vec::new();
+    for &workload in Workload::ALL {
+        let policy = move |_: &_| match workload {
             Workload::Extract => RetryPolicy::partitions(),
             Workload::Ingest => RetryPolicy::ingest(),
             Workload::Process => RetryPolicy::process(),
-        })
-        .await
-        .unwrap()
+        };
+        ended.extend(subject.store.data().expire(workload, limit, policy).await.unwrap());
+    }
+    ended
 }
 
 /// A silent worker counts as a retryable failure.
@@ -48,7 +48,7 @@ async fn a_silent_worker_counts_as_a_retryable_failure_of_its_run(subject: Subje
         let failures = subject.store.view().failures(before.run_id).await.unwrap();
         assert_eq!((failures.len(), failures[0].record.message.as_str()), (1, "lease expired"));
         let held = vec![(before.run_id, before.task_id.unwrap())];
-        assert_eq!(subject.store.data().beat(held, LEASE).await.unwrap(), [false]);
+        assert_eq!(subject.store.data().beat(held, LEASE).await.unwrap().answers, [HeartbeatAnswer::Lost]);
         let late = End::Completed { verdict: Verdict::Passed, metrics: None };
         assert_eq!(subject.report(&before, late).await, Recorded::Refused(Refused::Rule(Reason::LeaseExpired)));
         assert_eq!(subject.run(before.run_id).await, after);
@@ -97,7 +97,7 @@ async fn a_heartbeat_keeps_the_lease(subject: Subject) {
     for _ in 0..5 {
         subject.clock.advance(LEASE - SECOND);
         let held: Vec<_> = runs.iter().map(|run| (run.run_id, run.task_id.unwrap())).collect();
-        assert_eq!(subject.store.data().beat(held, LEASE).await.unwrap(), [true, true]);
+        assert_eq!(subject.store.data().beat(held, LEASE).await.unwrap().answers, [HeartbeatAnswer::Held; 2]);
         assert!(expire(&subject, 9).await.is_empty());
     }
     for run in runs {
@@ -119,14 +119,17 @@ async fn concurrent_keepers_end_each_run_once(subject: Subject) {
         let store = subject.again().await;
         tasks.push(tokio::spawn(async move {
             let mut ended = Vec::new();
-            loop {
-                let some = store.data().expire(15, |_| RetryPolicy::process()).await.unwrap();
-                if some.is_empty() {
-                    return ended;
+            for workload in [Workload::Extract, Workload::Process] {
+                loop {
+                    let some = store.data().expire(workload, 15, |_| RetryPolicy::process()).await.unwrap();
+                    if some.is_empty() {
+                        break;
+                    }
+                    assert!(some.len() <= 15);
+                    ended.extend(some.into_iter().map(|run| run.run_id));
                 }
-                assert!(some.len() <= 15);
-                ended.extend(some.into_iter().map(|run| run.run_id));
             }
+            ended
         }));
     }
     let mut ended = Vec::new();

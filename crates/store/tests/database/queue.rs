@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::id::RunId;
-use redrive_core::run::{End, State, Verdict, Workload};
+use redrive_core::run::{End, EndedBy, State, Verdict, Workload};
 use redrive_core::time::Timestamp;
 use redrive_store::{NewRun, Recorded, RunClaim};
 
@@ -131,6 +131,20 @@ async fn an_external_id_gives_the_run_that_is_there(subject: Subject) {
     assert_eq!(claimed[0].run.work.external_id(), Some("x"));
 }
 
+/// IN-1: no worker gets an upload whose file is still on its way.
+async fn an_upload_is_not_claimed_while_it_is_being_stored(subject: Subject) {
+    let stored = upload(subject.now());
+    let awaited = NewRun { awaits_input: true, ..stored.clone() };
+    let submitted = subject.store.control().submit(vec![awaited, stored]).await.unwrap();
+    let ids: Vec<_> = submitted.iter().map(|submitted| submitted.run_id).collect();
+    assert_eq!(subject.run(ids[0]).await.state, State::Storing);
+    let ingest = RunClaim { workload: Workload::Ingest, ..job_claim(9) };
+    let claimed = subject.store.data().claim_runs(ingest).await.unwrap();
+    assert_eq!(claimed.iter().map(|claimed| claimed.run.run_id).collect::<Vec<_>>(), [ids[1]]);
+    let cancelled = subject.store.control().cancel_run(ids[0], "ada").await.unwrap();
+    assert_eq!((cancelled.ended_by, subject.run(ids[0]).await), (Some(EndedBy::Cancelled), cancelled.clone()));
+}
+
 /// CP-6.2: the same submission from eight clients at once makes one run.
 async fn concurrent_submissions_of_one_external_id_make_one_run(subject: Subject) {
     let named = named_job("a", "x", subject.now());
@@ -181,5 +195,6 @@ crate::on_both_databases!(
     the_oldest_due_retry_goes_first_however_many_are_due,
     an_external_id_gives_the_run_that_is_there,
     concurrent_submissions_of_one_external_id_make_one_run,
+    an_upload_is_not_claimed_while_it_is_being_stored,
     reports_in_one_call_stand_each_for_itself,
 );

@@ -6,7 +6,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::Run;
+use redrive_core::run::{Run, Workload};
 use redrive_store::{Outcome, Recorded, Store};
 
 use crate::raw::Raw;
@@ -79,7 +79,7 @@ async fn a_release_that_waits_for_a_pause_keeps_it(subject: Subject) {
 async fn an_expiry_that_waits_for_a_pause_keeps_it(subject: Subject) {
     let (partition, _, store) = in_flight(&subject).await;
     subject.clock.advance(LEASE);
-    let expire = async move { store.data().expire(9, |_| RetryPolicy::partitions()).await.unwrap() };
+    let expire = async move { store.data().expire(Workload::Extract, 9, |_| RetryPolicy::partitions()).await.unwrap() };
     let (expired, after) = pausing_meanwhile(&subject, &partition, expire).await;
     assert_eq!(expired.len(), 1);
     assert_eq!((after.state.attempt_count, after.control.active), (1, None));

@@ -6,7 +6,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{RetryPolicy, StopReason};
 use redrive_core::run::{End, Run, State, Verdict, Workload};
-use redrive_store::{Error, Recorded, RunClaim};
+use redrive_store::{Error, HeartbeatAnswer, Recorded, RunClaim};
 
 use crate::steps::{fault, fault_under, job_claim, recorded, upload};
 use crate::support::Subject;
@@ -139,7 +139,8 @@ async fn a_cancelled_runs_worker_changes_nothing_any_more(subject: Subject) {
     }
     let cancelled = subject.run(run.run_id).await;
     let held = vec![(run.run_id, run.task_id.unwrap())];
-    assert_eq!(subject.store.data().beat(held, crate::support::LEASE).await.unwrap(), [false]);
+    let beat = subject.store.data().beat(held, crate::support::LEASE).await.unwrap();
+    assert_eq!(beat.answers, [HeartbeatAnswer::Cancelled]);
     for report in [
         End::Completed { verdict: Verdict::Passed, metrics: None },
         fault(ErrorClass::Retryable, None),

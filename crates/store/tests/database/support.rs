@@ -46,6 +46,18 @@ impl Subject {
         Self { store, clock, url, _home: home }
     }
 
+    /// Another handle whose connections to PostgreSQL have a name.
+    pub async fn again_as(&self, name: &str) -> Store {
+        let url = match &self.url {
+            StoreUrl::Sqlite(_) => self.url.clone(),
+            StoreUrl::Postgres(url) => {
+                let mark = if url.contains('?') { '&' } else { '?' };
+                StoreUrl::parse(&format!("{url}{mark}application_name={name}")).unwrap()
+            }
+        };
+        Store::open(&url, Open::Current, options(&self.clock)).await.unwrap()
+    }
+
     /// Another handle on the same database, as another process would have.
     pub async fn again(&self) -> Store {
         Store::open(&self.url, Open::Current, options(&self.clock)).await.unwrap()
@@ -73,7 +85,7 @@ impl Subject {
 }
 
 fn options(clock: &ManualClock) -> Options {
-    Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 8 }
+    Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 8, ..Options::default() }
 }
 
 pub fn key(source: &str, customer: &str, query: &str, date: &str) -> PartitionKey {

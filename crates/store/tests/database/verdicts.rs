@@ -8,11 +8,11 @@ use redrive_core::lane::Lane;
 use redrive_core::partition::{Judgement, Status};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{End, State, Verdict};
-use redrive_store::Recorded;
+use redrive_core::run::{End, State, Verdict, Workload};
+use redrive_store::{JudgedAttempt, Recorded};
 use uuid::Uuid;
 
-use crate::steps::{accepted, changed, claim, recorded, rejected, retry};
+use crate::steps::{accepted, changed, claim, keys, pause, recorded, rejected, retry};
 use crate::support::{LEASE, Subject, key};
 
 const STALE: Recorded = Recorded::Refused(Refused::Rule(Reason::StaleFence));
@@ -74,7 +74,7 @@ async fn a_stale_fence_changes_nothing(subject: Subject) {
 
     // The first worker falls silent, the partition is claimed again, and the first worker comes back.
     subject.clock.advance(LEASE);
-    subject.store.data().expire(9, |_| RetryPolicy::partitions()).await.unwrap();
+    subject.store.data().expire(Workload::Extract, 9, |_| RetryPolicy::partitions()).await.unwrap();
     assert!(changed(&subject.ask(&key, retry(&RetryPolicy::partitions())).await));
     let second = subject.claim(1).await.remove(0);
     let before = subject.read(&key).await;
@@ -203,7 +203,64 @@ async fn a_hint_is_kept_until_the_partition_is_wanted_again(subject: Subject) {
     assert_eq!(subject.read(&key).await.control.not_before, None);
 }
 
+/// Among many judged at once, one whose partition was paused meanwhile is judged all the same, one that was given back and
+/// one whose lease has passed are refused, and none of them stops another.
+async fn verdicts_given_together_stand_for_themselves(subject: Subject) {
+    let keys = keys("ads", &["a"], 8);
+    subject.want(Lane::Fresh, keys.clone()).await;
+    let mut claimed = subject.claim(8).await;
+    claimed.sort_by(|a, b| a.partition.state.key.cmp(&b.partition.state.key));
+    assert!(changed(&subject.ask(&keys[2], pause()).await));
+    recorded(subject.store.data().release(&claimed[5].run, None).await.unwrap());
+    let judged: Vec<_> = claimed
+        .iter()
+        .enumerate()
+        .map(|(nth, claimed)| JudgedAttempt {
+            claimed: claimed.clone(),
+            judgement: if nth == 1 { rejected(ErrorClass::Final, "gone") } else { accepted(3) },
+            metrics: "{}".to_owned(),
+        })
+        .collect();
+    let outcomes = subject.store.data().judge_many(judged.clone()).await.unwrap();
+    for (nth, (key, outcome)) in keys.iter().zip(outcomes).enumerate() {
+        let state = subject.read(key).await.state;
+        let expected = match nth {
+            1 => (Status::Failed, 1),
+            5 => (Status::Pending, 0),
+            _ => (Status::Success, 1),
+        };
+        assert_eq!((state.status, state.attempt_count), expected, "{nth}");
+        match nth {
+            5 => assert_eq!(outcome, STALE),
+            _ => assert_eq!(recorded(outcome), subject.run(claimed[nth].run.run_id).await),
+        }
+    }
+    assert_eq!(subject.store.view().failures(claimed[1].run.run_id).await.unwrap().len(), 1);
+    let again = subject.store.data().judge_many(judged).await.unwrap();
+    assert!(again.iter().all(|outcome| *outcome == STALE), "{again:?}");
+}
+
+/// What its worker knows of the lease is enough where it was prolonged, and not where it has passed.
+async fn a_verdict_among_many_after_the_lease_is_refused(subject: Subject) {
+    subject.want(Lane::Fresh, keys("ads", &["a"], 2)).await;
+    let claimed = subject.claim(2).await;
+    subject.clock.advance(LEASE - Duration::from_secs(1));
+    let held = vec![(claimed[0].run.run_id, claimed[0].run.task_id.unwrap())];
+    let beat = subject.store.data().beat(held, LEASE).await.unwrap();
+    subject.clock.advance(Duration::from_secs(2));
+    let judged =
+        |nth: usize| JudgedAttempt { claimed: claimed[nth].clone(), judgement: accepted(1), metrics: "{}".to_owned() };
+    let mut kept = judged(0);
+    (kept.claimed.run.last_heartbeat, kept.claimed.run.lease_until) = (Some(beat.at), Some(beat.until));
+    let outcomes = subject.store.data().judge_many(vec![kept, judged(1)]).await.unwrap();
+    assert_eq!(outcomes[1], Recorded::Refused(Refused::Rule(Reason::LeaseExpired)));
+    let run = recorded(outcomes.into_iter().next().unwrap());
+    assert_eq!((run.state, run.last_heartbeat), (State::Done, Some(beat.at)));
+}
+
 crate::on_both_databases!(
+    verdicts_given_together_stand_for_themselves,
+    a_verdict_among_many_after_the_lease_is_refused,
     a_second_verdict_changes_nothing,
     concurrent_verdicts_count_once,
     a_stale_fence_changes_nothing,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use redrive_core::id::RunId;
 use redrive_core::partition::{ControlEvent, ControlSnapshot, Partition, Status};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::Run;
+use redrive_core::run::{Run, Workload};
 use redrive_fixture::Postgres;
 use redrive_store::{Error, Store, StoreUrl, Submitted};
 use tokio::task::JoinSet;
@@ -163,8 +163,8 @@ async fn a_panic_in_one_callers_work_does_not_end_the_store() {
     clock.advance(2 * crate::support::LEASE);
     let data = store.data();
     // Whether the caller sees the panic or an error is a matter of taste; the next one must not.
-    let panicked = tokio::spawn(async move { data.expire(10, broken).await }).await;
+    let panicked = tokio::spawn(async move { data.expire(Workload::Process, 10, broken).await }).await;
     assert!(!matches!(panicked, Ok(Ok(_))), "{panicked:?}");
     store.control().submit(vec![job("b")]).await.unwrap();
-    assert_eq!(store.data().expire(10, |_| RetryPolicy::process()).await.unwrap().len(), 1);
+    assert_eq!(store.data().expire(Workload::Process, 10, |_| RetryPolicy::process()).await.unwrap().len(), 1);
 }

@@ -5,15 +5,18 @@
 
 mod child;
 mod collation;
+mod failover;
 mod full_disk;
 mod group_commit;
 mod migrations;
 mod mount;
 mod opening;
+mod pooler;
 mod processes;
 mod read_only;
 mod server_lost;
 mod support;
 mod time;
+mod tls;
 mod wakeups;
 mod workers;

@@ -27,7 +27,7 @@ pub fn standing_still() -> Options {
 }
 
 pub fn with_clock(clock: &ManualClock) -> Options {
-    Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 4 }
+    Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 4, ..Options::default() }
 }
 
 pub fn sqlite(path: &Path) -> StoreUrl {

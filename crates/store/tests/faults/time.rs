@@ -19,7 +19,7 @@ async fn on_postgres_the_time_is_the_servers_however_wrong_ours_is() {
     let right = SystemClock.now();
     for wrong in [right.saturating_add(HOURS), right.saturating_sub(HOURS), Timestamp::from_micros(0)] {
         let clock = Arc::new(ManualClock::at(wrong));
-        let options = Options { clock, follow_server_clock: true, connections: 2 };
+        let options = Options { clock, follow_server_clock: true, connections: 2, ..Options::default() };
         let store = Store::open(&url, Open::Migrate, options).await.unwrap();
         let server = database.query("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint");
         let server = Timestamp::from_micros(server.parse().unwrap());

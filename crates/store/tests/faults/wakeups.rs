@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use redrive_fixture::{Database, Postgres};
+use redrive_fixture::{Database, Durability, Postgres};
 use redrive_store::{Store, StoreUrl};
 use tokio::sync::watch;
 
 use crate::support::{Place, eventually, job, open, wanted, within};
 
 const SOON: Duration = Duration::from_secs(10);
+const BURST: u32 = 20;
 
 async fn woken(news: &mut watch::Receiver<u64>, what: &str) {
     within(SOON, what, news.changed()).await.unwrap();
@@ -42,6 +43,40 @@ async fn on_postgres_every_store_hears_of_work() {
     own.mark_unchanged();
     speaker.control().submit(vec![job("b")]).await.unwrap();
     woken(&mut own, "news of its own run").await;
+}
+
+/// The server lets one transaction with an announcement commit at a time; here the first does not come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_commit_waits_for_an_announcement_and_a_burst_of_them_gives_one() {
+    let server = Postgres::start(Durability::Fast);
+    let database = server.fresh_database();
+    let url = StoreUrl::parse(&database.url).unwrap();
+    let (listener, speaker) = (open(&url).await, open(&url).await);
+    eventually("both listen", async || listeners(&database) == "2").await;
+    server.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    server.query("SELECT pg_reload_conf()");
+    let news = listener.wakeups();
+    let before = *news.borrow();
+    std::thread::scope(|scope| {
+        scope.spawn(|| database.query("SET synchronous_commit = on; CREATE TABLE held (); NOTIFY redrive, 'held'"));
+        tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(async {
+                let held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+                eventually("an announcement is held", async || database.query(held) == "1").await;
+                for nth in 0..BURST {
+                    let submitted = speaker.control();
+                    within(SOON, "a commit", submitted.submit(vec![job(&nth.to_string())])).await.unwrap();
+                }
+                server.query("ALTER SYSTEM RESET synchronous_standby_names");
+                server.query("SELECT pg_reload_conf()");
+            });
+        });
+    });
+    // The one that was held, the one that waited behind it, and one for all that were committed meanwhile.
+    eventually("the burst is heard of", async || *news.borrow() >= before + 3).await;
+    speaker.control().submit(vec![job("last")]).await.unwrap();
+    eventually("the last is heard of", async || *news.borrow() >= before + 4).await;
+    assert_eq!(*news.borrow(), before + 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -102,7 +102,7 @@ async fn a_sources_limit_is_reached_exactly_and_never_passed() {
 
     // Now with claims and judgements crossing each other: the gauge counts only what is surely in flight.
     let gauge = Arc::new(AtomicI64::new(0));
-    let most = stores[0].data().expire(100, |_| RetryPolicy::partitions()).await.unwrap();
+    let most = stores[0].data().expire(Workload::Extract, 100, |_| RetryPolicy::partitions()).await.unwrap();
     assert!(most.is_empty(), "no lease has passed");
     for claimed in stores[0].view().runs(redrive_store::RunPage { limit: 100, ..Default::default() }).await.unwrap() {
         if claimed.state == State::Running {

@@ -2,35 +2,34 @@
 
 use futures_util::TryStreamExt as _;
 
-use super::absence;
-use super::pipe::Pipe;
-use super::shelf::Shelf;
+use super::current::CurrentRuns;
 use crate::cli::DataCat;
 use crate::commands::Context;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::output;
 
-pub async fn run(args: &DataCat, shelf: &Shelf, context: &Context) -> Result<Exit> {
-    let filter = shelf.filter(&args.filter, context.global.quiet)?;
+pub async fn run(args: &DataCat, runs: &CurrentRuns, context: &Context) -> Result<Exit> {
+    let filter = runs.filter(&args.filter, context.global.quiet)?;
     if filter.is_empty() && !args.all {
         let todo = "name a source, customer, query or date, or give --all";
         return Err(Error::Usage(format!("the filter is empty and would print every record there is; {todo}")));
     }
-    let (mut matches, mut pipe, mut any) = (shelf.matches(&filter), Pipe::new(), false);
+    let (mut pages, mut out, mut any) = (runs.pages(&filter), output::listing::stdout(), false);
     loop {
-        let page = matches.next().await?;
+        let page = pages.next().await?;
         if page.is_empty() {
             break;
         }
         any = true;
         for state in page {
-            let item = shelf.item(state).await?;
-            let mut chunks = shelf.raw.chunks(&item.manifest);
+            let run = runs.current(state).await?;
+            let mut chunks = runs.raw.chunks(&run.manifest);
             while let Some(chunk) = chunks.try_next().await? {
-                pipe.write(&chunk)?;
+                output::write(&mut out, &chunk)?;
             }
         }
     }
-    pipe.end()?;
-    if any { Ok(Exit::Done) } else { Err(absence::explain(&filter, shelf).await) }
+    output::flush(&mut out)?;
+    if any { Ok(Exit::Done) } else { Err(runs.explain_absence(&filter).await) }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::Result;
-use redrive_control::ControlPlane;
+use redrive_control::Insight;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::Partition;
 use redrive_core::retry::StopReason;
 use redrive_store::Page;
 use serde::Serialize;
+
+use crate::error::Result;
 
 /// More than the demo has, so that one page is all.
 const ALL: u32 = 10_000;
@@ -31,13 +32,13 @@ pub struct Census {
 }
 
 impl Census {
-    pub async fn take(plane: &ControlPlane) -> Result<Self> {
+    pub async fn take(insight: &Insight) -> Result<Self> {
         let page = Page { limit: ALL, ..Page::default() };
-        let partitions = plane.view().partitions(page).await?;
-        let cooldowns = plane.cooldowns().await?;
+        let partitions = insight.view().partitions(page).await?;
+        let cooldowns = insight.cooldowns().await?;
         let mut census = Self::default();
         for partition in &partitions {
-            census.count(partition, &plane.outlook(partition, &cooldowns));
+            census.count(partition, &insight.outlook(partition, &cooldowns));
         }
         Ok(census)
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use redrive_control::{ControlPlane, Sink};
 use redrive_core::key::LogicalDate;
 use redrive_core::time::Timestamp;
-use redrive_data::worker::{Stop, Tally};
+use redrive_data::worker::{Shutdown, WorkerCounts};
 use redrive_store::{Open, Options, Store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -40,11 +40,11 @@ pub async fn run(args: &Demo, context: &Context) -> Result<Exit> {
     let store = Store::open(&config.store, Open::Migrate, Options::default()).await?;
     let begun = Instant::now();
     let stage = Stage::set(&config, &store, &context).await?;
-    let (census, tally) = stage.play(&context).await?;
+    let (census, counts) = stage.play(&context).await?;
     let findings = doctor::examine(&config, false, &context).await;
     output::ignore_broken_pipe(show::summary(
         &census,
-        &tally,
+        &counts,
         begun.elapsed(),
         findings.checks(),
         &directory,
@@ -63,37 +63,44 @@ fn start_date(now: Timestamp) -> LogicalDate {
 /// A worker and a daemon at work in this process.
 struct Stage {
     plane: ControlPlane,
-    stop: Stop,
-    worker: JoinHandle<redrive_data::Result<Tally>>,
-    tally: tokio::sync::watch::Receiver<Tally>,
+    actor: String,
+    shutdown: Shutdown,
+    worker: JoinHandle<redrive_data::Result<WorkerCounts>>,
+    counts: tokio::sync::watch::Receiver<WorkerCounts>,
     interval: Duration,
 }
 
 impl Stage {
     async fn set(config: &Config, store: &Store, context: &Context) -> Result<Self> {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
-        let actor = format!("demo {}", person());
         let earliest = config.settings.safety.earliest_date;
-        let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), actor, earliest);
-        let stop = Stop::default();
-        let plan = config.plan(&context.environment)?;
-        let worker = worker::start(config, store, plan, worker::options(config, false), stop.clone()).await?;
-        let tally = worker.tally();
-        Ok(Self { plane, stop, tally, worker: tokio::spawn(worker.run()), interval: config.settings.daemon.interval })
+        let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
+        let shutdown = Shutdown::default();
+        let sources = config.plan(&context.environment)?;
+        let worker = worker::start(config, store, sources, worker::options(config, false), shutdown.clone()).await?;
+        let counts = worker.counts();
+        Ok(Self {
+            plane,
+            actor: format!("demo {}", person()),
+            shutdown,
+            counts,
+            worker: tokio::spawn(worker.run()),
+            interval: config.settings.daemon.interval,
+        })
     }
 
     /// Ticks until every partition is a success or will never be one.
-    async fn play(mut self, context: &Context) -> Result<(Census, Tally)> {
+    async fn play(mut self, context: &Context) -> Result<(Census, WorkerCounts)> {
         let progress = show::Progress::new(context);
         let mut next_tick = Instant::now();
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("cannot listen for signals"))?;
         let ended = loop {
             if Instant::now() >= next_tick {
-                self.plane.tick(false).await?;
+                self.plane.tick(&self.actor).await?;
                 next_tick = Instant::now() + self.interval;
             }
-            let census = Census::take(&self.plane).await?;
-            progress.show(&census, &self.tally.borrow());
+            let census = Census::take(self.plane.insight()).await?;
+            progress.show(&census, &self.counts.borrow());
             if census.is_settled() {
                 break Ok(census);
             }
@@ -107,11 +114,11 @@ impl Stage {
             }
         };
         progress.done();
-        self.stop.stop();
+        self.shutdown.request();
         if ended.is_err() {
-            self.stop.stop();
+            self.shutdown.request();
         }
-        let tally = self.worker.await??;
-        Ok((ended?, tally))
+        let counts = self.worker.await??;
+        Ok((ended?, counts))
     }
 }

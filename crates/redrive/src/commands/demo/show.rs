@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use redrive_core::text::one_line;
-use redrive_data::worker::Tally;
+use redrive_data::worker::WorkerCounts;
 
 use super::census::Census;
 use crate::cli::Format;
@@ -30,11 +30,11 @@ impl Progress {
         Self { bar }
     }
 
-    pub fn show(&self, census: &Census, tally: &Tally) {
+    pub fn show(&self, census: &Census, counts: &WorkerCounts) {
         self.bar.set_length(census.partitions);
         self.bar.set_position(census.success + census.stopped());
         let Census { running, waiting, .. } = census;
-        let (rejected, limited) = (tally.rejected, tally.rate_limited);
+        let (rejected, limited) = (counts.rejected, counts.rate_limited);
         self.bar.set_message(format!(
             "{running} running, {waiting} waiting, {} stopped; {rejected} failures, {limited} rate limits",
             census.stopped()
@@ -48,7 +48,7 @@ impl Progress {
 
 pub fn summary(
     census: &Census,
-    tally: &Tally,
+    counts: &WorkerCounts,
     took: Duration,
     findings: &[Finding],
     directory: &Path,
@@ -57,23 +57,29 @@ pub fn summary(
     match context.global.output {
         Format::Json | Format::Jsonl => output::json(&serde_json::json!({
             "partitions": census,
-            "worker": tally,
+            "worker": counts,
             "seconds": took.as_secs_f64(),
             "checks": findings,
         })),
-        Format::Table | Format::Csv => in_words(census, tally, took, findings, directory),
+        Format::Table | Format::Csv => in_words(census, counts, took, findings, directory),
     }
 }
 
-fn in_words(census: &Census, tally: &Tally, took: Duration, findings: &[Finding], directory: &Path) -> Result<()> {
+fn in_words(
+    census: &Census,
+    counts: &WorkerCounts,
+    took: Duration,
+    findings: &[Finding],
+    directory: &Path,
+) -> Result<()> {
     let Census { partitions, success, retried, attempts, records, .. } = census;
     let row = |name: &str, number: u64, more: String| output::line(&format!("  {name:<12}{number:>7}  {more}"));
     output::line(&format!("{partitions} partitions in {:.1} s", took.as_secs_f64()))?;
     row("successes", *success, format!("{records} records; {retried} needed more than one attempt"))?;
-    row("retries", attempts.saturating_sub(*partitions), format!("{attempts} attempts, {} rejected", tally.rejected))?;
+    row("retries", attempts.saturating_sub(*partitions), format!("{attempts} attempts, {} rejected", counts.rejected))?;
     row(
         "rate limits",
-        tally.rate_limited,
+        counts.rate_limited,
         "each held back its customer until the time the source had named".to_owned(),
     )?;
     row("stopped", census.stopped(), "not tried again by itself:".to_owned())?;

@@ -7,7 +7,7 @@ use redrive_core::partition::Partition;
 use redrive_store::raw::{self, Manifest, RawView};
 
 use super::findings::{Broken, Finding, Findings};
-use crate::commands::data::promise;
+use crate::commands::data::manifest_contradiction;
 
 const CHECK: &str = "raw data";
 
@@ -62,7 +62,7 @@ impl<'a> Claim<'a> {
         if let Some(fence) = self.fence.filter(|fence| *fence != manifest.fence) {
             return Some(("fence", format!("has the fence {}, and the run has {fence}", manifest.fence)));
         }
-        promise::broken(manifest, self.records)
+        manifest_contradiction(manifest, self.records)
     }
 
     fn failed(&self, error: raw::Error) -> Examined {

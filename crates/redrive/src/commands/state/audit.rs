@@ -1,114 +1,105 @@
-//! `state audit`: the trail, and whether it is whole.
+//! `state audit`: who did what, and whether the trail is unbroken.
 
-use redrive_control::ControlPlane;
+use redrive_control::Insight;
+use redrive_control::shape::{ChangeShape, OperationShape};
 use redrive_core::id::OpId;
-use redrive_store::{PastOperation, Verified};
-use serde_json::{Value, json};
+use redrive_store::Verified;
+use serde_json::json;
 
 use crate::cli::{Audit, Format};
 use crate::commands::Context;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::output::listing::{Layout, Listing, Row};
 
-/// How many changes are read at a time.
+/// How many rows are read at a time.
 const PAGE: u32 = 1000;
 
-pub async fn run(command: &Audit, plane: &ControlPlane, context: &Context) -> Result<Exit> {
-    match command {
-        Audit::List { limit } => list(*limit, plane, context).await,
-        Audit::Show { operation } => show(operation, plane, context).await,
-        Audit::Verify => verify(plane, context).await,
+static OPERATIONS: Layout = Layout {
+    name: "operations",
+    header: &["at", "operation", "actor", "changes", "command", "reason"],
+    columns: &["at", "op_id", "actor", "changes", "command", "reason"],
+    nothing: Some("there are no operations yet"),
+};
+
+static CHANGES: Layout = Layout {
+    name: "changes",
+    header: &["source", "customer", "query", "date", "before", "after"],
+    columns: &["source", "customer_id", "query_name", "logical_date", "before", "after"],
+    nothing: Some("it changed no partition"),
+};
+
+impl Row for OperationShape {
+    fn lines(&self) -> Vec<Vec<String>> {
+        vec![vec![
+            self.at.to_string(),
+            self.op_id.to_string(),
+            self.actor.clone(),
+            output::text_or_empty(self.changes),
+            self.command.clone(),
+            self.reason.clone().unwrap_or_default(),
+        ]]
     }
 }
 
-async fn list(limit: u32, plane: &ControlPlane, context: &Context) -> Result<Exit> {
-    let limit = if limit == 0 { u32::MAX } else { limit };
-    let operations = plane.view().operations(None, limit).await?;
-    match context.global.output {
-        Format::Json => output::json(&json!({"operations": operations.iter().map(object).collect::<Vec<_>>()}))?,
-        Format::Jsonl => operations.iter().map(object).try_for_each(|operation| output::json(&operation))?,
-        Format::Table | Format::Csv => {
-            let rows = operations.iter().map(|past| {
-                let operation = &past.operation;
-                vec![
-                    operation.at.to_string(),
-                    operation.op_id.to_string(),
-                    operation.actor.clone(),
-                    past.changes.to_string(),
-                    operation.command.clone(),
-                    operation.reason.clone().unwrap_or_default(),
-                ]
-            });
-            let header = ["at", "operation", "actor", "changes", "command", "reason"];
-            let names = ["at", "op_id", "actor", "changes", "command", "reason"];
-            output::rows(&header, &names, rows.collect(), context.global.output)?;
-        }
+impl Row for ChangeShape {
+    fn lines(&self) -> Vec<Vec<String>> {
+        let before = self.before.as_ref().map_or("absent", |before| before.status.as_str());
+        vec![[output::key(&self.key), vec![before.to_owned(), self.after.status.as_str().to_owned()]].concat()]
     }
+
+    /// The status alone: the whole of before and after would be JSON in a cell.
+    fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
+        Ok(self.lines())
+    }
+}
+
+pub async fn run(command: &Audit, insight: &Insight, context: &Context) -> Result<Exit> {
+    match command {
+        Audit::List { limit } => list(*limit, insight, context).await,
+        Audit::Show { operation } => show(operation, insight, context).await,
+        Audit::Verify => verify(insight, context).await,
+    }
+}
+
+async fn list(limit: u32, insight: &Insight, context: &Context) -> Result<Exit> {
+    let mut left = if limit == 0 { u32::MAX } else { limit };
+    let (mut before, mut listing) = (None, Listing::new(&OPERATIONS, &context.global));
+    while left > 0 {
+        let page = insight.view().operations(before, left.min(PAGE)).await?;
+        let Some(last) = page.last() else { break };
+        (before, left) = (Some(last.seq), left - u32::try_from(page.len()).unwrap_or(left));
+        page.into_iter().try_for_each(|past| listing.add(&OperationShape::from(past)))?;
+    }
+    listing.end()?;
     Ok(Exit::Done)
 }
 
-fn object(past: &PastOperation) -> Value {
-    let operation = &past.operation;
-    let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-    json!({
-        "op_id": operation.op_id, "seq": past.seq, "at": operation.at, "actor": operation.actor,
-        "command": operation.command, "filters": parsed(&operation.filters), "flags": parsed(&operation.flags),
-        "reason": operation.reason, "changes": past.changes,
-    })
-}
-
-async fn show(operation: &str, plane: &ControlPlane, context: &Context) -> Result<Exit> {
+async fn show(operation: &str, insight: &Insight, context: &Context) -> Result<Exit> {
     let wrong = |_| Error::Usage(format!("{operation:?} is not an operation's id; `state audit list` shows them"));
     let op_id: OpId = operation.parse().map_err(wrong)?;
-    let view = plane.view();
     let absent = || Error::NothingFound(format!("there is no operation {op_id}; `state audit list` shows them"));
-    let found = view.operation(op_id).await?.ok_or_else(absent)?;
-    let (mut changes, mut after) = (Vec::new(), 0);
+    let found = insight.view().operation(op_id).await?.ok_or_else(absent)?;
+    if context.global.output == Format::Table {
+        output::line(&format!("{} by {} at {}", found.op_id, found.actor, found.at))?;
+        output::line(&found.command)?;
+        output::line(&format!("filters {}  flags {}", found.filters, found.flags))?;
+    }
+    let mut listing = Listing::inside(&OperationShape::from(found), &CHANGES, &context.global)?;
+    let mut after = 0;
     loop {
-        let page = view.changes(op_id, after, PAGE).await?;
+        let page = insight.view().changes(op_id, after, PAGE).await?;
         let Some((seq, _)) = page.last() else { break };
         after = *seq;
-        changes.extend(page.into_iter().map(|(_, change)| change));
+        page.into_iter().try_for_each(|(_, change)| listing.add(&ChangeShape::from(change)))?;
     }
-    let count = u64::try_from(changes.len()).unwrap_or(u64::MAX);
-    let past = PastOperation { seq: 0, operation: found, changes: count };
-    match context.global.output {
-        Format::Json | Format::Jsonl => {
-            let mut whole = object(&past);
-            let each = changes.iter().map(|change| {
-                let mut value = serde_json::to_value(&change.key).unwrap_or_default();
-                value["before"] = json!(change.before);
-                value["after"] = json!(change.after);
-                value
-            });
-            whole["changes"] = each.collect();
-            if let Some(object) = whole.as_object_mut() {
-                object.remove("seq");
-            }
-            output::json(&whole)?;
-        }
-        Format::Table | Format::Csv => {
-            let operation = &past.operation;
-            if context.global.output == Format::Table {
-                output::line(&format!("{} by {} at {}", operation.op_id, operation.actor, operation.at))?;
-                output::line(&operation.command)?;
-                output::line(&format!("filters {}  flags {}", operation.filters, operation.flags))?;
-            }
-            let rows = changes.iter().map(|change| {
-                let before = change.before.as_ref().map_or("absent", |before| before.status.as_str());
-                [output::key(&change.key), vec![before.to_owned(), change.after.status.as_str().to_owned()]].concat()
-            });
-            let header = ["source", "customer", "query", "date", "before", "after"];
-            let names = [output::KEY.as_slice(), &["before", "after"]].concat();
-            output::rows(&header, &names, rows.collect(), context.global.output)?;
-        }
-    }
+    listing.end()?;
     Ok(Exit::Done)
 }
 
-async fn verify(plane: &ControlPlane, context: &Context) -> Result<Exit> {
-    let (value, text, exit) = match plane.view().verify_audit().await? {
+async fn verify(insight: &Insight, context: &Context) -> Result<Exit> {
+    let (value, text, exit) = match insight.view().verify_audit().await? {
         Verified::Whole(head) => (
             json!({"whole": true, "rows": head.seq, "head": head.hex()}),
             format!("whole: {} rows, head {}", head.seq, head.hex()),

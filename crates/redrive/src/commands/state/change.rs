@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use redrive_control::safety::Rails;
-use redrive_control::{ControlPlane, Order, Plan, Report, Request, Verb, Watch};
+use redrive_control::{Audit, ControlPlane, Insight, Plan, Report, Request, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
+use redrive_core::safety::Rails;
 
-use super::{confirm, filter, show};
-use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, FilterArgs, FilteredChange, Retry, Undo};
-use crate::commands::Context;
+use super::{confirm, cooldown, filter, show, words};
+use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, CooldownLift, FilterArgs, FilteredChange, Retry, Undo};
+use crate::commands::{Context, person};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
@@ -21,69 +21,94 @@ use crate::output;
 /// A progress bar is shown for what takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where changing commands are done.
-pub struct Desk<'a> {
-    pub plane: &'a ControlPlane,
+/// The commands that change partitions, over what they are configured with.
+pub struct StateChanges<'a> {
     pub config: &'a Config,
     pub context: &'a Context,
 }
 
-impl Desk<'_> {
+impl StateChanges<'_> {
     fn rails(&self) -> Rails {
         let safety = &self.config.settings.safety;
         Rails { confirm_above: safety.confirm_above.into(), hard_limit: safety.hard_limit.into() }
     }
 
-    fn filter(&self, args: &FilterArgs) -> Result<Filter> {
-        filter::resolve(args, self.plane, self.context.global.quiet)
+    async fn insight(&self) -> Result<Insight> {
+        self.context.insight(self.config).await
+    }
+
+    async fn plane(&self) -> Result<ControlPlane> {
+        self.context.control(self.config).await
+    }
+
+    fn filter(&self, args: &FilterArgs, insight: &Insight) -> Result<Filter> {
+        filter::resolve(args, insight, self.context.global.quiet)
+    }
+
+    fn watcher(&self) -> CancelAndProgress {
+        CancelAndProgress::start(self.context.global.quiet)
+    }
+
+    pub async fn lift(&self, args: &CooldownLift) -> Result<Exit> {
+        let audit = Audit { reason: args.reason.clone(), ..Audit::new(person(), command_line()) };
+        cooldown::lift(args, &self.plane().await?, &audit, self.context).await
     }
 
     pub async fn retry(&self, args: &Retry) -> Result<Exit> {
         let Retry { clear_terminal, allow_missing_raw, stale, .. } = *args;
         let verb = Verb::Retry { clear_terminal, allow_missing_raw, stale };
-        self.change(verb, self.filter(&args.filter)?, &args.change).await
+        self.change(verb, &args.filter, &args.change).await
     }
 
     pub async fn operate(&self, verb: Verb, args: &FilteredChange) -> Result<Exit> {
-        self.change(verb, self.filter(&args.filter)?, &args.change).await
+        self.change(verb, &args.filter, &args.change).await
     }
 
-    async fn change(&self, verb: Verb, filter: Filter, change: &ChangeArgs) -> Result<Exit> {
-        let request = Request { verb, filter, order: order(change) };
-        let watcher = Watcher::start(self.context.global.quiet);
-        if let Some(file) = &change.save_plan {
-            let (report, plan) = self.plane.plan(&request, watcher.watch(None)).await?;
+    async fn change(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> Result<Exit> {
+        if change.dry_run {
+            return self.foresee(verb, filter, change).await;
+        }
+        let plane = self.plane().await?;
+        let request = Request { verb, filter: self.filter(filter, plane.insight())?, audit: audit(change) };
+        let watcher = self.watcher();
+        // One partition needs no count, and neither does a change without limits.
+        if change.force || request.filter.as_key().is_some() {
+            let report = plane.operate(&request, watcher.watch(None)).await?;
             watcher.end();
-            // Half a plan would pass for a whole one.
-            if report.halt.is_some() {
-                return self.end(&report);
-            }
-            let text = serde_json::to_string_pretty(&plan)?;
-            std::fs::write(file, text).map_err(Error::io(format!("cannot write {}", file.display())))?;
             return self.end(&report);
         }
-        if confirm::must_ask(change) {
-            let order = Order { dry_run: true, ..request.order.clone() };
-            let look = Request { order, ..request.clone() };
-            let enough = self.rails().hard_limit;
-            let ahead = self.plane.operate(&look, watcher.watch(Some(enough))).await?;
-            // What was not seen cannot be counted, and so not be confirmed.
-            if ahead.halt.is_some() {
-                watcher.end();
-                return self.end(&ahead);
-            }
-            let count = u64::try_from(ahead.changed.len()).unwrap_or(u64::MAX);
-            watcher.clear();
-            confirm::get(verb.name(), count, self.rails(), change).await?;
+        let enough = self.rails().hard_limit;
+        let (counted, plan) = plane.insight().plan(&request, watcher.watch(Some(enough))).await?;
+        // What was not seen cannot be counted, and so not be confirmed.
+        if counted.halt.is_some() {
+            watcher.end();
+            return self.end(&counted);
         }
-        let report = self.plane.operate(&request, watcher.watch(None)).await?;
+        watcher.clear();
+        confirm::get(verb.name(), plan.len(), self.rails(), change).await?;
+        let report = plane.operate_as_counted(&request, counted, plan, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
 
-    /// A slip in a source's name would else be noticed only when nothing ever comes of it.
-    fn warn_of_stranger(&self, filter: &Filter) {
-        let sources = self.plane.sources();
+    /// Says what a change would do, and saves the plan of it where one is asked for.
+    async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> Result<Exit> {
+        let insight = self.insight().await?;
+        let request = Request { verb, filter: self.filter(filter, &insight)?, audit: audit(change) };
+        let watcher = self.watcher();
+        let (report, plan) = insight.plan(&request, watcher.watch(None)).await?;
+        watcher.end();
+        // Half a plan would pass for a whole one.
+        if let (Some(file), None) = (&change.save_plan, &report.halt) {
+            let text = serde_json::to_string_pretty(&plan)?;
+            std::fs::write(file, text).map_err(Error::io(format!("cannot write {}", file.display())))?;
+        }
+        self.end(&report)
+    }
+
+    /// A slip in a source's name would otherwise be noticed only when nothing ever comes of it.
+    fn warn_of_stranger(&self, filter: &Filter, insight: &Insight) {
+        let sources = insight.sources();
         if let Some(source) = &filter.source
             && !sources.is_known(source)
             && sources.known().next().is_some()
@@ -104,15 +129,23 @@ impl Desk<'_> {
                 "a backfill is about days, and heeds neither --status nor --error-class".to_owned(),
             ));
         }
-        let filter = self.filter(&args.filter)?;
-        self.warn_of_stranger(&filter);
-        let size = self.plane.backfill_size(&filter)?;
-        if confirm::must_ask(&args.change) {
-            confirm::get("backfill", size, self.rails(), &args.change).await?;
+        let (force_pending, audit) = (args.force_pending, audit(&args.change));
+        if args.change.dry_run {
+            let insight = self.insight().await?;
+            let filter = self.filter(&args.filter, &insight)?;
+            self.warn_of_stranger(&filter, &insight);
+            let watcher = self.watcher();
+            let report = insight.foresee_backfill(&filter, force_pending, &audit, watcher.watch(None)).await;
+            watcher.end();
+            return self.end(&report.map_err(words::of)?);
         }
-        let watcher = Watcher::start(self.context.global.quiet);
-        let (order, watch) = (order(&args.change), watcher.watch(None));
-        let report = self.plane.backfill(&filter, args.force_pending, &order, watch).await?;
+        let plane = self.plane().await?;
+        let filter = self.filter(&args.filter, plane.insight())?;
+        self.warn_of_stranger(&filter, plane.insight());
+        let size = plane.insight().backfill_size(&filter).map_err(words::of)?;
+        confirm::get("backfill", size, self.rails(), &args.change).await?;
+        let watcher = self.watcher();
+        let report = plane.backfill(&filter, force_pending, &audit, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
@@ -122,13 +155,18 @@ impl Desk<'_> {
         let text = std::fs::read_to_string(&args.plan)
             .map_err(|error| Error::Usage(format!("cannot read {file}: {error}")))?;
         let plan = Plan::parse(&text)?;
-        if confirm::must_ask(&args.change) {
-            confirm::get("apply", plan.len(), self.rails(), &args.change).await?;
+        let mut audit = audit(&args.change);
+        audit.reason = audit.reason.or_else(|| plan.reason().map(str::to_owned));
+        if args.change.dry_run {
+            let (insight, watcher) = (self.insight().await?, self.watcher());
+            let report = insight.foresee_plan(plan, &audit, watcher.watch(None)).await?;
+            watcher.end();
+            return self.end(&report);
         }
-        let mut order = order(&args.change);
-        order.reason = order.reason.or_else(|| plan.reason().map(str::to_owned));
-        let watcher = Watcher::start(self.context.global.quiet);
-        let report = self.plane.apply_plan(plan, &order, watcher.watch(None)).await?;
+        let plane = self.plane().await?;
+        confirm::get("apply", plan.len(), self.rails(), &args.change).await?;
+        let watcher = self.watcher();
+        let report = plane.apply_plan(plan, &audit, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
@@ -137,12 +175,18 @@ impl Desk<'_> {
         let wrong =
             |_| Error::Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
         let op_id: OpId = args.operation.parse().map_err(wrong)?;
-        let count = self.plane.changes_of(op_id).await?;
-        if confirm::must_ask(&args.change) {
-            confirm::get("undo", count, self.rails(), &args.change).await?;
+        let audit = audit(&args.change);
+        if args.change.dry_run {
+            let (insight, watcher) = (self.insight().await?, self.watcher());
+            let report = insight.foresee_undo(op_id, &audit, watcher.watch(None)).await.map_err(words::of)?;
+            watcher.end();
+            return self.end(&report);
         }
-        let watcher = Watcher::start(self.context.global.quiet);
-        let report = self.plane.undo(op_id, &order(&args.change), watcher.watch(None)).await?;
+        let plane = self.plane().await?;
+        let count = plane.insight().changes_of(op_id).await.map_err(words::of)?;
+        confirm::get("undo", count, self.rails(), &args.change).await?;
+        let watcher = self.watcher();
+        let report = plane.undo(op_id, &audit, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
@@ -153,13 +197,13 @@ impl Desk<'_> {
     }
 }
 
-fn order(change: &ChangeArgs) -> Order {
-    Order {
+fn audit(change: &ChangeArgs) -> Audit {
+    Audit {
+        actor: person(),
         command: command_line(),
-        dry_run: change.dry_run,
+        reason: change.reason.clone(),
         yes: change.yes,
         force: change.force,
-        reason: change.reason.clone(),
     }
 }
 
@@ -177,14 +221,14 @@ pub fn command_line() -> String {
 }
 
 /// Hears Ctrl-C, and shows how far things are when they take long.
-struct Watcher {
+struct CancelAndProgress {
     cancelled: Arc<AtomicBool>,
     bar: Arc<OnceLock<ProgressBar>>,
     listener: tokio::task::AbortHandle,
     progress: Box<dyn Fn(u64) + Send + Sync>,
 }
 
-impl Watcher {
+impl CancelAndProgress {
     fn start(quiet: bool) -> Self {
         let cancelled = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&cancelled);

@@ -2,16 +2,11 @@
 
 use std::io::{IsTerminal, Write as _};
 
-use redrive_control::safety::{Confirmation, Given, Rails, confirmation};
+use redrive_core::safety::{Confirmation, Given, Rails, confirmation};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ChangeArgs;
 use crate::error::{Error, Result};
-
-/// Whether a command has to look ahead before it may begin.
-pub fn must_ask(args: &ChangeArgs) -> bool {
-    !args.dry_run && !args.force
-}
 
 /// Gets the yes that `count` changes need, or says why there is none. Nothing has been changed by then.
 pub async fn get(verb: &str, count: u64, rails: Rails, args: &ChangeArgs) -> Result<()> {

@@ -2,21 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde::Serialize;
 
 use super::inspect::{NOTHING, Search};
-use crate::cli::Format;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::listing::{Layout, Listing, Row};
 
-/// What JSON and CSV call the columns.
-const NAMES: [&str; 3] = ["count", "error_class", "error_message"];
+static GROUPS: Layout = Layout {
+    name: "groups",
+    header: &["count", "class", "error"],
+    columns: &["count", "error_class", "error_message"],
+    nothing: Some(NOTHING),
+};
+
+#[derive(Serialize)]
+struct Group {
+    count: u64,
+    error_class: &'static str,
+    error_message: String,
+}
+
+impl Row for Group {
+    fn lines(&self) -> Vec<Vec<String>> {
+        vec![vec![self.count.to_string(), self.error_class.to_owned(), self.error_message.clone()]]
+    }
+}
 
 pub async fn count(search: &mut Search<'_>, context: &Context) -> Result<Exit> {
-    let cooldowns = search.plane.cooldowns().await?;
-    let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let cooldowns = search.insight.cooldowns().await?;
+    let mut counts: BTreeMap<(&'static str, String), u64> = BTreeMap::new();
     loop {
         let page = search.next(&cooldowns).await?;
         if page.is_empty() {
@@ -24,24 +40,13 @@ pub async fn count(search: &mut Search<'_>, context: &Context) -> Result<Exit> {
         }
         for (partition, _) in page {
             let Some(message) = partition.state.error_message else { continue };
-            let class = partition.state.error_class.map_or("", |class| class.as_str()).to_owned();
-            *groups.entry((class, message)).or_default() += 1;
+            let class = partition.state.error_class.map_or("", |class| class.as_str());
+            *counts.entry((class, message)).or_default() += 1;
         }
     }
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let objects = groups
-        .iter()
-        .map(|((class, message), count)| json!({"error_class": class, "error_message": message, "count": count}));
-    match context.global.output {
-        Format::Json => output::json(&json!({"groups": objects.collect::<Vec<_>>()}))?,
-        Format::Jsonl => objects.into_iter().try_for_each(|group| output::json(&group))?,
-        Format::Table | Format::Csv if groups.is_empty() => output::nothing(NOTHING, &NAMES, &context.global)?,
-        Format::Table | Format::Csv => {
-            let rows =
-                groups.iter().map(|((class, message), count)| vec![count.to_string(), class.clone(), message.clone()]);
-            output::rows(&["count", "class", "error"], &NAMES, rows.collect(), context.global.output)?;
-        }
-    }
+    let group = |((error_class, error_message), count)| Group { count, error_class, error_message };
+    let mut groups: Vec<Group> = counts.into_iter().map(group).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    Listing::print(&GROUPS, &context.global, &groups)?;
     Ok(if groups.is_empty() { Exit::NothingFound } else { Exit::Done })
 }

@@ -1,11 +1,11 @@
 //! `state explain`: why a partition is not running now.
 
-use redrive_control::ControlPlane;
+use redrive_control::Insight;
 use redrive_core::text::one_line;
 use serde_json::Value;
 
-use super::filter;
 use super::inspect::NOTHING;
+use super::{filter, words};
 use crate::cli::{Format, KeyArgs};
 use crate::commands::Context;
 use crate::error::Result;
@@ -28,15 +28,16 @@ fn names() -> Vec<&'static str> {
     [output::KEY.as_slice(), &rest].concat()
 }
 
-pub async fn run(args: &KeyArgs, plane: &ControlPlane, context: &Context) -> Result<Exit> {
-    let key = filter::key(args, plane)?;
-    let Some(explanation) = plane.explain(&key).await? else {
+pub async fn run(args: &KeyArgs, insight: &Insight, context: &Context) -> Result<Exit> {
+    let key = filter::key(args, insight)?;
+    let Some(mut explanation) = insight.explain(&key).await? else {
         match context.global.output {
             Format::Json | Format::Jsonl => output::json(&Value::Null)?,
             Format::Table | Format::Csv => output::nothing(NOTHING, &names(), &context.global)?,
         }
         return Ok(Exit::NothingFound);
     };
+    explanation.because = words::because(&explanation);
     match context.global.output {
         Format::Json | Format::Jsonl => output::json(&explanation)?,
         Format::Csv => output::record(&names(), &explanation)?,

@@ -1,20 +1,15 @@
 //! Filter flags, resolved once. A relative date is echoed as the day it came to.
 
-use redrive_control::{ControlPlane, dates};
-use redrive_core::filter::{DateBounds, Filter, FilterError};
+use redrive_control::{Insight, dates};
+use redrive_core::filter::{Filter, FilterError};
 use redrive_core::key::{LogicalDate, PartitionKey};
-use redrive_core::time::Timestamp;
 
 use crate::cli::{FilterArgs, KeyArgs};
 use crate::error::{Error, Result};
 use crate::output;
 
-pub fn resolve(args: &FilterArgs, plane: &ControlPlane, quiet: bool) -> Result<Filter> {
-    resolve_at(args, plane.now(), plane.bounds(), quiet)
-}
-
-/// The same for those who have no control plane.
-pub fn resolve_at(args: &FilterArgs, now: Timestamp, bounds: DateBounds, quiet: bool) -> Result<Filter> {
+pub fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> Result<Filter> {
+    let now = insight.now();
     let exact = Filter::exact(args.source.as_deref(), args.customer_id.as_deref(), args.query_name.as_deref());
     let mut filter = exact.map_err(|error| in_flags(&error))?;
     let day = |flag: &str, text: &Option<String>| -> Result<Option<LogicalDate>> {
@@ -37,18 +32,18 @@ pub fn resolve_at(args: &FilterArgs, now: Timestamp, bounds: DateBounds, quiet: 
         .map(str::parse)
         .transpose()
         .map_err(|e| Error::Usage(format!("--error-class: {e}")))?;
-    filter.check_dates(bounds).map_err(|error| in_flags(&error))?;
+    filter.check_dates(insight.bounds()).map_err(|error| in_flags(&error))?;
     Ok(filter)
 }
 
 /// Says what is wrong with a filter by the flags that gave it.
-fn in_flags(error: &FilterError) -> Error {
+pub fn in_flags(error: &FilterError) -> Error {
     Error::Usage(error.text(|field| format!("--{}", field.as_str().replace('_', "-"))))
 }
 
-pub fn key(args: &KeyArgs, plane: &ControlPlane) -> Result<PartitionKey> {
-    let date =
-        dates::parse(&args.logical_date, plane.now()).map_err(|why| Error::Usage(format!("--logical-date: {why}")))?;
+pub fn key(args: &KeyArgs, insight: &Insight) -> Result<PartitionKey> {
+    let date = dates::parse(&args.logical_date, insight.now())
+        .map_err(|why| Error::Usage(format!("--logical-date: {why}")))?;
     PartitionKey::new(&args.source, &args.customer_id, &args.query_name, &date.to_string())
         .map_err(|error| Error::Usage(error.to_string()))
 }

@@ -1,41 +1,41 @@
-//! `state inspect --missing`: what calendars expect and is not there.
+//! `state inspect --missing`: days that calendars expect and that have no partition.
 
-use redrive_control::{ControlPlane, expected};
+use redrive_control::{Insight, expected};
 use redrive_core::filter::Filter;
-use serde_json::json;
+use redrive_core::key::PartitionKey;
 
-use crate::cli::Format;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
+use crate::output::listing::{Layout, Listing, Row};
 
-pub async fn list(filter: &Filter, limit: u64, plane: &ControlPlane, context: &Context) -> Result<Exit> {
-    let (mut count, mut keys) = (0u64, Vec::new());
-    'search: for (stretch, latest) in expected::stretches(plane, filter) {
-        let Some(gap) = expected::gap(plane, stretch, latest).await? else { continue };
-        for key in gap.keys() {
+static MISSING: Layout = Layout {
+    name: "missing",
+    header: &["source", "customer", "query", "date"],
+    columns: &output::KEY,
+    nothing: Some("nothing is missing"),
+};
+
+impl Row for PartitionKey {
+    fn lines(&self) -> Vec<Vec<String>> {
+        vec![output::key(self)]
+    }
+}
+
+pub async fn list(filter: &Filter, limit: u64, insight: &Insight, context: &Context) -> Result<Exit> {
+    let (mut count, mut listing) = (0u64, Listing::new(&MISSING, &context.global));
+    'search: for (span, latest) in expected::spans(insight, filter) {
+        let Some(missing) = expected::missing_days(insight, span, latest).await? else { continue };
+        for key in missing.keys() {
             if count >= limit {
                 break 'search;
             }
             count += 1;
-            if count == 1 && context.global.output == Format::Csv {
-                output::csv_header(&output::KEY)?;
-            }
-            match context.global.output {
-                Format::Jsonl => output::json(&key)?,
-                Format::Table => output::line(&output::key(&key).join("  "))?,
-                Format::Csv => output::csv(&output::key(&key))?,
-                Format::Json => keys.push(key),
-            }
+            listing.add(&key)?;
         }
     }
-    if context.global.output == Format::Json {
-        output::json(&json!({"missing": keys}))?;
-    }
-    if count == 0 {
-        output::nothing("nothing is missing", &output::KEY, &context.global)?;
-    }
+    listing.end()?;
     if count >= limit && !context.global.quiet {
         output::note(&format!("the first {limit} are shown; --limit gives more"));
     }

@@ -1,5 +1,6 @@
 //! How an operation's report is printed, and what it ends with.
 
+use redrive_control::shape::{Changed, Failed, Skipped};
 use redrive_control::{Halt, Report};
 use redrive_core::id::OpId;
 use redrive_core::key::PartitionKey;
@@ -9,6 +10,7 @@ use crate::cli::{Format, Global};
 use crate::error::Result;
 use crate::exit::{self, Exit};
 use crate::output;
+use crate::output::listing::{Layout, Listing, Row};
 
 pub fn exit(report: &Report) -> Exit {
     match &report.halt {
@@ -25,13 +27,19 @@ pub fn exit(report: &Report) -> Exit {
     }
 }
 
+/// A report's partitions, one by one.
+static PARTITIONS: Layout = Layout {
+    name: "partitions",
+    header: &["source", "customer", "query", "date", "", ""],
+    columns: &["source", "customer_id", "query_name", "logical_date", "outcome", "from", "to", "detail"],
+    nothing: None,
+};
+
 pub fn report(report: &Report, global: &Global) -> Result<()> {
     match global.output {
         Format::Json => output::json(report)?,
-        Format::Jsonl => lines(report)?,
-        Format::Csv => csv(report)?,
         Format::Table if global.quiet => {}
-        Format::Table => table(report)?,
+        Format::Table | Format::Jsonl | Format::Csv => partitions(report, global)?,
     }
     if let Some(Halt::Fault(error)) = &report.halt {
         let done = report.changed.len();
@@ -57,61 +65,58 @@ fn summary(report: &Report) -> String {
     text
 }
 
-fn table(report: &Report) -> Result<()> {
-    let mut rows = Vec::new();
-    for changed in &report.changed {
-        let from = changed.from.unwrap_or("absent");
-        let what = if report.dry_run { "would change" } else { "changed" };
-        rows.push(row(&changed.key, what, format!("{from} → {}", changed.to)));
-    }
-    for skipped in &report.skipped {
-        let what = if skipped.refused { "refused" } else { "skipped" };
-        rows.push(row(&skipped.key, what, skipped.reason.as_str().to_owned()));
-    }
-    rows.extend(report.failed.iter().map(|failed| row(&failed.key, "failed", failed.error.clone())));
-    match rows.is_empty() {
-        true => Ok(()),
-        false => output::line(&output::table(&["source", "customer", "query", "date", "", ""], rows)),
-    }
+fn partitions(report: &Report, global: &Global) -> Result<()> {
+    let mut listing = Listing::new(&PARTITIONS, global);
+    let (op_id, dry_run) = (report.op_id, report.dry_run);
+    let entry = |partition, outcome| Entry { partition, outcome, op_id, dry_run };
+    report.changed.iter().try_for_each(|changed| listing.add(&entry(Listed::Changed(changed), "changed")))?;
+    report.skipped.iter().try_for_each(|skipped| listing.add(&entry(Listed::Skipped(skipped), "skipped")))?;
+    report.failed.iter().try_for_each(|failed| listing.add(&entry(Listed::Failed(failed), "failed")))?;
+    listing.end().map(drop)
 }
 
-fn row(key: &PartitionKey, what: &str, how: String) -> Vec<String> {
-    [output::key(key), vec![what.to_owned(), how]].concat()
-}
-
-/// One partition's line: what the report has of it, in which of its lists, and of which operation.
+/// One partition of a report: what became of it, in which of the report's lists, and of which operation.
 #[derive(Serialize)]
-struct Line<'a, T> {
+struct Entry<'a> {
     #[serde(flatten)]
-    partition: &'a T,
+    partition: Listed<'a>,
     outcome: &'static str,
     op_id: Option<OpId>,
+    #[serde(skip)]
+    dry_run: bool,
 }
 
-fn lines(report: &Report) -> Result<()> {
-    fn each<T: Serialize>(list: &[T], outcome: &'static str, op_id: Option<OpId>) -> Result<()> {
-        list.iter().try_for_each(|partition| output::json(&Line { partition, outcome, op_id }))
-    }
-    each(&report.changed, "changed", report.op_id)?;
-    each(&report.skipped, "skipped", report.op_id)?;
-    each(&report.failed, "failed", report.op_id)
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Listed<'a> {
+    Changed(&'a Changed),
+    Skipped(&'a Skipped),
+    Failed(&'a Failed),
 }
 
-fn csv(report: &Report) -> Result<()> {
-    output::csv_header(&[output::KEY.as_slice(), &["outcome", "from", "to", "detail"]].concat())?;
-    for changed in &report.changed {
-        let from = changed.from.unwrap_or_default().to_owned();
-        let rest = vec!["changed".to_owned(), from, changed.to.to_owned(), String::new()];
-        output::csv(&[output::key(&changed.key), rest].concat())?;
+impl Row for Entry<'_> {
+    fn lines(&self) -> Vec<Vec<String>> {
+        let line =
+            |key: &PartitionKey, what: &str, how: String| vec![[output::key(key), vec![what.to_owned(), how]].concat()];
+        match self.partition {
+            Listed::Changed(changed) => {
+                let what = if self.dry_run { "would change" } else { "changed" };
+                line(&changed.key, what, format!("{} → {}", changed.from.unwrap_or("absent"), changed.to))
+            }
+            Listed::Skipped(skipped) => {
+                let what = if skipped.refused { "refused" } else { "skipped" };
+                line(&skipped.key, what, skipped.reason.as_str().to_owned())
+            }
+            Listed::Failed(failed) => line(&failed.key, "failed", failed.error.clone()),
+        }
     }
-    let nothing = String::new;
-    for skipped in &report.skipped {
-        let rest = vec!["skipped".to_owned(), nothing(), nothing(), skipped.reason.as_str().to_owned()];
-        output::csv(&[output::key(&skipped.key), rest].concat())?;
+
+    fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
+        let (key, from, to, detail) = match self.partition {
+            Listed::Changed(changed) => (&changed.key, changed.from.unwrap_or_default(), changed.to, ""),
+            Listed::Skipped(skipped) => (&skipped.key, "", "", skipped.reason.as_str()),
+            Listed::Failed(failed) => (&failed.key, "", "", failed.error.as_str()),
+        };
+        Ok(vec![[output::key(key), [self.outcome, from, to, detail].map(str::to_owned).to_vec()].concat()])
     }
-    for failed in &report.failed {
-        let rest = vec!["failed".to_owned(), nothing(), nothing(), failed.error.clone()];
-        output::csv(&[output::key(&failed.key), rest].concat())?;
-    }
-    Ok(())
 }

@@ -8,7 +8,8 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::partition::{InFlight, Partition, Status};
 use redrive_core::run::{Run, State, Workload};
 use redrive_store::{
-    Cooldown, Error, NewRun, Outcome, Page, PartitionClaim, Recorded, Rotation, RunClaim, RunPage, Verified,
+    Cooldown, Error, HeartbeatAnswer, NewRun, Outcome, Page, PartitionClaim, Recorded, Rotation, RunClaim, RunPage,
+    Verified,
 };
 
 use super::answer::{Answer, forged, run_id, task_id};
@@ -160,11 +161,16 @@ impl Side {
                 let run = self.current(nth).await;
                 let Some(task) = run.task_id else { return Answer::Nothing };
                 let held = vec![(run.run_id, if *wrong { forged() } else { task })];
-                Answer::Flags(data.beat(held, Duration::from_secs(*seconds)).await.unwrap())
+                let beat = data.beat(held, Duration::from_secs(*seconds)).await.unwrap();
+                Answer::Flags(beat.answers.into_iter().map(|answer| answer == HeartbeatAnswer::Held).collect())
             }
             Op::Expire => {
-                let ended = data.expire(1000, move |_| policy.clone()).await.unwrap();
-                let mut ended: Vec<_> = ended.into_iter().map(|run| self.run(run)).collect();
+                let mut ended = Vec::new();
+                for &workload in Workload::ALL {
+                    let policy = policy.clone();
+                    let some = data.expire(workload, 1000, move |_| policy.clone()).await.unwrap();
+                    ended.extend(some.into_iter().map(|run| self.run(run)));
+                }
                 ended.sort_by_key(|run| run.run_id);
                 Answer::Ended(ended)
             }

@@ -1,0 +1,75 @@
+//! The read side: what the store holds, seen with the sources' rules. Nothing here can change anything.
+
+use redrive_core::filter::DateBounds;
+use redrive_core::key::{LogicalDate, PartitionKey};
+use redrive_core::outlook::{self, Outlook};
+use redrive_core::partition::{self, Partition, Terminal};
+use redrive_core::run::Run;
+use redrive_core::time::Timestamp;
+use redrive_store::{Cooldown, View};
+
+use crate::error::Result;
+use crate::shape::{AttemptShape, PartitionShape, TerminalShape};
+use crate::sink::Sink;
+use crate::sources::Sources;
+
+#[derive(Debug, Clone)]
+pub struct Insight {
+    view: View,
+    pub(crate) raw: Sink,
+    sources: Sources,
+    earliest_date: LogicalDate,
+}
+
+impl Insight {
+    pub fn new(view: View, raw: Sink, sources: Sources, earliest_date: LogicalDate) -> Self {
+        Self { view, raw, sources, earliest_date }
+    }
+
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.view.now()
+    }
+
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// The dates that a request may name.
+    pub fn bounds(&self) -> DateBounds {
+        crate::dates::bounds(self.earliest_date, self.now())
+    }
+
+    /// Says what happens next to a partition.
+    pub fn outlook(&self, partition: &Partition, cooldowns: &[Cooldown]) -> Outlook {
+        let key = &partition.state.key;
+        let policy = &self.sources.of(&key.source).retry;
+        outlook::of(partition, policy, cooling(cooldowns, key), self.now())
+    }
+
+    /// Says whether a partition is terminal, and by what. Its outlook does not while it is paused or in flight.
+    pub fn terminal<'a>(&self, partition: &'a Partition) -> Option<Terminal<'a>> {
+        let policy = &self.sources.of(&partition.state.key.source).retry;
+        partition::terminal(partition, policy, self.now())
+    }
+
+    pub async fn cooldowns(&self) -> Result<Vec<Cooldown>> {
+        Ok(self.view.cooldowns().await?)
+    }
+
+    /// Gives a partition in the form that scripts rely on, with its attempts where they were read.
+    pub fn describe(&self, partition: Partition, outlook: &Outlook, attempts: Option<&[Run]>) -> PartitionShape {
+        let terminal = self.terminal(&partition).map(TerminalShape::from);
+        let history = attempts.map(|runs| runs.iter().map(AttemptShape::from).collect());
+        PartitionShape { history, ..PartitionShape::new(partition, outlook, terminal) }
+    }
+}
+
+/// Until when a partition's source or customer is to be left alone.
+pub(crate) fn cooling(cooldowns: &[Cooldown], key: &PartitionKey) -> Option<Timestamp> {
+    let mine = cooldowns.iter().filter(|cooldown| cooldown.covers(&key.source, &key.customer_id));
+    mine.map(|cooldown| cooldown.until).max()
+}

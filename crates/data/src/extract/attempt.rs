@@ -1,0 +1,336 @@
+//! One attempt at a partition, from its claim to its verdict.
+//!
+//! It ends with a verdict, given back untried, or without its lease. A failure of our own database or sink costs the
+//! partition no attempt. Nothing is written after the lease is gone, and the fence in the store stands behind that.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use redrive_core::failure::{ErrorClass, clean_message};
+use redrive_core::id::TaskId;
+use redrive_core::partition::Judgement;
+use redrive_store::raw::{self, Manifest, RawSink, RunOutcome};
+use redrive_store::{ClaimedPartition, Cooldown, DataStore, Recorded};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::{ConfiguredSource, Error as ExtractError, Failure, Job, Records, Scope};
+use crate::error::{Error, Result, ScratchError, TRY_AGAIN};
+use crate::program::ChildTracker;
+use crate::settings::{Escape, redact};
+use crate::validate::{self, JudgedAttempt, Recorder, Submission, Verdict};
+use crate::worker::{AttemptEnd, AttemptResult, Lease, Shutdown};
+
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub data: DataStore,
+    pub sink: RawSink,
+    pub recorder: Recorder,
+    pub source: Arc<ConfiguredSource>,
+    pub claimed: ClaimedPartition,
+    pub fence: TaskId,
+    pub lease: Lease,
+    pub shutdown: Shutdown,
+    /// The programs that are started for it.
+    pub children: ChildTracker,
+}
+
+/// What the extractor did.
+enum Brought {
+    Complete,
+    Failed(Failure),
+    SinkFailed(raw::Error),
+    ScratchFailed(ScratchError),
+    /// The worker has to leave.
+    Stopped,
+}
+
+/// What lies in the sink after an extraction.
+struct Extracted {
+    manifest: Manifest,
+    metrics: Map<String, Value>,
+    /// The source's own word on when to come again.
+    retry_after: Option<Duration>,
+}
+
+/// Why an attempt has no verdict.
+enum NotJudged {
+    Stopped,
+    /// Another worker ended the attempt as abandoned and left its manifest.
+    Overtaken,
+    SinkFailed(raw::Error),
+    Failed(Error),
+}
+
+impl From<Error> for NotJudged {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Raw(error) => Self::SinkFailed(error),
+            Error::Store(_) | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone | Error::CompleterGone => {
+                Self::Failed(error)
+            }
+        }
+    }
+}
+
+impl Attempt {
+    pub(super) async fn run(self) -> AttemptResult {
+        let end = tokio::select! {
+            biased;
+            end = self.lease.ended() => Ok(end.into()),
+            end = self.work() => end,
+        };
+        // What was dropped on the way is still ending, and this attempt is not over before it has: no other may have
+        // the partition, nor its place among the source's attempts.
+        self.children.ended().await;
+        match end {
+            Ok(AttemptEnd::Released) => AttemptResult::Ended(self.give_back(None).await),
+            Ok(end) => AttemptResult::Ended(end),
+            Err(error) => {
+                let why = error.to_string();
+                AttemptResult::InfraFailed {
+                    error,
+                    give_back: Box::pin(async move { self.give_back(Some(&why)).await }),
+                }
+            }
+        }
+    }
+
+    async fn work(&self) -> Result<AttemptEnd> {
+        match self.steps().await {
+            Ok(end) => Ok(end),
+            Err(NotJudged::Stopped) => Ok(AttemptEnd::Released),
+            Err(NotJudged::Overtaken) => Ok(AttemptEnd::Lost),
+            Err(NotJudged::Failed(error)) => Err(error),
+            Err(NotJudged::SinkFailed(error)) if self.is_sink_down(&error).await => Err(error.into()),
+            // It works for others: this partition is not to be had, and runs out of attempts like any other.
+            Err(NotJudged::SinkFailed(error)) => {
+                let (class, message) = (ErrorClass::Retryable, error.to_string());
+                let judgement = Judgement::Rejected { class, message, not_before: None };
+                self.record(judgement, Map::new()).await
+            }
+        }
+    }
+
+    async fn steps(&self) -> Result<AttemptEnd, NotJudged> {
+        let begun = Instant::now();
+        let mut records = Records::new(self.sink.begin(self.directory()));
+        let failure = match self.bring(&mut records).await {
+            Brought::Complete => None,
+            Brought::Failed(failure) => Some(self.presentable_failure(failure)),
+            Brought::SinkFailed(error) => return Err(NotJudged::SinkFailed(error)),
+            Brought::ScratchFailed(error) => return Err(NotJudged::Failed(error.into())),
+            Brought::Stopped => return Err(NotJudged::Stopped),
+        };
+        // Before anything else: the siblings must not ask in the meantime.
+        self.hold_back_siblings(failure.as_ref()).await;
+        let mut extracted = self.commit_manifest(records, failure, begun).await?;
+        let judgement = self.judge(&mut extracted).await?;
+        self.record(judgement, extracted.metrics).await.map_err(NotJudged::Failed)
+    }
+
+    /// Has the extractor bring the records. Time-outs and panics are failures like any other.
+    async fn bring(&self, records: &mut Records) -> Brought {
+        let job = self.job();
+        let bring = AssertUnwindSafe(self.source.extractor.extract(&job, records)).catch_unwind();
+        let ended = tokio::select! {
+            biased;
+            () = self.shutdown.leaving() => return Brought::Stopped,
+            ended = tokio::time::timeout(self.source.timeout, bring) => ended,
+        };
+        let Ok(ended) = ended else {
+            // What a program said is known when it has ended.
+            self.children.ended().await;
+            return Brought::Failed(timed_out(self.source.timeout, self.children.last_stderr()));
+        };
+        match ended {
+            Ok(Ok(())) => Brought::Complete,
+            Ok(Err(ExtractError::Source(failure))) => Brought::Failed(failure),
+            Ok(Err(ExtractError::Sink(error))) => Brought::SinkFailed(error),
+            Ok(Err(ExtractError::Scratch(error))) => Brought::ScratchFailed(error),
+            Err(_) => Brought::Failed(Failure::retryable("the extractor panicked; its log has more")),
+        }
+    }
+
+    /// Holds back the source, or one customer of it, after a rate limit.
+    async fn hold_back_siblings(&self, failure: Option<&Failure>) {
+        let Some(failure) = failure.filter(|failure| failure.class == ErrorClass::RateLimited) else { return };
+        let key = &self.claimed.partition.state.key;
+        let span = failure.retry_after.unwrap_or(self.source.cooldown);
+        let cooldown = Cooldown {
+            source: key.source.clone(),
+            customer_id: match failure.scope {
+                Scope::Customer => Some(key.customer_id.clone()),
+                Scope::Source => None,
+            },
+            until: self.data.now().saturating_add(span),
+            why: Some(failure.message.clone()),
+        };
+        tracing::info!(%key, scope = ?failure.scope, until = %cooldown.until, "told to slow down");
+        if let Err(error) = self.data.cool_down(cooldown).await {
+            tracing::warn!(%key, %error, "the cooldown could not be recorded");
+        }
+    }
+
+    /// Finishes the attempt's directory, whatever the extractor did, once its programs have ended.
+    async fn commit_manifest(
+        &self,
+        records: Records,
+        failure: Option<Failure>,
+        begun: Instant,
+    ) -> Result<Extracted, NotJudged> {
+        // Also where the source failed early: an extractor that gave up on a program has only asked it to end.
+        self.children.ended().await;
+        let outcome = failure.as_ref().map_or(RunOutcome::Complete, |failure| RunOutcome::Failed {
+            error_class: failure.class.to_string(),
+            message: failure.message.clone(),
+        });
+        let (manifest, notes) = match records.finish(outcome, self.data.now()).await {
+            Ok(finished) => finished,
+            Err(raw::Error::Conflict { .. }) => return Err(NotJudged::Overtaken),
+            Err(error) => return Err(NotJudged::SinkFailed(error)),
+        };
+        let mut metrics: Map<String, Value> = notes.into_iter().map(|(name, note)| (name.to_owned(), note)).collect();
+        metrics.insert("extract_ms".to_owned(), millis(begun.elapsed()));
+        Ok(Extracted { manifest, metrics, retry_after: failure.and_then(|failure| failure.retry_after) })
+    }
+
+    /// Has the validator judge what lies in the sink.
+    async fn judge(&self, extracted: &mut Extracted) -> Result<Judgement, NotJudged> {
+        let state = &self.claimed.partition.state;
+        let submission = Submission {
+            key: state.key.clone(),
+            run_id: self.claimed.run.run_id,
+            fence: self.fence,
+            // Whatever the status is now: accepted, it would take the place of the run that was accepted last.
+            replaces: state.current_run_id.and(state.record_count),
+            not_before: extracted.retry_after.map(|hint| self.data.now().saturating_add(hint)),
+        };
+        let (view, begun) = (self.sink.view(), Instant::now());
+        let judgement = tokio::select! {
+            biased;
+            () = self.shutdown.leaving() => return Err(NotJudged::Stopped),
+            judgement = validate::judge(&view, &self.source.rules, &submission) => judgement?,
+        };
+        let Extracted { manifest, metrics, .. } = extracted;
+        metrics.insert("validate_ms".to_owned(), millis(begun.elapsed()));
+        metrics.insert("records".to_owned(), manifest.records.into());
+        metrics.insert("bytes".to_owned(), manifest.bytes.into());
+        metrics.insert("parts".to_owned(), manifest.parts.len().into());
+        Ok(judgement)
+    }
+
+    async fn record(&self, judgement: Judgement, metrics: Map<String, Value>) -> Result<AttemptEnd> {
+        let metrics = Value::Object(metrics).to_string();
+        let mut claimed = self.claimed.clone();
+        self.lease.refresh(&mut claimed.run);
+        let judged = JudgedAttempt { claimed, judgement: self.without_secrets(judgement), metrics: metrics.clone() };
+        let verdict = self.recorder.record(judged).await?;
+        self.log(&verdict, &metrics);
+        Ok(match verdict {
+            Verdict::Recorded(Judgement::Accepted { records }) => AttemptEnd::Accepted { records },
+            Verdict::Recorded(Judgement::Rejected { class, .. }) => AttemptEnd::Rejected { class },
+            Verdict::Refused(refused) => AttemptEnd::Refused(refused),
+        })
+    }
+
+    /// Gives the partition back untried, as long as its lease lasts.
+    async fn give_back(&self, why: Option<&str>) -> AttemptEnd {
+        tokio::select! {
+            biased;
+            end = self.lease.ended() => end.into(),
+            is_released = self.release(why) => if is_released { AttemptEnd::Released } else { AttemptEnd::Lost },
+        }
+    }
+
+    async fn release(&self, why: Option<&str>) -> bool {
+        loop {
+            match self.data.release(&self.claimed.run, why).await {
+                Ok(Recorded::As(_)) => return true,
+                Ok(Recorded::Refused(_) | Recorded::Lost) => return false,
+                Err(error) => {
+                    tracing::warn!(run_id = %self.claimed.run.run_id, %error, "could not give the partition back");
+                    if !error.is_transient() {
+                        return false;
+                    }
+                    tokio::time::sleep(TRY_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// Whether the sink would take nothing from any attempt now.
+    async fn is_sink_down(&self, error: &raw::Error) -> bool {
+        error.problem() == Some(&raw::Problem::Full) || self.sink.check().await.is_err()
+    }
+
+    fn directory(&self) -> raw::RunHeader {
+        let (key, run) = (&self.claimed.partition.state.key, &self.claimed.run);
+        raw::RunHeader {
+            key: key.clone(),
+            run_id: run.run_id,
+            fence: self.fence,
+            extractor: self.source.extractor.name().to_owned(),
+            started_at: run.started_at.unwrap_or(self.data.now()),
+        }
+    }
+
+    fn job(&self) -> Job {
+        let (key, run) = (&self.claimed.partition.state.key, &self.claimed.run);
+        let mut job = Job {
+            key: key.clone(),
+            run_id: run.run_id,
+            attempt: run.attempt,
+            query: None,
+            children: self.children.clone(),
+        };
+        job.query = self.source.queries.get(&key.query_name).map(|query| query.render(&job, Escape::Plain));
+        job
+    }
+
+    fn presentable_failure(&self, failure: Failure) -> Failure {
+        Failure { message: self.presentable(&failure.message), ..failure }
+    }
+
+    /// A text as it may be shown: without secrets.
+    fn presentable(&self, text: &str) -> String {
+        clean_message(&redact(text, &self.source.extractor.secrets()))
+    }
+
+    /// A rejection may quote records, and a source may send back what it was sent.
+    fn without_secrets(&self, judgement: Judgement) -> Judgement {
+        match judgement {
+            Judgement::Accepted { .. } => judgement,
+            Judgement::Rejected { class, message, not_before } => {
+                Judgement::Rejected { class, message: self.presentable(&message), not_before }
+            }
+        }
+    }
+
+    fn log(&self, verdict: &Verdict, metrics: &str) {
+        let (key, run) = (&self.claimed.partition.state.key, &self.claimed.run);
+        let (run_id, attempt) = (run.run_id, run.attempt);
+        match verdict {
+            Verdict::Recorded(Judgement::Accepted { .. }) => {
+                tracing::info!(%key, %run_id, attempt, metrics, "accepted");
+            }
+            Verdict::Recorded(Judgement::Rejected { class, message, not_before }) => {
+                let not_before = not_before.map(|moment| moment.to_string());
+                tracing::info!(%key, %run_id, attempt, %class, why = message, not_before, "rejected");
+            }
+            Verdict::Refused(reason) => tracing::warn!(%key, %run_id, attempt, %reason, "refused: it came too late"),
+        }
+    }
+}
+
+/// With the program's last words, which may say why.
+fn timed_out(limit: Duration, said: Option<String>) -> Failure {
+    let said = said.map_or_else(String::new, |lines| format!(": {lines}"));
+    Failure::retryable(format!("timed out after {} s{said}", limit.as_secs_f64()))
+}
+
+fn millis(span: Duration) -> Value {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX).into()
+}

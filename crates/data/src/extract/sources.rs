@@ -1,0 +1,52 @@
+//! The sources that a worker extracts: how each is asked, and what must be true of its answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::key::{QueryName, Source};
+
+use super::{Extractor, Template};
+use crate::validate::Rules;
+
+/// What the configuration says of one source.
+#[derive(Debug, Clone)]
+pub struct ConfiguredSource {
+    pub extractor: Arc<dyn Extractor>,
+    pub timeout: Duration,
+    pub queries: BTreeMap<QueryName, Template>,
+    pub rules: Rules,
+    /// The most attempts in flight at once, on all machines together.
+    pub max_in_flight: Option<u32>,
+    /// How long a rate limit without a hint of the source holds back its siblings.
+    pub cooldown: Duration,
+}
+
+/// The sources that a worker serves. It claims nothing of any other.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    sources: BTreeMap<Source, Arc<ConfiguredSource>>,
+}
+
+impl Sources {
+    pub fn new(sources: BTreeMap<Source, ConfiguredSource>) -> Self {
+        Self { sources: sources.into_iter().map(|(name, source)| (name, Arc::new(source))).collect() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    pub fn names(&self) -> Vec<Source> {
+        self.sources.keys().cloned().collect()
+    }
+
+    pub(super) fn get(&self, name: &Source) -> Option<Arc<ConfiguredSource>> {
+        self.sources.get(name).cloned()
+    }
+
+    pub(super) fn max_in_flight(&self) -> BTreeMap<Source, u32> {
+        let limited = |(name, source): (&Source, &Arc<ConfiguredSource>)| Some((name.clone(), source.max_in_flight?));
+        self.sources.iter().filter_map(limited).collect()
+    }
+}

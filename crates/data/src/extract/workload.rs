@@ -1,0 +1,156 @@
+//! Extraction as a worker's workload: claims partitions in turn, at each source's pace, and runs an attempt for each.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use redrive_core::failure::ErrorClass;
+use redrive_core::key::Source;
+use redrive_core::pace::{Answer, SlowStart};
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{Run, Workload as Kind};
+use redrive_store::raw::RawSink;
+use redrive_store::{Backlog, ClaimedPartition, DataStore, PartitionClaim, Rotation};
+use tokio::time::Instant;
+
+use super::Sources;
+use super::attempt::Attempt;
+use crate::error::{Error, Result};
+use crate::program::ChildTracker;
+use crate::validate::{self, Recorder};
+use crate::worker::{self, AttemptEnd, AttemptResult, Claimant, Claimed, Lease, Shutdown, Task};
+
+#[derive(Debug)]
+pub struct Workload {
+    data: DataStore,
+    sink: RawSink,
+    sources: Sources,
+    recorder: Recorder,
+    /// Where the lanes' wheel and each lane's customers stand.
+    rotation: Mutex<Rotation>,
+    pace: Arc<Mutex<SlowStart>>,
+    /// The programs of all attempts.
+    programs: ChildTracker,
+}
+
+impl Workload {
+    /// Must be called on a runtime: verdicts are recorded by a task of their own.
+    pub fn new(data: DataStore, sink: RawSink, sources: Sources) -> Self {
+        let recorder = Recorder::start(data.clone());
+        let (rotation, pace, programs) = Default::default();
+        Self { data, sink, sources, recorder, rotation, pace, programs }
+    }
+
+    async fn claim_partitions(&self, room: u32, claimant: &Claimant) -> Result<Claimed> {
+        let (sources, now) = (self.sources.names(), self.data.now());
+        let claim = PartitionClaim {
+            limit: room,
+            worker: claimant.worker.clone(),
+            lease: claimant.lease,
+            at_most: lock(&self.pace).at_most(&sources, now),
+            sources: Some(sources.clone()),
+            max_in_flight: self.sources.max_in_flight(),
+            rotation: lock(&self.rotation).clone(),
+        };
+        let (claimed, rotation) = self.data.claim_partitions(claim).await?;
+        *lock(&self.rotation) = rotation;
+        let tasks = claimed.into_iter().filter_map(|claimed| self.task(claimed)).collect();
+        let change = lock(&self.pace).next_change(&sources, now);
+        Ok(Claimed { tasks, look_again: change.map(|change| Instant::now() + change.since(now)) })
+    }
+
+    fn task(&self, claimed: ClaimedPartition) -> Option<Task> {
+        let name = claimed.partition.state.key.source.clone();
+        let (source, fence, run_id) = (self.sources.get(&name)?, claimed.run.task_id?, claimed.run.run_id);
+        let paced = Paced::start(&self.pace, name, &self.data);
+        let (data, sink, recorder) = (self.data.clone(), self.sink.clone(), self.recorder.clone());
+        let children = self.programs.child();
+        let start = move |lease: Lease, shutdown: Shutdown| {
+            let attempt = Attempt { data, sink, recorder, source, claimed, fence, lease, shutdown, children };
+            async move { paced.end(attempt.run().await) }
+        };
+        Some(Task::new(run_id, fence, start))
+    }
+}
+
+impl worker::Workload for Workload {
+    fn kind(&self) -> Kind {
+        Kind::Extract
+    }
+
+    fn claim<'a>(&'a self, room: u32, claimant: &'a Claimant) -> BoxFuture<'a, Result<Claimed>> {
+        Box::pin(self.claim_partitions(room, claimant))
+    }
+
+    /// A partition is retried by the daemon and the policy of its source; the run itself never is.
+    fn policy(&self, _: &Run) -> RetryPolicy {
+        RetryPolicy::partitions()
+    }
+
+    fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {
+        Box::pin(async { Ok(self.data.view().backlog(self.sources.names(), self.sources.max_in_flight()).await?) })
+    }
+
+    fn before_expiry<'a>(&'a self, overdue: &'a [Run]) -> BoxFuture<'a, ()> {
+        Box::pin(validate::leave_word(&self.data, &self.sink, overdue))
+    }
+
+    fn has_recovered<'a>(&'a self, _: &'a Error) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async { Ok(self.sink.check().await?) })
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.programs.ended())
+    }
+}
+
+/// An attempt that counts for the pace of its source until this is dropped.
+struct Paced {
+    pace: Arc<Mutex<SlowStart>>,
+    source: Source,
+    answer: Answer,
+}
+
+impl Paced {
+    fn start(pace: &Arc<Mutex<SlowStart>>, source: Source, data: &DataStore) -> Self {
+        lock(pace).started(&source, data.now());
+        Self { pace: Arc::clone(pace), source, answer: Answer::Nothing }
+    }
+
+    /// Passes on how the attempt ended. One that is still to be given back counts until it is.
+    fn end(mut self, result: AttemptResult) -> AttemptResult {
+        match result {
+            AttemptResult::Ended(end) => {
+                self.answer = answer(&end);
+                AttemptResult::Ended(end)
+            }
+            AttemptResult::InfraFailed { error, give_back } => {
+                let give_back = Box::pin(async move {
+                    let _paced = self;
+                    give_back.await
+                });
+                AttemptResult::InfraFailed { error, give_back }
+            }
+        }
+    }
+}
+
+impl Drop for Paced {
+    fn drop(&mut self) {
+        lock(&self.pace).ended(&self.source, self.answer);
+    }
+}
+
+fn answer(end: &AttemptEnd) -> Answer {
+    match end {
+        AttemptEnd::Rejected { class: ErrorClass::RateLimited } => Answer::SlowDown,
+        AttemptEnd::Accepted { .. } | AttemptEnd::Rejected { class: ErrorClass::Final | ErrorClass::Retryable } => {
+            Answer::Answered
+        }
+        AttemptEnd::Refused(_) | AttemptEnd::Released | AttemptEnd::Cancelled | AttemptEnd::Lost => Answer::Nothing,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is inside is whole whenever the lock is free, also after a panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,333 @@
+//! The worker's loop. It claims only what its free permits can start now, wakes when there may be work, and polls as
+//! the fallback.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use redrive_store::{Backlog, DataStore, Queued};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+
+use super::attempt_end::{AttemptEnd, AttemptResult};
+use super::counts::WorkerCounts;
+use super::lease::{LeaseKeeper, LeaseTerms};
+use super::served::{Served, even_share};
+use super::shutdown::Shutdown;
+use super::sweep;
+use super::workload::{Claimant, Task, Workload};
+use crate::error::{Error, Result};
+
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// The worker's name, for the runs' rows.
+    pub name: String,
+    pub concurrency: u32,
+    pub terms: LeaseTerms,
+    /// How long to sleep when there is nothing to do and nothing is announced.
+    pub poll: Duration,
+    /// How long work under way may go on after a shutdown was requested.
+    pub grace: Duration,
+    /// End when there is nothing to do.
+    pub drain: bool,
+}
+
+/// How long giving back may take when the worker has to leave.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// A draining worker gives up after this many empty claims although the backlog says that there is work.
+const FRUITLESS: u32 = 5;
+
+/// The attempt's workload, by its place among the worker's, and what became of it.
+type Finished = (usize, AttemptResult);
+
+#[derive(Debug)]
+pub struct Worker {
+    data: DataStore,
+    keeper: LeaseKeeper,
+    served: Vec<Served>,
+    options: WorkerOptions,
+    claimant: Claimant,
+    shutdown: Shutdown,
+    counts: watch::Sender<WorkerCounts>,
+    attempts: JoinSet<Finished>,
+    /// Which workload is offered permits first.
+    turn: usize,
+    /// When leases that have passed are looked for next.
+    sweep_at: Instant,
+}
+
+impl Worker {
+    pub fn new(
+        data: DataStore,
+        keeper: LeaseKeeper,
+        workloads: Vec<Arc<dyn Workload>>,
+        options: WorkerOptions,
+        shutdown: Shutdown,
+    ) -> Self {
+        Self {
+            data,
+            keeper,
+            served: workloads.into_iter().map(Served::new).collect(),
+            claimant: Claimant { worker: options.name.clone(), lease: options.terms.lease },
+            options,
+            shutdown,
+            counts: watch::channel(WorkerCounts::default()).0,
+            attempts: JoinSet::new(),
+            turn: 0,
+            sweep_at: Instant::now(),
+        }
+    }
+
+    /// What the worker has done, as it goes.
+    pub fn counts(&self) -> watch::Receiver<WorkerCounts> {
+        self.counts.subscribe()
+    }
+
+    /// Works until a shutdown is requested, or with `drain` until nothing is due. A fault of our own, such as the
+    /// database's, ends a draining worker; in any other the workload that met it rests, and the others go on.
+    pub async fn run(mut self) -> Result<WorkerCounts> {
+        let worked = self.work().await;
+        if worked.is_err() {
+            self.shutdown.leave();
+        }
+        self.finish().await;
+        for served in &self.served {
+            // Also what attempts have started that were left to their leases.
+            served.workload.stopped().await;
+        }
+        worked.map(|()| *self.counts.borrow())
+    }
+
+    async fn work(&mut self) -> Result<()> {
+        let mut wakeups = self.data.wakeups();
+        while !self.shutdown.is_requested() {
+            self.recover().await?;
+            self.sweep().await?;
+            // Marked before the claim, so that an announcement during it is not missed.
+            if wakeups.has_changed().unwrap_or(true) {
+                wakeups.borrow_and_update();
+                self.served.iter_mut().for_each(Served::wake);
+            }
+            let claimed = self.claim().await?;
+            if self.options.drain && claimed == 0 && self.attempts.is_empty() && self.is_drained().await? {
+                break;
+            }
+            self.wait(&mut wakeups).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks each workload whose rest is over whether what failed is well again.
+    async fn recover(&mut self) -> Result<()> {
+        for nth in 0..self.served.len() {
+            let served = &mut self.served[nth];
+            if served.is_resting() {
+                continue;
+            }
+            let Some(fault) = served.fault.take() else { continue };
+            if let Err(error) = served.workload.has_recovered(&fault).await {
+                self.fault(nth, "looking whether all is well again", error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what other workers left behind, once in a while.
+    async fn sweep(&mut self) -> Result<()> {
+        if Instant::now() < self.sweep_at {
+            return Ok(());
+        }
+        self.sweep_at = Instant::now() + (self.options.terms.lease / 4).max(Duration::from_millis(100));
+        for nth in 0..self.served.len() {
+            if self.served[nth].is_resting() {
+                continue;
+            }
+            match sweep::end_expired(&self.data, &self.served[nth].workload).await {
+                Ok(ended) => self.counts.send_modify(|counts| counts.abandoned += count(ended)),
+                Err(error) => self.fault(nth, "ending what was abandoned", error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims for the free permits and starts what was claimed; gives how many. Each workload is offered an even share
+    /// first, and then, in turn, what the others have left over.
+    async fn claim(&mut self) -> Result<usize> {
+        if self.room() == 0 {
+            return Ok(0);
+        }
+        let (all, first) = (self.served.len(), self.turn);
+        self.turn = (first + 1) % all.max(1);
+        let mut claimed = 0;
+        for nth in (first..first + all).map(|nth| nth % all) {
+            let share = even_share(self.options.concurrency, all, self.served[nth].running, self.room());
+            claimed += self.claim_for(nth, share).await?;
+        }
+        for nth in (first..first + all).map(|nth| nth % all) {
+            claimed += self.claim_for(nth, self.room()).await?;
+        }
+        Ok(claimed)
+    }
+
+    async fn claim_for(&mut self, nth: usize, room: u32) -> Result<usize> {
+        if room == 0 || !self.served[nth].is_ready() {
+            return Ok(0);
+        }
+        let asked = Instant::now();
+        let claimed = match self.served[nth].workload.claim(room, &self.claimant).await {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                self.fault(nth, "claiming", error)?;
+                return Ok(0);
+            }
+        };
+        let (served, found) = (&mut self.served[nth], claimed.tasks.len());
+        if found > 0 {
+            served.fruitless = 0;
+        }
+        if count(found) < u64::from(room) {
+            let poll = Instant::now() + self.options.poll;
+            served.quiet(claimed.look_again.map_or(poll, |look_again| look_again.min(poll)));
+        }
+        served.running += u32::try_from(found).unwrap_or(u32::MAX);
+        self.counts.send_modify(|counts| counts.claimed += count(found));
+        claimed.tasks.into_iter().for_each(|task| self.start(nth, task, asked));
+        Ok(found)
+    }
+
+    fn start(&mut self, nth: usize, task: Task, asked: Instant) {
+        let lease = self.keeper.hold(task.run_id, task.task_id, asked);
+        let attempt = (task.start)(lease, self.shutdown.clone());
+        self.attempts.spawn(async move {
+            // One that panics has dropped its lease: it runs out, and the attempt is ended as abandoned.
+            let result = AssertUnwindSafe(attempt).catch_unwind().await;
+            (nth, result.unwrap_or(AttemptResult::Ended(AttemptEnd::Lost)))
+        });
+    }
+
+    fn room(&self) -> u32 {
+        self.options.concurrency.saturating_sub(u32::try_from(self.attempts.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether nothing is due any more. What a limit holds back is due when an attempt of another worker has ended or
+    /// its lease has; what is paused or cools down is not.
+    async fn is_drained(&mut self) -> Result<bool> {
+        let (mut is_drained, mut elsewhere) = (true, 0);
+        for served in &mut self.served {
+            let Backlog { queued, in_flight } = served.workload.backlog().await?;
+            is_drained &= match queued {
+                Queued::Nothing => true,
+                Queued::HeldBack => false,
+                // It came after the claim, or its place did.
+                Queued::Claimable => served.fruitless >= FRUITLESS,
+            };
+            served.fruitless = if queued == Queued::Claimable { served.fruitless + 1 } else { 0 };
+            elsewhere += in_flight;
+        }
+        self.counts.send_modify(|counts| counts.elsewhere = is_drained.then_some(elsewhere));
+        Ok(is_drained)
+    }
+
+    async fn wait(&mut self, wakeups: &mut watch::Receiver<u64>) -> Result<()> {
+        let listening = self.room() > 0 && !self.served.iter().all(Served::is_resting);
+        let look_again = self.look_again();
+        let shutdown = self.shutdown.clone();
+        tokio::select! {
+            () = shutdown.requested() => {}
+            Some(ended) = self.attempts.join_next() => self.hear(ended)?,
+            Ok(()) = wakeups.changed(), if listening => self.served.iter_mut().for_each(Served::wake),
+            () = tokio::time::sleep_until(look_again) => {}
+        }
+        while let Some(ended) = self.attempts.try_join_next() {
+            self.hear(ended)?;
+        }
+        Ok(())
+    }
+
+    /// When to look although nothing has happened.
+    fn look_again(&self) -> Instant {
+        let latest = (Instant::now() + self.options.poll).min(self.sweep_at);
+        if self.room() == 0 {
+            return latest;
+        }
+        self.served.iter().filter_map(Served::look_at).fold(latest, Instant::min)
+    }
+
+    fn hear(&mut self, ended: std::result::Result<Finished, JoinError>) -> Result<()> {
+        // Only what was left to its lease is aborted.
+        let Ok((nth, result)) = ended else { return Ok(()) };
+        let end = match result {
+            AttemptResult::Ended(end) => end,
+            AttemptResult::InfraFailed { error, give_back } => {
+                // At rest before the run is given back: that wakes every worker that could claim it.
+                let heard = self.fault(nth, "an attempt", error);
+                self.attempts.spawn(async move {
+                    let given_back = AssertUnwindSafe(give_back).catch_unwind().await;
+                    (nth, AttemptResult::Ended(given_back.unwrap_or(AttemptEnd::Lost)))
+                });
+                return heard;
+            }
+        };
+        let served = &mut self.served[nth];
+        served.running = served.running.saturating_sub(1);
+        // Its end may have made room below a limit.
+        served.wake();
+        self.counts.send_modify(|counts| counts.add(&end));
+        match end {
+            AttemptEnd::Accepted { .. } | AttemptEnd::Rejected { .. } => served.is_well(),
+            AttemptEnd::Refused(_) | AttemptEnd::Released | AttemptEnd::Cancelled | AttemptEnd::Lost => {}
+        }
+        Ok(())
+    }
+
+    /// Something of our own failed, not of the work: there is no point in claiming more of this workload for a while.
+    fn fault(&mut self, nth: usize, doing: &str, error: Error) -> Result<()> {
+        if self.options.drain {
+            return Err(error);
+        }
+        let (served, why) = (&mut self.served[nth], error.to_string());
+        let workload = served.workload.kind();
+        match served.begin_rest(error) {
+            Some(rest) => tracing::error!(%workload, error = why, rest_s = rest.as_secs(), "{doing} failed; resting"),
+            // One fault, met by many attempts.
+            None => tracing::warn!(%workload, error = why, "{doing} failed"),
+        }
+        Ok(())
+    }
+
+    /// Leaves whatever hangs now to its lease.
+    fn abandon(&mut self) {
+        let left = count(self.attempts.len());
+        tracing::error!(left, "some attempts could not be given back in time; their leases run out");
+        self.counts.send_modify(|counts| counts.lost += left);
+        self.attempts.abort_all();
+    }
+
+    /// Lets work under way end by itself, and then has it given back.
+    async fn finish(&mut self) {
+        let shutdown = self.shutdown.clone();
+        let grace = Instant::now() + self.options.grace;
+        let mut last = None;
+        while !self.attempts.is_empty() {
+            tokio::select! {
+                Some(ended) = self.attempts.join_next() => {
+                    if let Err(error) = self.hear(ended) {
+                        tracing::error!(%error, "an attempt failed");
+                    }
+                }
+                () = shutdown.leaving(), if last.is_none() => last = Some(Instant::now() + LAST_WORDS),
+                () = tokio::time::sleep_until(last.unwrap_or(grace)) => match last {
+                    None => shutdown.leave(),
+                    Some(_) => return self.abandon(),
+                },
+            }
+        }
+    }
+}
+
+fn count(of: usize) -> u64 {
+    u64::try_from(of).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,276 @@
+//! Keeps the leases of what is under way, on a thread and a database connection of its own: work that blocks every other
+//! thread, or a pool that has run dry, must not cost a lease.
+//!
+//! It fences its own worker, too. When a lease could not be prolonged and is about to end, the attempt is told that it
+//! is lost before another worker may take its run.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redrive_core::id::{RunId, TaskId};
+use redrive_core::run::Run;
+use redrive_core::time::Timestamp;
+use redrive_store::{DataStore, Heartbeat, HeartbeatAnswer, Open, Options, Store, StoreUrl};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use crate::error::{Error, Result, TRY_AGAIN};
+
+/// How a worker's leases are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseTerms {
+    pub lease: Duration,
+    pub heartbeat: Duration,
+}
+
+impl LeaseTerms {
+    /// How long before its end a lease is given up.
+    fn margin(self) -> Duration {
+        self.lease / 8
+    }
+}
+
+/// Why a lease is no longer held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseEnd {
+    /// An operator cancelled the run.
+    Cancelled,
+    /// It could not be prolonged in time, or the run was taken from this worker.
+    Lost,
+}
+
+/// Gives out leases that a thread keeps until they are dropped.
+#[derive(Debug, Clone)]
+pub struct LeaseKeeper {
+    leases: Arc<Leases>,
+    /// Wakes the thread; closed when the thread has ended.
+    nudge: mpsc::Sender<()>,
+}
+
+/// A lease that is being kept, until this is dropped.
+#[derive(Debug)]
+pub struct Lease {
+    run_id: RunId,
+    ended: watch::Receiver<Option<LeaseEnd>>,
+    keeper: LeaseKeeper,
+}
+
+impl Lease {
+    /// Returns when the lease has ended, and never before.
+    pub async fn ended(&self) -> LeaseEnd {
+        let mut ended = self.ended.clone();
+        // A keeper that is gone keeps nothing.
+        ended.wait_for(Option::is_some).await.ok().and_then(|end| *end).unwrap_or(LeaseEnd::Lost)
+    }
+
+    /// Brings a claimed run up to date with its last heartbeat.
+    pub fn refresh(&self, run: &mut Run) {
+        if let Some((at, until)) = self.keeper.leases.lock().held.get(&self.run_id).and_then(|held| held.prolonged) {
+            (run.last_heartbeat, run.lease_until) = (Some(at), Some(until));
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.keeper.leases.lock().held.remove(&self.run_id);
+    }
+}
+
+/// What the thread and the leases' holders share.
+#[derive(Debug)]
+struct Leases {
+    terms: LeaseTerms,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug)]
+struct Table {
+    held: BTreeMap<RunId, Held>,
+    /// When the thread looks next by itself.
+    wake_at: Instant,
+    /// The thread has ended, and nobody keeps anything.
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Held {
+    task_id: TaskId,
+    ends: Instant,
+    /// When it was prolonged last, and until when, by the store's clock.
+    prolonged: Option<(Timestamp, Timestamp)>,
+    ended: watch::Sender<Option<LeaseEnd>>,
+}
+
+impl Leases {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        // Every change of the table is whole when the lock is free, also after a panic.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LeaseKeeper {
+    /// Starts the thread and opens its connection. The thread ends when the last handle and the last lease are gone.
+    pub async fn start(url: &StoreUrl, options: Options, terms: LeaseTerms) -> Result<Self> {
+        let (nudge, nudges) = mpsc::channel(1);
+        let (ready, opened) = oneshot::channel();
+        let (url, options) = (url.clone(), Options { connections: 1, ..options });
+        let table = Table { held: BTreeMap::new(), wake_at: Instant::now(), is_closed: false };
+        let leases = Arc::new(Leases { terms, table: Mutex::new(table) });
+        let shared = Arc::clone(&leases);
+        let body = move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(Error::Thread(error)))),
+            };
+            runtime.block_on(async {
+                match Store::open(&url, Open::Current, options).await {
+                    Ok(store) => {
+                        let _ = ready.send(Ok(()));
+                        HeartbeatLoop::new(store.data(), shared).run(nudges).await;
+                    }
+                    Err(error) => drop(ready.send(Err(error.into()))),
+                }
+            });
+        };
+        std::thread::Builder::new().name("lease keeper".to_owned()).spawn(body).map_err(Error::Thread)?;
+        opened.await.unwrap_or(Err(Error::KeeperGone))?;
+        Ok(Self { leases, nudge })
+    }
+
+    /// Keeps a lease that was got by a claim asked for at `asked`.
+    pub fn hold(&self, run_id: RunId, task_id: TaskId, asked: Instant) -> Lease {
+        let terms = self.leases.terms;
+        let ends = asked + terms.lease;
+        let mut table = self.leases.lock();
+        let (ended, receiver) = watch::channel(table.is_closed.then_some(LeaseEnd::Lost));
+        table.held.insert(run_id, Held { task_id, ends, prolonged: None, ended });
+        let is_sooner = ends - terms.margin() < table.wake_at;
+        drop(table);
+        if is_sooner {
+            // A nudge that is on its way already will do.
+            let _ = self.nudge.try_send(());
+        }
+        Lease { run_id, ended: receiver, keeper: self.clone() }
+    }
+}
+
+/// The thread's loop: prolongs every lease once a heartbeat, and gives up those that are about to end.
+struct HeartbeatLoop {
+    data: DataStore,
+    leases: Arc<Leases>,
+    next_beat: Instant,
+}
+
+/// A heartbeat's answer, and what was asked.
+struct Answered {
+    asked: Instant,
+    runs: Vec<(RunId, TaskId)>,
+    heartbeat: redrive_store::Result<Heartbeat>,
+}
+
+/// However the thread ends, nobody goes on with a lease that is no longer kept.
+impl Drop for HeartbeatLoop {
+    fn drop(&mut self) {
+        let mut table = self.leases.lock();
+        table.is_closed = true;
+        for held in std::mem::take(&mut table.held).into_values() {
+            held.ended.send_replace(Some(LeaseEnd::Lost));
+        }
+    }
+}
+
+impl HeartbeatLoop {
+    fn new(data: DataStore, leases: Arc<Leases>) -> Self {
+        let next_beat = Instant::now() + leases.terms.heartbeat;
+        Self { data, leases, next_beat }
+    }
+
+    async fn run(mut self, mut nudges: mpsc::Receiver<()>) {
+        // A heartbeat runs beside this loop, so that a database that hangs cannot keep a lease from being given up.
+        let (answer, mut answers) = mpsc::unbounded_channel();
+        let mut beating = false;
+        loop {
+            let wake = self.plan_wake(beating);
+            tokio::select! {
+                nudge = nudges.recv() => if nudge.is_none() { return },
+                Some(answered) = answers.recv() => {
+                    beating = false;
+                    self.hear(answered);
+                }
+                () = tokio::time::sleep_until(wake) => {}
+            }
+            self.fence();
+            if !beating && Instant::now() >= self.next_beat {
+                beating = self.beat(&answer);
+            }
+        }
+    }
+
+    /// The next moment at which a lease has to be given up or a heartbeat is due.
+    fn plan_wake(&self, beating: bool) -> Instant {
+        let terms = self.leases.terms;
+        let mut table = self.leases.lock();
+        let fence_at = table.held.values().map(|held| held.ends - terms.margin()).min();
+        let beat_at = if beating { Instant::now() + terms.heartbeat } else { self.next_beat };
+        table.wake_at = fence_at.map_or(beat_at, |fence_at| fence_at.min(beat_at));
+        table.wake_at
+    }
+
+    /// Gives up the leases that are about to end.
+    fn fence(&self) {
+        let limit = Instant::now() + self.leases.terms.margin();
+        self.leases.lock().held.retain(|run_id, held| {
+            let keep = held.ends > limit;
+            if !keep {
+                tracing::warn!(%run_id, "the lease could not be prolonged; the attempt is given up");
+                held.ended.send_replace(Some(LeaseEnd::Lost));
+            }
+            keep
+        });
+    }
+
+    fn beat(&mut self, answer: &mpsc::UnboundedSender<Answered>) -> bool {
+        let (asked, terms) = (Instant::now(), self.leases.terms);
+        self.next_beat = asked + terms.heartbeat;
+        let runs: Vec<_> = self.leases.lock().held.iter().map(|(run_id, held)| (*run_id, held.task_id)).collect();
+        if runs.is_empty() {
+            return false;
+        }
+        let (data, answer) = (self.data.clone(), answer.clone());
+        tokio::spawn(async move {
+            let heartbeat = data.beat(runs.clone(), terms.lease).await;
+            let _ = answer.send(Answered { asked, runs, heartbeat });
+        });
+        true
+    }
+
+    fn hear(&mut self, answered: Answered) {
+        let terms = self.leases.terms;
+        let heartbeat = match answered.heartbeat {
+            Ok(heartbeat) => heartbeat,
+            Err(error) => {
+                tracing::warn!(%error, "heartbeat failed; it is tried again");
+                self.next_beat = Instant::now() + TRY_AGAIN.min(terms.heartbeat);
+                return;
+            }
+        };
+        let mut table = self.leases.lock();
+        for ((run_id, task_id), answer) in answered.runs.into_iter().zip(heartbeat.answers) {
+            let Some(held) = table.held.get_mut(&run_id).filter(|held| held.task_id == task_id) else { continue };
+            let end = match answer {
+                HeartbeatAnswer::Held => {
+                    held.ends = answered.asked + terms.lease;
+                    held.prolonged = Some((heartbeat.at, heartbeat.until));
+                    continue;
+                }
+                HeartbeatAnswer::Cancelled => LeaseEnd::Cancelled,
+                HeartbeatAnswer::Lost => LeaseEnd::Lost,
+            };
+            tracing::warn!(%run_id, ?end, "the lease was lost");
+            held.ended.send_replace(Some(end));
+            table.held.remove(&run_id);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A worker's workload: its permits in use, its rest after a fault, and when it is asked again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::workload::Workload;
+use crate::error::Error;
+
+/// How long a workload rests after something of our own failed: at first, and at the most.
+const FIRST_REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(super) struct Served {
+    pub workload: Arc<dyn Workload>,
+    /// How many of the worker's permits its attempts use.
+    pub running: u32,
+    /// How often in a row nothing was claimed although the backlog says that there is work.
+    pub fruitless: u32,
+    /// Its last claim brought less than it could have: before then, or a wake-up, there is no point in another.
+    quiet_until: Option<Instant>,
+    /// Nothing is claimed before then, because something of our own failed.
+    rest_until: Option<Instant>,
+    rest: Duration,
+    /// What failed, to be looked at after the rest.
+    pub fault: Option<Error>,
+}
+
+impl Served {
+    pub(super) fn new(workload: Arc<dyn Workload>) -> Self {
+        let (running, fruitless, rest) = (0, 0, Duration::ZERO);
+        Self { workload, running, fruitless, quiet_until: None, rest_until: None, rest, fault: None }
+    }
+
+    pub(super) fn is_resting(&self) -> bool {
+        self.rest_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Whether a claim may bring something now.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.is_resting() && self.fault.is_none() && self.quiet_until.is_none_or(|until| Instant::now() >= until)
+    }
+
+    /// There may be something to claim again.
+    pub(super) fn wake(&mut self) {
+        self.quiet_until = None;
+    }
+
+    pub(super) fn quiet(&mut self, until: Instant) {
+        self.quiet_until = Some(until);
+    }
+
+    /// When it is to be looked at without being woken.
+    pub(super) fn look_at(&self) -> Option<Instant> {
+        if self.is_resting() { self.rest_until } else { self.quiet_until }
+    }
+
+    /// Rests after a fault, longer each time; gives for how long, or nothing where it is at rest already.
+    pub(super) fn begin_rest(&mut self, fault: Error) -> Option<Duration> {
+        self.fault = Some(fault);
+        if self.is_resting() {
+            return None;
+        }
+        self.rest = (self.rest * 2).clamp(FIRST_REST, LONGEST_REST);
+        self.rest_until = Some(Instant::now() + self.rest);
+        Some(self.rest)
+    }
+
+    /// The work of others shows that all is well: the next rest is a short one.
+    pub(super) fn is_well(&mut self) {
+        self.rest = Duration::ZERO;
+    }
+}
+
+/// How many of the free permits a workload is offered first: what it lacks of an even share.
+pub(super) fn even_share(concurrency: u32, workloads: usize, running: u32, room: u32) -> u32 {
+    let share = concurrency.div_ceil(u32::try_from(workloads).unwrap_or(u32::MAX).max(1));
+    share.saturating_sub(running).min(room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::even_share;
+
+    #[test]
+    fn a_workload_is_first_offered_what_it_lacks_of_an_even_share() {
+        assert_eq!(even_share(8, 1, 3, 5), 5, "alone, it has all");
+        assert_eq!(even_share(8, 2, 0, 8), 4);
+        assert_eq!(even_share(8, 2, 6, 2), 0, "it has more than its share");
+        assert_eq!(even_share(8, 2, 0, 1), 1, "no more than there is");
+        assert_eq!(even_share(1, 3, 0, 1), 1, "a single permit goes round");
+    }
+}

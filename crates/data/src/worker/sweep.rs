@@ -1,0 +1,49 @@
+//! Runs whose worker fell silent: ended when their lease has passed, by the policy of their workload.
+
+use std::sync::Arc;
+
+use redrive_core::run::Work;
+use redrive_store::DataStore;
+
+use super::workload::Workload;
+use crate::error::Result;
+
+/// How many runs are ended in one transaction.
+const PAGE: u32 = 100;
+
+/// Ends the runs of a workload that have outlived their lease; gives how many.
+pub async fn end_expired(data: &DataStore, workload: &Arc<dyn Workload>) -> Result<usize> {
+    let mut count = 0;
+    loop {
+        let overdue = data.view().overdue(workload.kind(), PAGE).await?;
+        if overdue.is_empty() {
+            return Ok(count);
+        }
+        workload.before_expiry(&overdue).await;
+        let policies = Arc::clone(workload);
+        let ended = data.expire(workload.kind(), PAGE, move |run| policies.policy(run)).await?;
+        let late: Vec<_> =
+            ended.iter().filter(|run| !overdue.iter().any(|seen| seen.run_id == run.run_id)).cloned().collect();
+        if !late.is_empty() {
+            workload.before_expiry(&late).await;
+        }
+        for run in &ended {
+            let (work, run_id, worker) = (subject(&run.work), run.run_id, run.worker.as_deref());
+            tracing::warn!(work, %run_id, worker, "lease expired; the attempt is ended");
+        }
+        count += ended.len();
+        if ended.is_empty() {
+            // Another worker is ending them.
+            return Ok(count);
+        }
+    }
+}
+
+/// What a run is about, for the log.
+fn subject(work: &Work) -> String {
+    match work {
+        Work::Extract(key) => key.to_string(),
+        Work::Ingest { upload } => upload.clone(),
+        Work::Process { category, external_id } => external_id.as_ref().unwrap_or(category).clone(),
+    }
+}

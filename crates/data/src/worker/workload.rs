@@ -1,0 +1,87 @@
+//! What a worker can do: extraction, ingestion and processing each implement [`Workload`].
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use redrive_core::id::{RunId, TaskId};
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{Run, Workload as Kind};
+use redrive_store::Backlog;
+use tokio::time::Instant;
+
+use super::attempt_end::AttemptResult;
+use super::lease::Lease;
+use super::shutdown::Shutdown;
+use crate::error::{Error, Result};
+
+/// One kind of work. The worker's loop calls these from one task, so that `claim` is never called twice at once.
+pub trait Workload: Send + Sync + fmt::Debug {
+    /// Whose runs these are. A worker has at most one workload of a kind.
+    fn kind(&self) -> Kind;
+
+    /// Claims runs for up to `room` permits, in one transaction, and no more than can be started now.
+    fn claim<'a>(&'a self, room: u32, claimant: &'a Claimant) -> BoxFuture<'a, Result<Claimed>>;
+
+    /// Gives the policy for a run whose worker let its lease expire.
+    fn policy(&self, run: &Run) -> RetryPolicy;
+
+    /// Says what is left after a claim that came back empty, for a worker that drains.
+    fn backlog(&self) -> BoxFuture<'_, Result<Backlog>>;
+
+    /// Prepares for the end of runs whose lease has passed. They are ended afterwards, whatever comes of this.
+    fn before_expiry<'a>(&'a self, _overdue: &'a [Run]) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+
+    /// Looks, after a rest, whether what failed is well again. An error prolongs the rest.
+    fn has_recovered<'a>(&'a self, _from: &'a Error) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Returns when nothing is left of what its attempts started, once none of them runs any more.
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Who claims, and for how long.
+#[derive(Debug, Clone)]
+pub struct Claimant {
+    /// The worker's name, for the runs' rows.
+    pub worker: String,
+    pub lease: Duration,
+}
+
+/// What a claim brought.
+#[derive(Debug, Default)]
+pub struct Claimed {
+    pub tasks: Vec<Task>,
+    /// When more may be claimable although nothing is announced; the worker looks at its own interval, too.
+    pub look_again: Option<Instant>,
+}
+
+type Start = Box<dyn FnOnce(Lease, Shutdown) -> BoxFuture<'static, AttemptResult> + Send>;
+
+/// A claimed run, ready to be started.
+pub struct Task {
+    pub(super) run_id: RunId,
+    pub(super) task_id: TaskId,
+    pub(super) start: Start,
+}
+
+impl Task {
+    /// The future of `start` stops early when its lease ends, and when the shutdown says that work is to be given back.
+    pub fn new<F>(run_id: RunId, task_id: TaskId, start: impl FnOnce(Lease, Shutdown) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = AttemptResult> + Send + 'static,
+    {
+        Self { run_id, task_id, start: Box::new(move |lease, shutdown| Box::pin(start(lease, shutdown))) }
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("run_id", &self.run_id).field("task_id", &self.task_id).finish()
+    }
+}

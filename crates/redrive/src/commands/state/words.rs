@@ -1,0 +1,43 @@
+//! What the control plane names, in the words of the command line: its fields are flags here, its actions commands.
+
+use redrive_control::Error as Control;
+use redrive_control::explain::{Action, Explanation};
+
+use super::filter::in_flags;
+use crate::error::Error;
+
+/// An error of the control plane, with flags and commands where it names fields and actions.
+pub fn of(error: Control) -> Error {
+    match error {
+        Control::NeedsDates => Error::Usage("a backfill needs --since and --until, or --logical-date".to_owned()),
+        Control::NeedsSource => Error::Usage("a backfill needs --source".to_owned()),
+        Control::NoneConfigured { field, of, section } => {
+            let flag = flag(field);
+            Error::Usage(format!("give {flag}: the configuration of source {of} names no {section}"))
+        }
+        Control::NoOperation(op_id) => {
+            Error::NothingFound(format!("there is no operation {op_id}; `redrive state audit list` shows them"))
+        }
+        Control::Filter(error) => in_flags(&error),
+        error @ (Control::Store(_) | Control::Raw(_) | Control::Plan(_)) => error.into(),
+    }
+}
+
+/// The flag that gives a field.
+fn flag(field: &str) -> String {
+    format!("--{}", field.replace('_', "-"))
+}
+
+/// Why a partition is not running, with the command that changes it.
+pub fn because(explanation: &Explanation) -> String {
+    let command = match explanation.action {
+        None => return explanation.because.clone(),
+        Some(Action::Resume) => "`state resume` lets it go on",
+        Some(Action::Retry) => "`state retry` tries it now",
+        Some(Action::RetryClearingTerminal) => "`state retry --clear-terminal` grants one attempt",
+        Some(Action::RetryStale) => "`state retry --stale` puts it back",
+        Some(Action::Reprocess) => "`state reprocess` asks for another run",
+        Some(Action::Pause) => "`state pause` holds it",
+    };
+    format!("{}; {command}", explanation.because)
+}

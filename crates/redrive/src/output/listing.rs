@@ -1,0 +1,250 @@
+//! The one way in which rows are printed, as a table, JSON, JSON lines or CSV. Rows are written as they come, so that memory
+//! stays the same however many there are.
+
+use std::io::{self, BufWriter, Stdout, Write};
+
+use comfy_table::{ColumnConstraint, Width};
+use serde::Serialize;
+
+use super::{cells, csv_row, flush, ignore_broken_pipe, note, plain_table, write};
+use crate::cli::{Format, Global};
+use crate::error::Result;
+
+const BUFFER: usize = 256 << 10;
+/// How many rows of a table are laid out together. The columns keep the widths of the first of these pages.
+const PAGE: usize = 1000;
+
+/// Stdout for much data. Call [`flush`] in the end: an error while dropping goes unnoticed.
+pub fn stdout() -> BufWriter<Stdout> {
+    BufWriter::with_capacity(BUFFER, io::stdout())
+}
+
+/// What a listing is called, and its columns.
+#[derive(Debug)]
+pub struct Layout {
+    /// What JSON calls the list.
+    pub name: &'static str,
+    /// The table's header, for people.
+    pub header: &'static [&'static str],
+    /// CSV's columns, by the names that JSON has.
+    pub columns: &'static [&'static str],
+    /// Printed where there are no rows; none for a command that explains it by itself.
+    pub nothing: Option<&'static str>,
+}
+
+/// One entry of a listing. JSON has it as it serializes.
+pub trait Row: Serialize {
+    /// The lines that a table shows of it.
+    fn lines(&self) -> Vec<Vec<String>>;
+
+    /// Its rows of CSV, one unless it says otherwise.
+    fn records(&self, columns: &[&str]) -> Result<Vec<Vec<String>>> {
+        Ok(vec![cells(columns, &serde_json::to_value(self)?)])
+    }
+}
+
+/// A listing on its way to stdout. It is complete only after [`Listing::end`].
+#[derive(Debug)]
+pub struct Listing<W: Write> {
+    out: W,
+    layout: &'static Layout,
+    format: Format,
+    quiet: bool,
+    /// What JSON has before the first row.
+    opening: String,
+    count: u64,
+    page: Vec<Vec<String>>,
+    /// The columns of the first page.
+    widths: Option<Vec<u16>>,
+}
+
+impl Listing<BufWriter<Stdout>> {
+    pub fn new(layout: &'static Layout, global: &Global) -> Self {
+        Self::to(stdout(), layout, global.output, global.quiet)
+    }
+
+    /// A listing inside an object: JSON has the object's own fields first. Lines of JSON could not say them, so that format is one
+    /// line with everything.
+    pub fn inside(object: &impl Serialize, layout: &'static Layout, global: &Global) -> Result<Self> {
+        let format = match global.output {
+            Format::Jsonl => Format::Json,
+            format @ (Format::Json | Format::Csv | Format::Table) => format,
+        };
+        let mut listing = Self::to(stdout(), layout, format, global.quiet);
+        listing.opening = opening(&serde_json::to_string(object)?, layout.name);
+        Ok(listing)
+    }
+
+    /// Prints rows that are all there already.
+    pub fn print(layout: &'static Layout, global: &Global, rows: &[impl Row]) -> Result<()> {
+        let mut listing = Self::new(layout, global);
+        rows.iter().try_for_each(|row| listing.add(row))?;
+        listing.end().map(drop)
+    }
+}
+
+impl<W: Write> Listing<W> {
+    fn to(out: W, layout: &'static Layout, format: Format, quiet: bool) -> Self {
+        let opening = opening("{}", layout.name);
+        Self { out, layout, format, quiet, opening, count: 0, page: vec![], widths: None }
+    }
+
+    pub fn add(&mut self, row: &impl Row) -> Result<()> {
+        let first = self.count == 0;
+        self.count += 1;
+        match self.format {
+            Format::Json => {
+                let before = if first { self.opening.as_str() } else { "," };
+                write(&mut self.out, before.as_bytes())?;
+                write(&mut self.out, &serde_json::to_vec(row)?)
+            }
+            Format::Jsonl => {
+                let text = serde_json::to_string(row)?;
+                self.line(&text)
+            }
+            Format::Csv => {
+                if first {
+                    self.line(&self.layout.columns.join(","))?;
+                }
+                let records = row.records(self.layout.columns)?;
+                records.iter().try_for_each(|record| self.line(&csv_row(record)))
+            }
+            Format::Table => {
+                self.page.extend(row.lines());
+                if self.page.len() < PAGE { Ok(()) } else { self.print_page() }
+            }
+        }
+    }
+
+    /// Writes what is left; gives the number of rows. Where there are none, the exit code says so, and a closed stdout does not
+    /// change it.
+    pub fn end(mut self) -> Result<u64> {
+        let written = self.finish();
+        if self.count == 0 {
+            ignore_broken_pipe(written)?
+        } else {
+            written?
+        }
+        Ok(self.count)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        match (self.format, self.count) {
+            (Format::Json, 0) => self.line(&format!("{}]}}", self.opening))?,
+            (Format::Json, _) => self.line("]}")?,
+            (Format::Csv, 0) => {
+                if let Some(text) = self.layout.nothing.filter(|_| !self.quiet) {
+                    note(text);
+                }
+                self.line(&self.layout.columns.join(","))?;
+            }
+            (Format::Table, 0) => self.layout.nothing.map_or(Ok(()), |text| self.line(text))?,
+            (Format::Table, _) => self.print_page()?,
+            (Format::Jsonl | Format::Csv, _) => {}
+        }
+        flush(&mut self.out)
+    }
+
+    fn line(&mut self, text: &str) -> Result<()> {
+        write(&mut self.out, text.as_bytes())?;
+        write(&mut self.out, b"\n")
+    }
+
+    fn print_page(&mut self) -> Result<()> {
+        if self.page.is_empty() {
+            return Ok(());
+        }
+        let mut table = plain_table(std::mem::take(&mut self.page));
+        match &self.widths {
+            None => {
+                table.set_header(self.layout.header.iter().copied());
+                self.widths = Some(table.column_max_content_widths());
+            }
+            Some(widths) => {
+                for (column, width) in table.column_iter_mut().zip(widths) {
+                    let padded = width.saturating_add(column.padding_width());
+                    column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(padded)));
+                }
+            }
+        }
+        let text = table.trim_fmt();
+        self.line(&text)?;
+        flush(&mut self.out)
+    }
+}
+
+/// An object up to the first row of the list that it ends with.
+fn opening(object: &str, name: &str) -> String {
+    let fields = object.strip_suffix('}').unwrap_or(object);
+    let comma = if fields.ends_with('{') { "" } else { "," };
+    format!("{fields}{comma}\"{name}\":[")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Person {
+        name: String,
+        born: Option<u32>,
+    }
+
+    impl Row for Person {
+        fn lines(&self) -> Vec<Vec<String>> {
+            vec![vec![self.name.clone(), self.born.map_or_else(String::new, |year| year.to_string())]]
+        }
+    }
+
+    static PEOPLE: Layout =
+        Layout { name: "people", header: &["who", "when"], columns: &["name", "born"], nothing: Some("nobody") };
+
+    fn listed(format: Format, rows: &[Person]) -> String {
+        let mut out = Vec::new();
+        let mut listing = Listing::to(&mut out, &PEOPLE, format, true);
+        rows.iter().for_each(|row| listing.add(row).unwrap());
+        assert_eq!(listing.end().unwrap(), u64::try_from(rows.len()).unwrap());
+        String::from_utf8(out).unwrap()
+    }
+
+    fn person(name: &str, born: Option<u32>) -> Person {
+        Person { name: name.to_owned(), born }
+    }
+
+    #[test]
+    fn rows_are_written_in_each_format() {
+        let rows = [person("Ada", Some(1815)), person("a, \"b\"", None)];
+        for (format, text) in [
+            (
+                Format::Json,
+                "{\"people\":[{\"name\":\"Ada\",\"born\":1815},{\"name\":\"a, \\\"b\\\"\",\"born\":null}]}\n",
+            ),
+            (Format::Jsonl, "{\"name\":\"Ada\",\"born\":1815}\n{\"name\":\"a, \\\"b\\\"\",\"born\":null}\n"),
+            (Format::Csv, "name,born\nAda,1815\n\"a, \"\"b\"\"\",\n"),
+            (Format::Table, " who     when\n Ada     1815\n a, \"b\"\n"),
+        ] {
+            assert_eq!(listed(format, &rows), text, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn no_rows_are_an_empty_listing() {
+        for (format, text) in [
+            (Format::Json, "{\"people\":[]}\n"),
+            (Format::Jsonl, ""),
+            (Format::Csv, "name,born\n"),
+            (Format::Table, "nobody\n"),
+        ] {
+            assert_eq!(listed(format, &[]), text, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_table_has_one_header_and_columns_that_stay() {
+        let rows: Vec<Person> = (0..2 * PAGE + 1).map(|_| person("Augusta", Some(1815))).collect();
+        let text = listed(Format::Table, &rows);
+        assert_eq!(text.lines().count(), rows.len() + 1);
+        assert_eq!(text.lines().filter(|line| line.contains("who")).count(), 1);
+        assert!(text.lines().skip(1).all(|line| line == " Augusta  1815"), "{text}");
+    }
+}

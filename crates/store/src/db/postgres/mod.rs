@@ -1,0 +1,17 @@
+//! PostgreSQL: a pool of connections, one more that listens for wake-ups, and the server's clock.
+//!
+//! No connection carries state from one transaction to the next, so a pooler may stand between: what a transaction needs
+//! is set inside it, and locks end with it.
+
+mod address;
+mod clock;
+mod fault;
+mod news;
+mod schema;
+mod server;
+mod transaction;
+
+pub(crate) use address::Address;
+pub use news::Listen;
+pub(crate) use server::{INDEX_PLANS_OF_SESSION, Planner, Postgres};
+pub(crate) use transaction::PgTx;

@@ -1,0 +1,116 @@
+//! A transaction on the server.
+
+use deadpool_postgres::Transaction;
+use tokio_postgres::types::{ToSql, Type};
+
+use crate::db::value::{Column, Param};
+use crate::error::{Error, Result};
+
+use super::fault::{Remedy, fault, remedy};
+
+/// How statements reach the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Statements {
+    /// Prepared once a connection, and kept.
+    Prepared,
+    /// Sent whole every time: for fresh plans, and for poolers that move a client from one connection to another.
+    Whole,
+}
+
+/// A transaction on the server, and the name of its work.
+pub(crate) struct PgTx<'a> {
+    pub(super) transaction: &'a Transaction<'a>,
+    pub(super) statements: Statements,
+    pub(super) name: &'static str,
+    pub(super) place: &'a str,
+    /// What the last fault allows.
+    pub(super) remedy: Remedy,
+    pub(in crate::db) wakes: bool,
+}
+
+type Typed<'p> = (&'p (dyn ToSql + Sync), Type);
+
+impl PgTx<'_> {
+    pub(in crate::db) async fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
+        let params: Vec<Typed<'_>> = params.iter().map(typed).collect();
+        self.run(sql, &params).await
+    }
+
+    pub(in crate::db) async fn query_arrays(
+        &mut self,
+        sql: &str,
+        columns: &[Column<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>> {
+        let params: Vec<Typed<'_>> = columns.iter().map(typed_array).collect();
+        self.run(sql, &params).await
+    }
+
+    pub(in crate::db) async fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
+        let params: Vec<Typed<'_>> = params.iter().map(typed).collect();
+        self.run_count(sql, &params).await
+    }
+
+    pub(in crate::db) async fn execute_arrays(&mut self, sql: &str, columns: &[Column<'_>]) -> Result<u64> {
+        let params: Vec<Typed<'_>> = columns.iter().map(typed_array).collect();
+        self.run_count(sql, &params).await
+    }
+
+    async fn run(&mut self, sql: &str, params: &[Typed<'_>]) -> Result<Vec<tokio_postgres::Row>> {
+        let (transaction, statements) = (self.transaction, self.statements);
+        let rows = async {
+            match statements {
+                Statements::Prepared => {
+                    let statement = transaction.prepare_cached(sql).await?;
+                    transaction.query(&statement, &untyped(params)).await
+                }
+                Statements::Whole => transaction.query_typed(sql, params).await,
+            }
+        };
+        rows.await.map_err(|error| self.faulted(&error))
+    }
+
+    async fn run_count(&mut self, sql: &str, params: &[Typed<'_>]) -> Result<u64> {
+        let (transaction, statements) = (self.transaction, self.statements);
+        let count = async {
+            match statements {
+                Statements::Prepared => {
+                    let statement = transaction.prepare_cached(sql).await?;
+                    transaction.execute(&statement, &untyped(params)).await
+                }
+                Statements::Whole => transaction.execute_typed(sql, params).await,
+            }
+        };
+        count.await.map_err(|error| self.faulted(&error))
+    }
+
+    fn faulted(&mut self, error: &tokio_postgres::Error) -> Error {
+        self.remedy = remedy(error);
+        fault(self.place, self.name, error)
+    }
+}
+
+fn typed<'p>(param: &'p Param<'_>) -> Typed<'p> {
+    let kind = match param {
+        // Left to the server, which takes it from the place where it stands.
+        Param::Null => Type::UNKNOWN,
+        Param::Int(_) => Type::INT8,
+        Param::Text(_) => Type::TEXT,
+        Param::Id(_) => Type::UUID,
+        Param::Bytes(_) => Type::BYTEA,
+    };
+    (param, kind)
+}
+
+fn typed_array<'p>(column: &'p Column<'_>) -> Typed<'p> {
+    let kind = match column {
+        Column::Int(_) => Type::INT8_ARRAY,
+        Column::Text(_) => Type::TEXT_ARRAY,
+        Column::Id(_) => Type::UUID_ARRAY,
+        Column::Bytes(_) => Type::BYTEA_ARRAY,
+    };
+    (column.array(), kind)
+}
+
+fn untyped<'p>(params: &[Typed<'p>]) -> Vec<&'p (dyn ToSql + Sync)> {
+    params.iter().map(|(param, _)| *param).collect()
+}

@@ -1,0 +1,104 @@
+//! Verdicts of many attempts in one transaction.
+//!
+//! What a worker holds is as it claimed it, nearly always: so nothing is read, and each write asks for the version and the
+//! fence that the worker saw. An attempt for which one of them no longer fits is judged by itself with its rows locked, and
+//! nothing of it stays in the group's transaction.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use redrive_core::partition::{self, DataEvent, Event, InFlight, Judgement};
+use redrive_core::refusal::{Reason, Refused};
+use redrive_core::run::{self, Run};
+use redrive_core::time::Timestamp;
+
+use super::record::{self, Recorded, judged};
+use crate::db::Tx;
+use crate::error::{Error, Result};
+use crate::handles::DataStore;
+use crate::partitions::{self, ClaimedPartition};
+
+/// An attempt and the validator's judgement of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JudgedAttempt {
+    /// As it was claimed, with the lease as last prolonged.
+    pub claimed: ClaimedPartition,
+    pub judgement: Judgement,
+    /// A JSON object.
+    pub metrics: String,
+}
+
+impl DataStore {
+    /// Records the validator's judgements of many attempts; each stands for itself.
+    pub async fn judge_many(&self, judged: Vec<JudgedAttempt>) -> Result<Vec<Recorded>> {
+        let mut recorded = Vec::with_capacity(judged.len());
+        self.judge_group(&judged, &mut recorded).await?;
+        Ok(recorded)
+    }
+
+    /// Halves a group that does not fit as a whole, until each attempt that does not fit is judged by itself.
+    fn judge_group<'a>(
+        &'a self,
+        judged: &'a [JudgedAttempt],
+        recorded: &'a mut Vec<Recorded>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if let Some(runs) = self.judge_unread(judged).await? {
+                recorded.extend(runs.into_iter().map(Recorded::As));
+            } else if let [JudgedAttempt { claimed, judgement, metrics }] = judged {
+                recorded.push(self.judge(&claimed.run, judgement.clone(), Some(metrics.clone())).await?);
+            } else {
+                let (first, second) = judged.split_at(judged.len() / 2);
+                self.judge_group(first, recorded).await?;
+                self.judge_group(second, recorded).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Records all of a group if everything is as the worker saw it, and nothing otherwise.
+    async fn judge_unread(&self, judged: &[JudgedAttempt]) -> Result<Option<Vec<Run>>> {
+        let now = self.inner.now();
+        let changes: Option<Vec<_>> = judged.iter().map(|attempt| changes_of(attempt, now)).collect();
+        let Some(changes) = changes else { return Ok(None) };
+        let (partitions, runs) = changes.into_iter().unzip();
+        let changes = Arc::new(Changes { partitions, runs });
+        let inside = Arc::clone(&changes);
+        let written = self.inner.db.write("judge many", move |tx| {
+            let changes = Arc::clone(&inside);
+            Box::pin(async move { write(tx, &changes).await })
+        });
+        match written.await {
+            Ok(()) => Ok(Some(changes.runs.iter().map(|change| change.after.clone()).collect())),
+            Err(Error::Refused(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+struct Changes {
+    partitions: Vec<partition::Change>,
+    runs: Vec<run::Change>,
+}
+
+fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Change, run::Change)> {
+    let JudgedAttempt { claimed, judgement, metrics } = attempt;
+    let in_flight = InFlight { run_id: claimed.run.run_id, task_id: claimed.run.task_id? };
+    let ended = run::Event::Ended { task_id: in_flight.task_id, end: judged(judgement, Some(metrics.clone())) };
+    let run = run::apply(&claimed.run, ended, now).ok()?;
+    let judged = DataEvent::Judged(in_flight, judgement.clone());
+    let partition = partition::apply(&claimed.partition, Event::Data(judged), now).ok()?;
+    Some((partition, run))
+}
+
+/// Writes all or nothing. Runs before partitions, as everywhere, so that no two transactions wait for each other.
+async fn write(tx: &mut Tx<'_>, changes: &Changes) -> Result<()> {
+    let all = |took: &[bool]| took.iter().all(|took| *took);
+    let is_whole =
+        all(&record::write(tx, &changes.runs).await?) && all(&partitions::write(tx, &changes.partitions).await?);
+    if !is_whole {
+        return Err(Refused::Rule(Reason::StaleFence).into());
+    }
+    tx.wake();
+    Ok(())
+}
