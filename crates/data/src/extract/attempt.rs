@@ -15,6 +15,7 @@ use redrive_store::raw::{self, Manifest, RawSink, RunOutcome};
 use redrive_store::{ClaimedPartition, Cooldown, DataStore, Recorded};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::{ConfiguredSource, Error as ExtractError, Failure, Job, Records, Scope};
 use crate::error::{Error, Result, ScratchError, TRY_AGAIN};
@@ -134,7 +135,9 @@ impl Attempt {
     /// Has the extractor bring the records. Time-outs and panics are failures like any other.
     async fn bring(&self, records: &mut Records) -> Brought {
         let job = self.job();
-        let bring = AssertUnwindSafe(self.source.extractor.extract(&job, records)).catch_unwind();
+        // So that a program's log lines say whose they are.
+        let span = tracing::warn_span!("extract", key = %job.key, run_id = %job.run_id);
+        let bring = AssertUnwindSafe(self.source.extractor.extract(&job, records).instrument(span)).catch_unwind();
         let ended = tokio::select! {
             biased;
             () = self.shutdown.leaving() => return Brought::Stopped,

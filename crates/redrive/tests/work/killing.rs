@@ -56,7 +56,7 @@ fn watcher_of(worker: &Process) -> Option<String> {
     let all = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut watchers = all.filter(|pid| {
         let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        arguments.ends_with(b"\0redrive-leash\0") && Seen::of(pid).is_some_and(|seen| seen.parent == worker)
+        arguments.ends_with(b"\0redrive-reaper\0") && Seen::of(pid).is_some_and(|seen| seen.parent == worker)
     });
     let first = watchers.next();
     assert!(watchers.next().is_none(), "one watches over all programs of a worker");
@@ -99,7 +99,8 @@ command = ["/bin/sh", "-c", "sleep 600 & echo '{}'"]
     let rig = Rig::new(Subject::sqlite(), settings);
     rig.want("untidy", "c", "q", "2026-01-01");
     let told = rig.redrive("worker --drain").done();
-    let line = told.stderr.lines().find(|line| line.contains("left a process behind")).unwrap_or_default();
+    let line =
+        told.stderr.lines().find(|line| line.contains("a process that a program left behind")).unwrap_or_default();
     assert!(line.contains("untidy/c/q/2026-01-01") && line.contains("run_id="), "{told}");
 }
 
