@@ -49,7 +49,7 @@ fn a_variable_overrides_its_key() {
     let home =
         Home::with_config("[store]\nurl = \"sqlite:from_file.db\"\n").env("REDRIVE_STORE__URL", "sqlite:mine.db");
     assert_snapshot!(home.run(&["migrate"]), @r"
-    mine.db went from version 0 to 2
+    mine.db went from version 0 to 1
     --- stderr
     --- exit 0
     ");

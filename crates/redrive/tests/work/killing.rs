@@ -56,7 +56,7 @@ fn watcher_of(worker: &Process) -> Option<String> {
     let all = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut watchers = all.filter(|pid| {
         let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        arguments.ends_with(b"\0redrive-leash\0") && Seen::of(pid).is_some_and(|seen| seen.parent == worker)
+        arguments.ends_with(b"\0redrive-reaper\0") && Seen::of(pid).is_some_and(|seen| seen.parent == worker)
     });
     let first = watchers.next();
     assert!(watchers.next().is_none(), "one watches over all programs of a worker");
