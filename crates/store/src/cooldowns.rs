@@ -1,24 +1,87 @@
-//! Cooldowns: one source's answer to one worker holds back all its siblings, on every machine.
+//! Cooldowns as they are kept: what each means is `redrive_core::cooldown`'s.
+
+use std::sync::Arc;
 
 use redrive_core::cooldown::Cooldown;
-use redrive_core::key::{CustomerId, Source};
+use redrive_core::key::{CustomerId, KeyError, Source};
 use redrive_core::time::Timestamp;
 
-use crate::db::{Sql, Tx};
+use crate::audit::{self, Operation};
+use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::{Error, Result};
+use crate::handles::ControlStore;
+use crate::handles::{DataStore, View, read};
+
+impl View {
+    /// The cooldowns in force.
+    pub async fn cooldowns(&self) -> Result<Vec<Cooldown>> {
+        let now = self.inner.now();
+        read!(self, "cooldowns", |tx, now| in_force(tx, *now))
+    }
+}
+
+impl DataStore {
+    /// Holds back a source, or one customer of it, until then.
+    pub async fn cool_down(&self, cooldown: Cooldown) -> Result<()> {
+        let cooldown = Arc::new(cooldown);
+        self.inner
+            .db
+            .write("cool down", move |tx| {
+                let cooldown = Arc::clone(&cooldown);
+                Box::pin(async move { set(tx, &cooldown).await })
+            })
+            .await
+    }
+}
+
+impl ControlStore {
+    /// Ends cooldowns before their time, with a row in the audit trail; gives those that were in force.
+    pub async fn lift_cooldowns(
+        &self,
+        operation: &Operation,
+        source: &Source,
+        customer: Option<&CustomerId>,
+    ) -> Result<Vec<Cooldown>> {
+        let now = self.inner.now();
+        let work = Arc::new((operation.clone(), source.clone(), customer.cloned()));
+        let lifted = self
+            .inner
+            .db
+            .write("lift cooldowns", move |tx| {
+                let work = Arc::clone(&work);
+                Box::pin(async move {
+                    let (operation, source, customer) = &*work;
+                    let lifted = lift(tx, source, customer.as_ref(), now).await?;
+                    if !lifted.is_empty() {
+                        audit::record_alone(tx, operation).await?;
+                        tx.wake();
+                    }
+                    Ok(lifted)
+                })
+            })
+            .await?;
+        Ok(lifted)
+    }
+}
+
+/// An empty customer stands for the whole source.
+fn customer_or_empty(cooldown: &Cooldown) -> &str {
+    cooldown.customer_id.as_ref().map_or("", |customer| customer.as_str())
+}
 
 static SET: Sql = Sql::new(
-    "/* cooldowns::set */ INSERT INTO cooldowns (source, customer_id, until, why) VALUES (?1, ?2, ?3, ?4) \
-     ON CONFLICT (source, customer_id) DO UPDATE SET until = excluded.until, why = excluded.why \
+    "/* cooldowns::set */
+     INSERT INTO cooldowns (source, customer_id, until, why)
+     VALUES (?1, ?2, ?3, ?4)
+     ON CONFLICT (source, customer_id) DO UPDATE SET until = excluded.until, why = excluded.why
      WHERE cooldowns.until < excluded.until",
 );
 
 /// Starts or prolongs a cooldown; a shorter one than is in force changes nothing.
-pub(crate) async fn set(tx: &mut Tx<'_>, cooldown: &Cooldown) -> Result<()> {
-    let customer = cooldown.customer_id.as_ref().map_or("", |customer| customer.as_str());
+async fn set(tx: &mut Tx<'_>, cooldown: &Cooldown) -> Result<()> {
     let params = [
         cooldown.source.as_str().into(),
-        customer.into(),
+        customer_or_empty(cooldown).into(),
         cooldown.until.micros().into(),
         cooldown.why.as_ref().into(),
     ];
@@ -26,28 +89,39 @@ pub(crate) async fn set(tx: &mut Tx<'_>, cooldown: &Cooldown) -> Result<()> {
 }
 
 static IN_FORCE: Sql = Sql::new(
-    "/* cooldowns::in_force */ SELECT source, customer_id, until, why FROM cooldowns WHERE until > CAST(?1 AS BIGINT) \
+    "/* cooldowns::in_force */
+     SELECT source, customer_id, until, why
+     FROM cooldowns
+     WHERE until > CAST(?1 AS BIGINT)
      ORDER BY source, customer_id",
 );
 
 pub(crate) async fn in_force(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<Cooldown>> {
-    let bad = |error: redrive_core::key::KeyError| Error::row("cooldowns", error);
+    let bad = |error: KeyError| Error::row("cooldowns", error);
     tx.rows(&IN_FORCE, &[now.micros().into()], |row| {
-        let customer = row.text(1)?;
+        let mut row = row.cursor();
+        let (source, customer) = (row.text()?, row.text()?);
         Ok(Cooldown {
-            source: row.text(0)?.try_into().map_err(bad)?,
+            source: source.try_into().map_err(bad)?,
             customer_id: (!customer.is_empty()).then(|| customer.try_into().map_err(bad)).transpose()?,
-            until: Timestamp::from_micros(row.int(2)?),
-            why: row.opt_text(3)?,
+            until: row.time()?,
+            why: row.opt_text()?,
         })
     })
     .await
 }
 
-static LIFT: Sql = Sql::new("/* cooldowns::lift */ DELETE FROM cooldowns WHERE source = ?1 AND customer_id = ?2");
+static LIFT: Batch = Batch::new(
+    "/* cooldowns::lift */
+     DELETE FROM cooldowns
+     {using}
+     WHERE source = @source AND customer_id = @customer_id",
+    &[("source", Kind::Text), ("customer_id", Kind::Text)],
+    Effect::All,
+);
 
 /// Ends the cooldowns in force of a customer, or of a source with all its customers; gives them.
-pub(crate) async fn lift(
+async fn lift(
     tx: &mut Tx<'_>,
     source: &Source,
     customer: Option<&CustomerId>,
@@ -55,9 +129,10 @@ pub(crate) async fn lift(
 ) -> Result<Vec<Cooldown>> {
     let mut lifted = in_force(tx, now).await?;
     lifted.retain(|cooldown| cooldown.is_of(source, customer));
-    for cooldown in &lifted {
-        let customer = cooldown.customer_id.as_ref().map_or("", |customer| customer.as_str());
-        tx.execute(&LIFT, &[cooldown.source.as_str().into(), customer.into()]).await?;
-    }
+    let columns = [
+        Column::texts(&lifted, |cooldown| Some(cooldown.source.as_str())),
+        Column::texts(&lifted, |cooldown| Some(customer_or_empty(cooldown))),
+    ];
+    tx.batch(&LIFT, &columns).await?;
     Ok(lifted)
 }

@@ -125,6 +125,12 @@ pub(crate) async fn find<'k>(tx: &mut Tx<'_>, keys: impl Iterator<Item = &'k Par
     Ok(asked.into_iter().map(|(nth, period)| Place { series: series[nth], period }).collect())
 }
 
+/// Where a cursor stands that comes after a key: the id of its series, and its period. No series has the id 0.
+pub(crate) async fn stand(tx: &mut Tx<'_>, after: Option<&PartitionKey>) -> Result<(i64, i64)> {
+    let place = find(tx, after.into_iter()).await?.into_iter().next();
+    Ok(place.map_or((0, 0), |place| (place.series.map_or(0, |series| series.id), place.period.number())))
+}
+
 /// Finds where partitions lie, and makes the series that are not there yet. Transactions that make some take turns, so
 /// that no two of them give out the same id or make the same series.
 pub(crate) async fn ensure(tx: &mut Tx<'_>, keys: &[&PartitionKey]) -> Result<Vec<Place>> {

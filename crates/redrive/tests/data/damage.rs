@@ -141,7 +141,7 @@ fn a_current_run_that_was_rejected(world: World) {
     let ward = Ward::new(world);
     ward.execute(
         "UPDATE partitions SET current_run_id = (SELECT run_id FROM runs WHERE verdict = 'failed' \
-         AND subject LIKE '%2026-01-02%') WHERE period = 20455",
+         AND period = 20455) WHERE period = 20455",
     );
     ward.finds(&[("partitions", "not_accepted", "2026-01-02"), ("raw data", "failed_manifest", "2026-01-02")]);
 }

@@ -75,6 +75,10 @@ CREATE TABLE runs (
     run_id UUID NOT NULL PRIMARY KEY,
     workload TEXT NOT NULL CHECK (workload IN ('extract', 'ingest', 'process')),
     category TEXT COLLATE "C" NOT NULL,
+    -- The partition of an extraction.
+    series_id INTEGER,
+    period INTEGER,
+    -- The upload of an ingestion.
     subject TEXT COLLATE "C",
     external_id TEXT,
     payload TEXT,
@@ -102,9 +106,9 @@ CREATE INDEX runs_waiting ON runs (workload, next_retry_at) WHERE state = 'waiti
 CREATE INDEX runs_running ON runs (lease_until) WHERE state = 'running';
 CREATE INDEX runs_dead ON runs (completed_at) WHERE state = 'dead';
 CREATE UNIQUE INDEX runs_external ON runs (workload, category, external_id) WHERE external_id IS NOT NULL;
-CREATE INDEX runs_of_partition ON runs (subject, run_id) WHERE workload = 'extract';
+CREATE INDEX runs_of_partition ON runs (series_id, period, run_id) WHERE workload = 'extract';
 -- Never two attempts of one partition in flight at once.
-CREATE UNIQUE INDEX runs_one_active ON runs (subject) WHERE workload = 'extract' AND state = 'running';
+CREATE UNIQUE INDEX runs_one_active ON runs (series_id, period) WHERE workload = 'extract' AND state = 'running';
 
 CREATE TABLE run_failures (
     run_id UUID NOT NULL,
@@ -173,7 +177,8 @@ JOIN series s ON s.series_id = p.series_id
 LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period;
 
 CREATE VIEW run_status AS
-SELECT run_id, workload, category, subject, state, attempt, retry_count,
+SELECT run_id, workload, category, source, customer_id, query_name,
+    (date '1970-01-01' + period)::text AS logical_date, subject, state, attempt, retry_count,
     to_char(to_timestamp(submitted_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS submitted_at,
     to_char(to_timestamp(next_retry_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS next_retry_at,
     error_class, error_message, worker,
@@ -181,7 +186,7 @@ SELECT run_id, workload, category, subject, state, attempt, retry_count,
     to_char(to_timestamp(last_heartbeat / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS last_heartbeat,
     to_char(to_timestamp(completed_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS completed_at,
     verdict, metrics
-FROM runs;
+FROM runs LEFT JOIN series USING (series_id);
 
 -- Queues leave many dead rows behind, and what looks for the next one steps over them until they are swept.
 ALTER TABLE runs SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);

@@ -76,6 +76,10 @@ CREATE TABLE runs (
     run_id BLOB NOT NULL PRIMARY KEY,
     workload TEXT NOT NULL CHECK (workload = 'extract' OR workload = 'ingest' OR workload = 'process'),
     category TEXT NOT NULL,
+    -- The partition of an extraction.
+    series_id INTEGER,
+    period INTEGER,
+    -- The upload of an ingestion.
     subject TEXT,
     external_id TEXT,
     payload TEXT,
@@ -103,9 +107,9 @@ CREATE INDEX runs_waiting ON runs (workload, next_retry_at) WHERE state = 'waiti
 CREATE INDEX runs_running ON runs (lease_until) WHERE state = 'running';
 CREATE INDEX runs_dead ON runs (completed_at) WHERE state = 'dead';
 CREATE UNIQUE INDEX runs_external ON runs (workload, category, external_id) WHERE external_id IS NOT NULL;
-CREATE INDEX runs_of_partition ON runs (subject, run_id) WHERE workload = 'extract';
+CREATE INDEX runs_of_partition ON runs (series_id, period, run_id) WHERE workload = 'extract';
 -- Never two attempts of one partition in flight at once.
-CREATE UNIQUE INDEX runs_one_active ON runs (subject) WHERE workload = 'extract' AND state = 'running';
+CREATE UNIQUE INDEX runs_one_active ON runs (series_id, period) WHERE workload = 'extract' AND state = 'running';
 
 CREATE TABLE run_failures (
     run_id BLOB NOT NULL,
@@ -174,7 +178,8 @@ JOIN series s ON s.series_id = p.series_id
 LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period;
 
 CREATE VIEW run_status AS
-SELECT lower(substr(hex(run_id), 1, 8) || '-' || substr(hex(run_id), 9, 4) || '-' || substr(hex(run_id), 13, 4) || '-' || substr(hex(run_id), 17, 4) || '-' || substr(hex(run_id), 21)) AS run_id, workload, category, subject, state, attempt, retry_count,
+SELECT lower(substr(hex(run_id), 1, 8) || '-' || substr(hex(run_id), 9, 4) || '-' || substr(hex(run_id), 13, 4) || '-' || substr(hex(run_id), 17, 4) || '-' || substr(hex(run_id), 21)) AS run_id, workload, category, source, customer_id, query_name,
+    date(period + 2440587.5) AS logical_date, subject, state, attempt, retry_count,
     strftime('%Y-%m-%dT%H:%M:%fZ', submitted_at / 1000000.0, 'unixepoch') AS submitted_at,
     strftime('%Y-%m-%dT%H:%M:%fZ', next_retry_at / 1000000.0, 'unixepoch') AS next_retry_at,
     error_class, error_message, worker,
@@ -182,4 +187,4 @@ SELECT lower(substr(hex(run_id), 1, 8) || '-' || substr(hex(run_id), 9, 4) || '-
     strftime('%Y-%m-%dT%H:%M:%fZ', last_heartbeat / 1000000.0, 'unixepoch') AS last_heartbeat,
     strftime('%Y-%m-%dT%H:%M:%fZ', completed_at / 1000000.0, 'unixepoch') AS completed_at,
     verdict, metrics
-FROM runs;
+FROM runs LEFT JOIN series USING (series_id);

@@ -35,6 +35,10 @@ impl<T> Field<T> {
     pub(crate) const fn id(name: &'static str, value: for<'a> fn(&'a T) -> Param<'a>) -> Self {
         Self { name, kind: Kind::Id, value }
     }
+
+    pub(crate) const fn bytes(name: &'static str, value: for<'a> fn(&'a T) -> Param<'a>) -> Self {
+        Self { name, kind: Kind::Bytes, value }
+    }
 }
 
 /// The names and kinds of some fields, for a batch statement.

@@ -128,6 +128,11 @@ impl Cursor<'_> {
         self.next - 1
     }
 
+    /// Passes over columns.
+    pub(crate) fn skip(&mut self, columns: usize) {
+        self.next += columns;
+    }
+
     pub(crate) fn int(&mut self) -> Result<i64> {
         self.row.int(self.step())
     }
@@ -158,6 +163,10 @@ impl Cursor<'_> {
 
     pub(crate) fn opt_text(&mut self) -> Result<Option<String>> {
         self.row.opt_text(self.step())
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>> {
+        self.row.bytes(self.step())
     }
 
     pub(crate) fn id(&mut self) -> Result<Uuid> {

@@ -20,9 +20,9 @@ fn fragment(name: &str, dialect: Dialect) -> &'static str {
         // PostgreSQL must not flatten the picking subquery into the update, or it picks more than it was asked for.
         ("materialized", Dialect::Postgres) => "MATERIALIZED",
         ("skip_locked" | "lock" | "materialized", Dialect::Sqlite) => "",
-        (name, dialect) => {
-            crate::partitions::fragment(name, dialect).unwrap_or_else(|| unreachable!("unknown fragment {{{name}}}"))
-        }
+        (name, dialect) => crate::partitions::fragment(name, dialect)
+            .or_else(|| crate::audit::fragment(name))
+            .unwrap_or_else(|| unreachable!("unknown fragment {{{name}}}")),
     }
 }
 

@@ -136,10 +136,6 @@ impl<'a> Column<'a> {
         Self::Id(rows.iter().map(value).collect())
     }
 
-    pub(crate) fn bytes<T>(rows: &'a [T], value: impl Fn(&'a T) -> Option<&'a [u8]>) -> Self {
-        Self::Bytes(rows.iter().map(value).collect())
-    }
-
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Int(values) => values.len(),

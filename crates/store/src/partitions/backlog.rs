@@ -16,8 +16,8 @@ use super::claim::{CustomerCursor, in_flight, source_columns};
 use crate::cooldowns;
 use crate::db::{Kind, Lookup, Tx};
 use crate::error::Result;
+use crate::handles::{View, read};
 use crate::series::source_no;
-use crate::view::{View, read};
 
 impl View {
     /// What is queued of these sources, under the limits given, and what of them is under way.

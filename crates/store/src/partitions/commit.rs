@@ -8,10 +8,10 @@ use redrive_core::refusal::Refused;
 use super::read::get_many;
 use super::row::{CONTROL, KEY, KEY_NAMES, NEW_CONTROL_NAMES, NEW_CONTROL_PLACE, OUTCOME, STANDING, int};
 use crate::audit::{self, Operation, WrittenChange};
-use crate::control::ControlStore;
 use crate::db::columns::{Field, Named, columns, join, named};
 use crate::db::{Batch, Effect, Tx};
 use crate::error::Result;
+use crate::handles::ControlStore;
 use crate::series::{self, Place};
 
 /// What became of one partition of an operation.

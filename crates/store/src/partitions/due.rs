@@ -10,8 +10,8 @@ use redrive_core::time::Timestamp;
 use super::row::read;
 use crate::db::{Row, Sql, Tx};
 use crate::error::{Error, Result};
+use crate::handles::{View, read};
 use crate::series::{self, source_no};
-use crate::view::{View, read};
 
 impl View {
     /// Which bands of failures there are that automation might retry.
@@ -130,18 +130,12 @@ pub(crate) static DUE: Sql = Sql::new(concat!(
      LIMIT CAST(?8 AS BIGINT)"
 ));
 
-/// Where a cursor stands: its series' id and its period. No series has the id 0.
-async fn stand(tx: &mut Tx<'_>, after: Option<&PartitionKey>) -> Result<(i64, i64)> {
-    let place = series::find(tx, after.into_iter()).await?.into_iter().next();
-    Ok(place.map_or((0, 0), |place| (place.series.map_or(0, |series| series.id), place.period.number())))
-}
-
 async fn due(tx: &mut Tx<'_>, query: &DueQuery) -> Result<Vec<Partition>> {
     let (from, key) = match &query.after {
         Some((at, key)) => (at.micros(), Some(key)),
         None => (i64::MIN, None),
     };
-    let (series, period) = stand(tx, key).await?;
+    let (series, period) = series::stand(tx, key).await?;
     let params = [
         query.band.source.as_str().into(),
         i64::from(query.band.attempt_count).into(),
@@ -182,7 +176,7 @@ static REJECTED: Sql = Sql::new(concat!(
 ));
 
 async fn rejected(tx: &mut Tx<'_>, band: &DueBand, after: Option<&PartitionKey>, limit: u32) -> Result<Vec<Partition>> {
-    let (series, period) = stand(tx, after).await?;
+    let (series, period) = series::stand(tx, after).await?;
     let params = [
         band.source.as_str().into(),
         i64::from(band.attempt_count).into(),

@@ -8,10 +8,10 @@ use redrive_core::partition::Partition;
 use super::commit::put_new_control;
 use super::row::{NEW_NAMES, NEW_PLACE, NEW_STATE};
 use crate::audit::{self, Operation, WrittenChange};
-use crate::control::ControlStore;
 use crate::db::columns::columns;
 use crate::db::{Batch, Effect, Tx};
 use crate::error::Result;
+use crate::handles::ControlStore;
 use crate::series::{self, Place};
 
 impl ControlStore {

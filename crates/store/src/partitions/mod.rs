@@ -19,4 +19,4 @@ pub(crate) use commit::write;
 pub(crate) use due::DUE;
 pub(crate) use period::Period;
 pub(crate) use read::{get_many, get_many_locked, page};
-pub(crate) use row::fragment;
+pub(crate) use row::{KEY, KEY_COLUMNS, KEY_NAMES, fragment, read_key};

@@ -11,7 +11,7 @@ use super::Period;
 use super::row::{read, read_from};
 use crate::db::{Column, Kind, Lookup, Param, Sql, Tx};
 use crate::error::Result;
-use crate::view::{View, read};
+use crate::handles::{View, read};
 
 impl View {
     pub async fn partition(&self, key: &PartitionKey) -> Result<Option<Partition>> {

@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 use crate::series::Place;
 
 /// Where a row lies.
-pub(super) const KEY: [Field<Place>; 2] = [
+pub(crate) const KEY: [Field<Place>; 2] = [
     Field::int("series_id", |place| place.series.map(|series| series.id).into()),
     Field::int("period", |place| place.period.into()),
 ];
-pub(super) const KEY_NAMES: [Named; 2] = named(&KEY);
+pub(crate) const KEY_NAMES: [Named; 2] = named(&KEY);
 
 const SOURCE_NO: Field<Place> = Field::int("source_no", |place| place.series.map(|series| series.source_no).into());
 const SCOPE: Field<Place> = Field::int("scope", |place| place.series.map(|series| series.scope.number()).into());
@@ -143,19 +143,26 @@ fn bad(error: impl std::fmt::Display) -> Error {
     Error::row("partitions", error)
 }
 
+/// How many columns [`read_key`] reads.
+pub(crate) const KEY_COLUMNS: usize = 4;
+
+/// Reads a key from the three names of its series and its period.
+pub(crate) fn read_key(row: &mut Cursor<'_>) -> Result<PartitionKey> {
+    Ok(PartitionKey {
+        source: row.text()?.try_into().map_err(bad)?,
+        customer_id: row.text()?.try_into().map_err(bad)?,
+        query_name: row.text()?.try_into().map_err(bad)?,
+        logical_date: Period::from_row(row.int()?).date()?,
+    })
+}
+
 pub(super) fn read(row: &Row<'_>) -> Result<Partition> {
     read_from(&mut row.cursor())
 }
 
 pub(super) fn read_from(row: &mut Cursor<'_>) -> Result<Partition> {
-    let key = PartitionKey {
-        source: row.text()?.try_into().map_err(bad)?,
-        customer_id: row.text()?.try_into().map_err(bad)?,
-        query_name: row.text()?.try_into().map_err(bad)?,
-        logical_date: Period::from_row(row.int()?).date()?,
-    };
     let state = PartitionState {
-        key,
+        key: read_key(row)?,
         status: row.word()?,
         current_run_id: row.opt_id()?.map(RunId::from_uuid),
         record_count: row.opt_int()?.map(u64::try_from).transpose().map_err(bad)?,

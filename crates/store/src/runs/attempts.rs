@@ -1,7 +1,6 @@
 //! Attempts at partitions: beginning them, and reading those of many partitions at once, whole or as the invariants see
 //! them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use redrive_core::id::{RunId, TaskId};
@@ -11,23 +10,21 @@ use redrive_core::partition::Partition;
 use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
 
-use super::row::{self, WorkColumns, key_of, run_columns, subject};
-use crate::db::{Batch, Column, Effect, Kind, Param, Row, Sql, Tx};
-use crate::error::{Error, Result};
-use crate::partitions::{self, Page};
-use crate::view::{View, read};
-
-/// How many partitions' attempts are asked for by one statement; each is a parameter of it.
-const SUBJECTS: usize = 1000;
+use super::row::{read_from, run_columns};
+use crate::db::columns::columns;
+use crate::db::{Batch, Column, Cursor, Effect, Kind, Lookup, Sql, Tx};
+use crate::error::Result;
+use crate::handles::{View, read};
+use crate::partitions::{self, KEY, KEY_NAMES, Page, read_key};
+use crate::series::{self, Place};
 
 impl View {
     /// Every attempt of a partition, oldest first.
     pub async fn attempts(&self, key: &PartitionKey) -> Result<Vec<Run>> {
-        let key = key.clone();
-        read!(self, "attempts", |tx, key| of_partition(tx, &key))
+        Ok(self.attempts_of(vec![key.clone()]).await?.into_iter().next().unwrap_or_default())
     }
 
-    /// The same of many partitions, each with its own in the order of the keys. A key stands there once.
+    /// The same of many partitions, each with its own in the order of the keys.
     pub async fn attempts_of(&self, keys: Vec<PartitionKey>) -> Result<Vec<Vec<Run>>> {
         read!(self.read_by_index, "attempts of many", |tx, keys| of_partitions(tx, &keys))
     }
@@ -37,72 +34,60 @@ impl View {
         read!(self.read_by_index, "partitions with attempts", |tx, asked| page(tx, &asked))
     }
 
-    /// Extractions that are under way, in the order of their subjects, after subject `after`.
-    pub async fn running_attempts(&self, after: String, limit: u32) -> Result<Vec<Running>> {
-        read!(self.read_by_index, "running attempts", |tx, after, limit| running(tx, &after, *limit))
+    /// Extractions that are under way, series by series, after the one of `after`.
+    pub async fn running_attempts(&self, after: Option<PartitionKey>, limit: u32) -> Result<Vec<Running>> {
+        read!(self.read_by_index, "running attempts", |tx, after, limit| running(tx, Option::as_ref(&after), *limit))
     }
 }
 
-static OF_PARTITION: Sql = Sql::new(concat!(
-    "/* runs::of_partition */
+static OF_PARTITIONS: Lookup = Lookup::new(
+    concat!(
+        "/* runs::of_partitions */
      SELECT ",
-    run_columns!(),
-    "
+        run_columns!(),
+        "
      FROM runs
      WHERE workload = 'extract'
-       AND subject = ?1
-     ORDER BY run_id"
-));
-
-async fn of_partition(tx: &mut Tx<'_>, key: &PartitionKey) -> Result<Vec<Run>> {
-    tx.rows(&OF_PARTITION, &[subject(key).as_str().into()], row::read).await
-}
-
-const OF_PARTITIONS: &str = concat!(
-    "/* runs::of_partitions */
-     SELECT ",
-    run_columns!(),
-    "
-     FROM runs
-     WHERE workload = 'extract'
-       AND subject IN ({subjects})
-     ORDER BY run_id"
+       AND series_id = @series_id
+       AND period = @period"
+    ),
+    &KEY_NAMES,
 );
 
 async fn of_partitions(tx: &mut Tx<'_>, keys: &[PartitionKey]) -> Result<Vec<Vec<Run>>> {
-    let subjects: Vec<String> = keys.iter().map(subject).collect();
-    by_subject(tx, OF_PARTITIONS, &subjects, |row| row::read(row).map(|run| (run.key().map(subject), run))).await
+    let mut attempts = of_each(tx, &OF_PARTITIONS, keys.iter(), read_from).await?;
+    for runs in &mut attempts {
+        runs.sort_unstable_by_key(|run| run.run_id);
+    }
+    Ok(attempts)
 }
 
-/// What there is of each of these subjects. The statement says `{subjects}` where they are to stand, and `make` gives
-/// each row's own.
-async fn by_subject<T>(
+/// What there is of each of these partitions, in the order of the keys.
+async fn of_each<'k, T>(
     tx: &mut Tx<'_>,
-    sql: &str,
-    subjects: &[String],
-    make: impl Fn(&Row<'_>) -> Result<(Option<String>, T)>,
+    sql: &Lookup,
+    keys: impl Iterator<Item = &'k PartitionKey>,
+    make: impl Fn(&mut Cursor<'_>) -> Result<T>,
 ) -> Result<Vec<Vec<T>>> {
-    let mut found: HashMap<String, Vec<T>> = HashMap::new();
-    for some in subjects.chunks(SUBJECTS) {
-        let marks: Vec<String> = (1..=some.len()).map(|nth| format!("?{nth}")).collect();
-        let params: Vec<Param<'_>> = some.iter().map(Param::from).collect();
-        let sql = sql.replace("{subjects}", &marks.join(", "));
-        for (subject, row) in tx.built_rows(&sql, &params, &make).await? {
-            found.entry(subject.unwrap_or_default()).or_default().push(row);
-        }
+    let places = series::find(tx, keys).await?;
+    let mut found: Vec<Vec<T>> = places.iter().map(|_| Vec::new()).collect();
+    let values = columns(&KEY, &places.iter().collect::<Vec<_>>());
+    for (nth, row) in tx.lookup(sql, &values, |mut row| make(&mut row)).await? {
+        found[nth].push(row);
     }
-    Ok(subjects.iter().map(|subject| found.remove(subject).unwrap_or_default()).collect())
+    Ok(found)
 }
 
 static INSERT_ATTEMPTS: Batch = Batch::new(
     "/* runs::insert_attempts */
-     INSERT INTO runs (run_id, workload, category, subject, state, attempt, submitted_at, task_id, worker, started_at,
-         last_heartbeat, lease_until)
-     {values @run_id, 'extract', '', @subject, 'running', @attempt, @submitted_at, @task_id, @worker, @started_at,
-         @started_at, @lease_until}",
+     INSERT INTO runs (run_id, workload, category, series_id, period, state, attempt, submitted_at, task_id, worker,
+         started_at, last_heartbeat, lease_until)
+     {values @run_id, 'extract', '', @series_id, @period, 'running', @attempt, @submitted_at, @task_id, @worker,
+         @started_at, @started_at, @lease_until}",
     &[
+        KEY_NAMES[0],
+        KEY_NAMES[1],
         ("run_id", Kind::Id),
-        ("subject", Kind::Text),
         ("attempt", Kind::Int),
         ("submitted_at", Kind::Int),
         ("task_id", Kind::Id),
@@ -115,89 +100,93 @@ static INSERT_ATTEMPTS: Batch = Batch::new(
 
 /// Inserts the runs of claimed partitions, which begin as running.
 pub(crate) async fn insert_attempts(tx: &mut Tx<'_>, runs: &[Run]) -> Result<()> {
-    let rows: Vec<_> = runs.iter().map(|run| (run, WorkColumns::of(&run.work))).collect();
-    let columns = [
-        Column::ids(&rows, |(run, _)| Some(run.run_id.uuid())),
-        Column::texts(&rows, |(_, work)| work.subject.as_deref()),
-        Column::ints(&rows, |(run, _)| Some(i64::from(run.attempt))),
-        Column::ints(&rows, |(run, _)| Some(run.submitted_at.micros())),
-        Column::ids(&rows, |(run, _)| run.task_id.map(TaskId::uuid)),
-        Column::texts(&rows, |(run, _)| run.worker.as_deref()),
-        Column::ints(&rows, |(run, _)| run.started_at.map(Timestamp::micros)),
-        Column::ints(&rows, |(run, _)| run.lease_until.map(Timestamp::micros)),
-    ];
-    tx.batch(&INSERT_ATTEMPTS, &columns).await.map(drop)
+    let places: Vec<Place> = series::find(tx, runs.iter().filter_map(Run::key)).await?;
+    let mut values = columns(&KEY, &places.iter().collect::<Vec<_>>());
+    values.extend([
+        Column::ids(runs, |run| Some(run.run_id.uuid())),
+        Column::ints(runs, |run| Some(i64::from(run.attempt))),
+        Column::ints(runs, |run| Some(run.submitted_at.micros())),
+        Column::ids(runs, |run| run.task_id.map(TaskId::uuid)),
+        Column::texts(runs, |run| run.worker.as_deref()),
+        Column::ints(runs, |run| run.started_at.map(Timestamp::micros)),
+        Column::ints(runs, |run| run.lease_until.map(Timestamp::micros)),
+    ]);
+    tx.batch(&INSERT_ATTEMPTS, &values).await.map(drop)
 }
 
-macro_rules! attempt_columns {
+macro_rules! fact_columns {
     () => {
-        "r.subject, r.run_id, r.task_id, r.attempt, r.state, r.verdict, r.lease_until,
-         (SELECT count(*) FROM run_failures f WHERE f.run_id = r.run_id)"
+        "runs.run_id, runs.task_id, runs.attempt, runs.state, runs.verdict, runs.lease_until,
+         (SELECT count(*) FROM run_failures f WHERE f.run_id = runs.run_id)"
     };
 }
 
-fn read_facts(row: &Row<'_>) -> Result<(Option<String>, AttemptFacts)> {
-    let wrong = |error: std::num::TryFromIntError| Error::row("runs", error);
-    let attempt = AttemptFacts {
-        run_id: RunId::from_uuid(row.id(1)?),
-        task_id: row.opt_id(2)?.map(TaskId::from_uuid),
-        number: row.int(3)?.try_into().map_err(wrong)?,
-        state: row.word(4)?,
-        verdict: row.opt_word(5)?,
-        lease_until: row.opt_int(6)?.map(Timestamp::from_micros),
-        failures: row.int(7)?.try_into().map_err(wrong)?,
-    };
-    Ok((row.opt_text(0)?, attempt))
+fn read_facts(row: &mut Cursor<'_>) -> Result<AttemptFacts> {
+    Ok(AttemptFacts {
+        run_id: RunId::from_uuid(row.id()?),
+        task_id: row.opt_id()?.map(TaskId::from_uuid),
+        number: row.count()?,
+        state: row.word()?,
+        verdict: row.opt_word()?,
+        lease_until: row.opt_time()?,
+        failures: row.count()?,
+    })
 }
 
-const OF_PAGE: &str = concat!(
-    "/* runs::facts_of_partitions */
+static FACTS: Lookup = Lookup::new(
+    concat!(
+        "/* runs::facts_of_partitions */
      SELECT ",
-    attempt_columns!(),
-    "
-     FROM runs r
-     WHERE r.workload = 'extract'
-       AND r.subject IN ({subjects})"
+        fact_columns!(),
+        "
+     FROM runs
+     WHERE workload = 'extract'
+       AND series_id = @series_id
+       AND period = @period"
+    ),
+    &KEY_NAMES,
 );
 
 /// A page of partitions in key order, each with its attempts of the same moment.
 async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<(Partition, Vec<AttemptFacts>)>> {
     let partitions = partitions::page(tx, page).await?;
-    let subjects: Vec<String> = partitions.iter().map(|partition| subject(&partition.state.key)).collect();
-    let attempts = by_subject(tx, OF_PAGE, &subjects, read_facts).await?;
-    Ok(partitions.into_iter().zip(attempts).collect())
+    let facts = of_each(tx, &FACTS, partitions.iter().map(|partition| &partition.state.key), read_facts).await?;
+    Ok(partitions.into_iter().zip(facts).collect())
 }
 
-/// A running extraction, and the partition that it is about if there is one.
+/// A running extraction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    pub subject: String,
-    pub key: Option<PartitionKey>,
+    pub key: PartitionKey,
+    /// Whether there is such a partition.
+    pub exists: bool,
     pub attempt: AttemptFacts,
 }
 
 static RUNNING: Sql = Sql::new(concat!(
     "/* runs::running */
-     SELECT ",
-    attempt_columns!(),
+     SELECT s.source, s.customer_id, s.query_name, runs.period, ",
+    fact_columns!(),
     "
-     FROM runs r
-     WHERE r.workload = 'extract'
-       AND r.state = 'running'
-       AND r.subject > ?1
-     ORDER BY r.subject
-     LIMIT CAST(?2 AS BIGINT)"
+     FROM runs
+     CROSS JOIN series s
+     WHERE s.series_id = runs.series_id
+       AND runs.workload = 'extract'
+       AND runs.state = 'running'
+       AND (runs.series_id, runs.period) > (CAST(?1 AS BIGINT), CAST(?2 AS BIGINT))
+     ORDER BY runs.series_id, runs.period
+     LIMIT CAST(?3 AS BIGINT)"
 ));
 
-async fn running(tx: &mut Tx<'_>, after: &str, limit: u32) -> Result<Vec<Running>> {
-    let running = tx.rows(&RUNNING, &[after.into(), i64::from(limit).into()], read_facts).await?;
-    let running: Vec<_> = running.into_iter().map(|(subject, facts)| (subject.unwrap_or_default(), facts)).collect();
-    let keys: Vec<Option<PartitionKey>> = running.iter().map(|(subject, _)| key_of(subject).ok()).collect();
-    let there = partitions::get_many(tx, &keys.iter().flatten().cloned().collect::<Vec<_>>()).await?;
-    let mut there = there.into_iter().map(|partition| partition.map(|partition| partition.state.key));
-    let about = |((subject, attempt), key): ((String, AttemptFacts), Option<PartitionKey>)| {
-        let key = key.and_then(|_| there.next().flatten());
-        Running { subject, key, attempt }
-    };
-    Ok(running.into_iter().zip(keys).map(about).collect())
+async fn running(tx: &mut Tx<'_>, after: Option<&PartitionKey>, limit: u32) -> Result<Vec<Running>> {
+    let (series, period) = series::stand(tx, after).await?;
+    let params = [series.into(), period.into(), i64::from(limit).into()];
+    let running = tx.rows(&RUNNING, &params, |row| {
+        let mut row = row.cursor();
+        Ok((read_key(&mut row)?, read_facts(&mut row)?))
+    });
+    let (keys, attempts): (Vec<_>, Vec<_>) = running.await?.into_iter().unzip();
+    let exist = partitions::get_many(tx, &keys).await?;
+    let all = keys.into_iter().zip(exist).zip(attempts);
+    Ok(all.map(|((key, partition), attempt)| Running { key, exists: partition.is_some(), attempt }).collect())
 }

@@ -13,9 +13,9 @@ use redrive_core::share;
 use redrive_core::time::Timestamp;
 
 use super::row::{READ_COLUMNS, read, run_columns};
-use crate::data::DataStore;
 use crate::db::{Sql, Tx};
 use crate::error::Result;
+use crate::handles::DataStore;
 
 /// The most retries that one claim moves back to the queue. Each is moved once, so that a backlog costs its first claim; as
 /// long as no more than this come due at once, age alone decides among them.
@@ -124,7 +124,7 @@ pub(crate) const START: &str = concat!(
          last_heartbeat = ?6, lease_until = ?7
      WHERE run_id IN (SELECT run_id FROM picked)
      RETURNING ",
-    run_columns!(),
+    run_columns!(queued),
     ", payload"
 );
 static START_SQL: Sql = Sql::new(START);

@@ -9,7 +9,7 @@ use redrive_core::time::{Timestamp, whole_micros};
 
 use crate::db::{Batch, Column, Effect, Kind, Row, Sql, Tx};
 use crate::error::Result;
-use crate::view::{View, read};
+use crate::handles::{View, read};
 
 impl View {
     /// The failed tries of a run, oldest first.

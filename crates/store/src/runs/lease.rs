@@ -13,11 +13,10 @@ use redrive_core::time::Timestamp;
 
 use super::record::write;
 use super::row::{read, run_columns};
-use crate::data::DataStore;
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::Result;
+use crate::handles::{DataStore, View, read};
 use crate::partitions;
-use crate::view::{View, read};
 
 /// What a heartbeat found.
 #[derive(Debug, Clone, PartialEq, Eq)]

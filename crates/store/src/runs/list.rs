@@ -8,7 +8,7 @@ use redrive_core::run::{Run, State, Workload};
 use super::row::{self, run_columns};
 use crate::db::{Param, Tx};
 use crate::error::Result;
-use crate::view::{View, read};
+use crate::handles::{View, read};
 
 /// Which runs a listing means.
 #[derive(Debug, Clone, Default)]

@@ -13,10 +13,10 @@ use redrive_core::time::Timestamp;
 
 use super::failures;
 use super::row::get_locked;
-use crate::control::ControlStore;
-use crate::data::DataStore;
 use crate::db::{Batch, Column, Effect, Kind, Tx};
 use crate::error::{Error, Result};
+use crate::handles::ControlStore;
+use crate::handles::DataStore;
 use crate::partitions;
 
 /// What became of a worker's report.

@@ -7,9 +7,9 @@ use redrive_core::run::{State, Work};
 use redrive_core::time::Timestamp;
 
 use super::row::WorkColumns;
-use crate::control::ControlStore;
 use crate::db::{Batch, Column, Effect, Kind, Lookup, Tx};
 use crate::error::{Error, Result};
+use crate::handles::ControlStore;
 
 /// The longest external id, which has to fit into an index.
 const MAX_EXTERNAL_ID: usize = 1024;
@@ -124,7 +124,7 @@ async fn insert(tx: &mut Tx<'_>, runs: &[(RunId, NewRun)]) -> Result<Vec<Submitt
         Column::ids(&rows, |(id, ..)| Some(id.uuid())),
         Column::texts(&rows, |(.., work)| Some(work.workload)),
         Column::texts(&rows, |(.., work)| Some(work.category)),
-        Column::texts(&rows, |(.., work)| work.subject.as_deref()),
+        Column::texts(&rows, |(.., work)| work.subject),
         Column::texts(&rows, |(.., work)| work.external_id),
         Column::texts(&rows, |(_, run, _)| run.payload.as_deref()),
         Column::texts(&rows, |(_, run, _)| Some(state(run).as_str())),

@@ -13,9 +13,9 @@ use redrive_core::run::{self, Run};
 use redrive_core::time::Timestamp;
 
 use super::record::{self, Recorded, judged};
-use crate::data::DataStore;
 use crate::db::Tx;
 use crate::error::{Error, Result};
+use crate::handles::DataStore;
 use crate::partitions::{self, ClaimedPartition};
 
 /// An attempt and the validator's judgement of it.

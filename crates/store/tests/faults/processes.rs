@@ -238,7 +238,10 @@ async fn a_killed_process_leaves_the_file_whole_and_its_runs_come_back() {
     let of_killed = "SELECT count(*) FROM runs WHERE state = 'running' AND worker IN ('p0', 'p1')";
     assert!(count(of_killed) >= 1, "the killed held runs");
     let running = count("SELECT count(*) FROM runs WHERE state = 'running'");
-    let expired = store.data().expire(Workload::Process, 10_000, |_| RetryPolicy::process()).await.unwrap();
+    let mut expired = Vec::new();
+    for &workload in Workload::ALL {
+        expired.extend(store.data().expire(workload, 10_000, |_| RetryPolicy::process()).await.unwrap());
+    }
     assert_eq!(u64::try_from(expired.len()).unwrap(), running);
     assert_eq!(count("SELECT count(*) FROM runs WHERE state = 'running'"), 0);
     assert_eq!(count("SELECT count(*) FROM partition_control WHERE active_run_id IS NOT NULL"), 0);

@@ -16,18 +16,18 @@ struct Seen {
 
 pub async fn check(view: &View, findings: &mut Findings) {
     let mut seen = Seen::default();
-    let mut after = String::new();
+    let mut after = None;
     loop {
         let page = match view.running_attempts(after, PAGE).await {
             Ok(page) => page,
             Err(error) => return findings.add(Finding::unusable(CHECK, error.to_string())),
         };
         let Some(last) = page.last() else { break };
-        after = last.subject.clone();
+        after = Some(last.key.clone());
         for running in page {
             seen.running += 1;
             seen.overdue += u64::from(running.attempt.is_overdue(view.now()));
-            if running.key.is_none() {
+            if !running.exists {
                 seen.orphans += 1;
                 findings.name(orphan(&running));
             }
@@ -43,8 +43,8 @@ pub async fn check(view: &View, findings: &mut Findings) {
     });
 }
 
-fn orphan(Running { subject, attempt, .. }: &Running) -> Broken {
+fn orphan(Running { key, attempt, .. }: &Running) -> Broken {
     let run = attempt.run_id;
-    let says = format!("run {run} is running for {subject}, and there is no such partition");
+    let says = format!("run {run} is running for {key}, and there is no such partition");
     Broken { check: CHECK, key: None, run_id: Some(run), breach: "orphan", says }
 }

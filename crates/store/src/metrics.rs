@@ -1,5 +1,6 @@
 //! Counts and averages over everything, for the metrics pages.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::lane::Lane;
@@ -8,7 +9,20 @@ use redrive_core::run::{State, Workload};
 
 use crate::db::{Sql, Tx};
 use crate::error::Result;
+use crate::handles::{View, read};
 use crate::runs::{self, PastFailure};
+
+impl View {
+    /// How a workload is doing, with its newest failures.
+    pub async fn run_metrics(&self, workload: Workload, failures: u32) -> Result<RunMetrics> {
+        read!(self, "run metrics", |tx, workload, failures| runs(tx, *workload, *failures))
+    }
+
+    /// How the partitions stand.
+    pub async fn partition_metrics(&self) -> Result<PartitionMetrics> {
+        read!(self, "partition metrics", |tx| partitions(tx))
+    }
+}
 
 /// How a workload is doing.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,14 +36,23 @@ pub struct RunMetrics {
 }
 
 static BY_STATE: Sql = Sql::new(
-    "/* aggregates::by_state */ SELECT state, count(*) FROM runs WHERE workload = ?1 GROUP BY state ORDER BY state",
+    "/* metrics::by_state */
+     SELECT state, count(*)
+     FROM runs
+     WHERE workload = ?1
+     GROUP BY state
+     ORDER BY state",
 );
 static RETRIES: Sql = Sql::new(
-    "/* aggregates::retries */ SELECT count(*), CAST(coalesce(sum(attempt - 1), 0) AS BIGINT), \
-     coalesce(max(attempt - 1), 0) FROM runs WHERE workload = ?1 AND attempt > 1",
+    "/* metrics::retries */
+     SELECT count(*), CAST(coalesce(sum(attempt - 1), 0) AS BIGINT), coalesce(max(attempt - 1), 0)
+     FROM runs
+     WHERE workload = ?1 AND attempt > 1",
 );
 static DURATION: Sql = Sql::new(
-    "/* aggregates::duration */ SELECT CAST(sum(completed_at - started_at) AS BIGINT) / nullif(count(*), 0) FROM runs \
+    "/* metrics::duration */
+     SELECT CAST(sum(completed_at - started_at) AS BIGINT) / nullif(count(*), 0)
+     FROM runs
      WHERE workload = ?1 AND state = 'done' AND started_at IS NOT NULL",
 );
 
@@ -37,7 +60,7 @@ fn count(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
-pub(crate) async fn runs(tx: &mut Tx<'_>, workload: Workload, failures: u32) -> Result<RunMetrics> {
+async fn runs(tx: &mut Tx<'_>, workload: Workload, failures: u32) -> Result<RunMetrics> {
     let params = [workload.as_str().into()];
     let by_state = tx.rows(&BY_STATE, &params, |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
     let retries =
@@ -64,17 +87,28 @@ pub struct PartitionMetrics {
     pub paused: u64,
 }
 
-static BY_STATUS: Sql =
-    Sql::new("/* aggregates::by_status */ SELECT status, count(*) FROM partitions GROUP BY status ORDER BY status");
+static BY_STATUS: Sql = Sql::new(
+    "/* metrics::by_status */
+     SELECT status, count(*)
+     FROM partitions
+     GROUP BY status
+     ORDER BY status",
+);
 static QUEUED: Sql = Sql::new(
-    "/* aggregates::queued */ SELECT lane, count(*) FROM partition_control WHERE lane IS NOT NULL \
-     AND active_run_id IS NULL AND paused_at IS NULL GROUP BY lane ORDER BY lane",
+    "/* metrics::queued */
+     SELECT lane, count(*)
+     FROM partition_control
+     WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL
+     GROUP BY lane
+     ORDER BY lane",
 );
 static WITHHELD: Sql = Sql::new(
-    "/* aggregates::withheld */ SELECT count(active_run_id), count(terminal_at), count(paused_at) FROM partition_control",
+    "/* metrics::withheld */
+     SELECT count(active_run_id), count(terminal_at), count(paused_at)
+     FROM partition_control",
 );
 
-pub(crate) async fn partitions(tx: &mut Tx<'_>) -> Result<PartitionMetrics> {
+async fn partitions(tx: &mut Tx<'_>) -> Result<PartitionMetrics> {
     let by_status = tx.rows(&BY_STATUS, &[], |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
     let queued = tx.rows(&QUEUED, &[], |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
     let withheld =

@@ -1,18 +1,17 @@
-//! The store as a whole: opening it, and the handles that it gives to each plane.
+//! The store as a whole: opening it, and the handles that it gives to each plane. What a handle can do stands beside its
+//! SQL, in the file of the table that it reads or writes.
 
 use std::sync::Arc;
 
+use redrive_core::id::OpId;
 use redrive_core::time::Timestamp;
 use tokio::sync::watch;
 
-use crate::control::ControlStore;
-use crate::data::DataStore;
 use crate::db::{Db, Options, Schema};
 use crate::error::{Error, Result};
 use crate::ids::Ids;
 use crate::migrate;
 use crate::url::StoreUrl;
-use crate::view::View;
 
 /// An open database. Planes get handles, each with only what is theirs to do.
 #[derive(Debug, Clone)]
@@ -126,3 +125,129 @@ impl Store {
         DataStore { inner: Arc::clone(&self.inner) }
     }
 }
+
+/// Reads; nothing here writes. Every call sees one snapshot.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl View {
+    pub fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    /// Where the database is, without its password.
+    pub fn place(&self) -> &str {
+        &self.inner.db.place
+    }
+}
+
+/// The control plane's handle.
+///
+/// It can requeue a partition:
+///
+/// ```
+/// async fn requeue(
+///     control: redrive_store::ControlStore, operation: &redrive_store::Operation,
+///     items: Vec<(redrive_core::partition::Partition, redrive_core::partition::ControlEvent<'_>)>,
+/// ) -> redrive_store::Result<()> {
+///     control.commit(operation, items).await.map(drop)
+/// }
+/// ```
+///
+/// It cannot judge one:
+///
+/// ```compile_fail
+/// async fn judge(
+///     control: redrive_store::ControlStore, run: &redrive_core::run::Run,
+///     judgement: redrive_core::partition::Judgement,
+/// ) -> redrive_store::Result<()> {
+///     control.judge(run, judgement, None).await.map(drop)
+/// }
+/// ```
+///
+/// Nor can it be given an event of the data plane:
+///
+/// ```compile_fail
+/// async fn claim(
+///     control: redrive_store::ControlStore, operation: &redrive_store::Operation,
+///     items: Vec<(redrive_core::partition::Partition, redrive_core::partition::DataEvent)>,
+/// ) -> redrive_store::Result<()> {
+///     control.commit(operation, items).await.map(drop)
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct ControlStore {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl ControlStore {
+    pub fn view(&self) -> View {
+        View { inner: Arc::clone(&self.inner) }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    pub fn new_operation_id(&self) -> OpId {
+        self.inner.ids.operation(self.inner.now())
+    }
+}
+
+/// The data plane's handle.
+///
+/// It can judge an attempt:
+///
+/// ```
+/// async fn judge(
+///     data: redrive_store::DataStore, run: &redrive_core::run::Run, judgement: redrive_core::partition::Judgement,
+/// ) -> redrive_store::Result<()> {
+///     data.judge(run, judgement, None).await.map(drop)
+/// }
+/// ```
+///
+/// It cannot requeue a partition:
+///
+/// ```compile_fail
+/// async fn requeue(
+///     data: redrive_store::DataStore, operation: &redrive_store::Operation,
+///     items: Vec<(redrive_core::partition::Partition, redrive_core::partition::ControlEvent<'_>)>,
+/// ) -> redrive_store::Result<()> {
+///     data.commit(operation, items).await.map(drop)
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct DataStore {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl DataStore {
+    pub fn view(&self) -> View {
+        View { inner: Arc::clone(&self.inner) }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    pub fn wakeups(&self) -> watch::Receiver<u64> {
+        self.inner.db.wakeups()
+    }
+}
+
+/// Runs a function over a read transaction with its arguments moved in.
+macro_rules! read {
+    ($self:ident, $name:literal, |$tx:ident $(, $arg:ident)*| $body:expr) => {
+        read!($self.read, $name, |$tx $(, $arg)*| $body)
+    };
+    ($self:ident.$kind:ident, $name:literal, |$tx:ident $(, $arg:ident)*| $body:expr) => {{
+        $(let $arg = Arc::new($arg);)*
+        $self.inner.db.$kind($name, move |$tx| {
+            $(let $arg = Arc::clone(&$arg);)*
+            Box::pin(async move { $body.await })
+        }).await
+    }};
+}
+pub(crate) use read;

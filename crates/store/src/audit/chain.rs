@@ -1,0 +1,221 @@
+//! The hash chain over the audit trail: every row carries the hash of the one before it.
+//!
+//! The chain's head is a row of its own, so that writers take turns and a cut-off tail shows.
+
+use redrive_core::id::OpId;
+use sha2::{Digest, Sha256};
+
+use super::trail::{CHANGES_FROM, OPERATIONS_FROM, Operation, StoredChange, StoredOperation};
+use crate::db::{Row, Sql, Tx};
+use crate::error::{Error, Result};
+use crate::handles::{View, read};
+
+impl View {
+    pub async fn audit_head(&self) -> Result<Head> {
+        read!(self, "audit head", |tx| head(tx))
+    }
+
+    /// Checks the whole chain.
+    pub async fn verify_audit(&self) -> Result<Verified> {
+        read!(self, "verify audit", |tx| verify(tx))
+    }
+}
+
+/// Where the chain ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub seq: i64,
+    pub hash: Vec<u8>,
+}
+
+impl Head {
+    pub fn hex(&self) -> String {
+        self.hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn read(row: &Row<'_>) -> Result<Self> {
+        let mut row = row.cursor();
+        Ok(Self { seq: row.int()?, hash: row.bytes()? })
+    }
+}
+
+static LOCK_HEAD: Sql = Sql::new(
+    "/* audit::lock_head */
+     SELECT seq, hash
+     FROM audit_head
+     WHERE one = 1
+     {lock}",
+);
+static READ_HEAD: Sql = Sql::new(
+    "/* audit::read_head */
+     SELECT seq, hash
+     FROM audit_head
+     WHERE one = 1",
+);
+static MOVE_HEAD: Sql = Sql::new(
+    "/* audit::move_head */
+     UPDATE audit_head
+     SET seq = ?1, hash = ?2
+     WHERE one = 1",
+);
+
+async fn head(tx: &mut Tx<'_>) -> Result<Head> {
+    tx.row(&READ_HEAD, &[], Head::read).await?.ok_or_else(|| Error::row("audit_head", "there is no head"))
+}
+
+/// The chain as it is written and as it is checked: the same bytes in the same order.
+pub(super) struct Chain {
+    pub(super) seq: i64,
+    pub(super) hash: [u8; 32],
+}
+
+impl Chain {
+    /// Takes the chain up at its head, which no other transaction moves until this one ends.
+    pub(super) async fn locked(tx: &mut Tx<'_>) -> Result<Self> {
+        let head = tx.row(&LOCK_HEAD, &[], Head::read).await?;
+        let head = head.ok_or_else(|| Error::row("audit_head", "there is no head"))?;
+        let hash = head.hash.as_slice().try_into().map_err(|_| Error::row("audit_head", "the hash is not 32 bytes"))?;
+        Ok(Self { seq: head.seq, hash })
+    }
+
+    /// Makes this the head.
+    pub(super) async fn store(&self, tx: &mut Tx<'_>) -> Result<()> {
+        tx.execute(&MOVE_HEAD, &[self.seq.into(), self.hash.as_slice().into()]).await.map(drop)
+    }
+
+    /// Adds a row; every field goes in with its length, and an absent one with a length that none has, so that no two
+    /// rows give the same bytes.
+    fn link(&mut self, fields: &[Option<&[u8]>]) {
+        let mut digest = Sha256::new();
+        digest.update(self.hash);
+        self.seq = self.seq.saturating_add(1);
+        digest.update(self.seq.to_le_bytes());
+        for field in fields {
+            let length = field.map_or(u64::MAX, |field| u64::try_from(field.len()).unwrap_or(u64::MAX));
+            digest.update(length.to_le_bytes());
+            digest.update(field.unwrap_or_default());
+        }
+        self.hash = digest.finalize().into();
+    }
+
+    pub(super) fn operation(&mut self, operation: &Operation) {
+        self.link(&[
+            Some(b"operation"),
+            Some(operation.op_id.uuid().as_bytes()),
+            Some(&operation.at.micros().to_le_bytes()),
+            Some(operation.actor.as_bytes()),
+            Some(operation.command.as_bytes()),
+            Some(operation.filters.as_bytes()),
+            Some(operation.flags.as_bytes()),
+            operation.reason.as_deref().map(str::as_bytes),
+        ]);
+    }
+
+    pub(super) fn change(&mut self, op_id: OpId, key: [&str; 4], before: Option<&str>, after: &str) {
+        self.link(&[
+            Some(b"change"),
+            Some(op_id.uuid().as_bytes()),
+            Some(key[0].as_bytes()),
+            Some(key[1].as_bytes()),
+            Some(key[2].as_bytes()),
+            Some(key[3].as_bytes()),
+            before.map(str::as_bytes),
+            Some(after.as_bytes()),
+        ]);
+    }
+}
+
+/// What a check of the chain found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verified {
+    Whole(Head),
+    /// The first row that is missing or not as it was written.
+    Broken {
+        seq: i64,
+        why: String,
+    },
+}
+
+/// A link of the chain as it is stored.
+enum Link {
+    Operation(StoredOperation),
+    Change(StoredChange),
+}
+
+impl Link {
+    fn seq(&self) -> i64 {
+        match self {
+            Self::Operation(operation) => operation.seq,
+            Self::Change(change) => change.seq,
+        }
+    }
+
+    fn hash(&self) -> &[u8] {
+        match self {
+            Self::Operation(operation) => &operation.hash,
+            Self::Change(change) => &change.hash,
+        }
+    }
+}
+
+/// How many rows are checked at a time.
+const STRETCH: i64 = 10_000;
+
+async fn verify(tx: &mut Tx<'_>) -> Result<Verified> {
+    let head = head(tx).await?;
+    if let Some(seq) = first_between(tx, i64::MIN, 0).await? {
+        return Ok(broken(seq, "the row lies before the first"));
+    }
+    let mut chain = Chain { seq: 0, hash: [0; 32] };
+    while chain.seq < head.seq {
+        let to = head.seq.min(chain.seq.saturating_add(STRETCH));
+        for link in links(tx, chain.seq, to).await? {
+            let due = chain.seq.saturating_add(1);
+            if link.seq() != due {
+                return Ok(broken(due, "the row is missing"));
+            }
+            match &link {
+                Link::Operation(stored) => chain.operation(&stored.operation),
+                Link::Change(StoredChange { op_id, key, before, after, .. }) => {
+                    chain.change(*op_id, key.each_ref().map(String::as_str), before.as_deref(), after);
+                }
+            }
+            if chain.hash.as_slice() != link.hash() {
+                return Ok(broken(due, "the row is not as it was written"));
+            }
+        }
+        if chain.seq < to {
+            return Ok(broken(chain.seq.saturating_add(1), "the row is missing"));
+        }
+    }
+    if chain.hash.as_slice() != head.hash {
+        return Ok(broken(head.seq, "the head is not the hash of the last row"));
+    }
+    match first_between(tx, head.seq, i64::MAX).await? {
+        Some(seq) => Ok(broken(seq, "the row lies beyond the head")),
+        None => Ok(Verified::Whole(head)),
+    }
+}
+
+/// The rows of both tables after `from` up to `to`, in their order.
+async fn links(tx: &mut Tx<'_>, from: i64, to: i64) -> Result<Vec<Link>> {
+    let params = [from.into(), to.into()];
+    let operations = tx.rows(&OPERATIONS_FROM, &params, StoredOperation::read).await?;
+    let changes = tx.rows(&CHANGES_FROM, &params, StoredChange::read).await?;
+    let mut links: Vec<Link> = operations.into_iter().map(Link::Operation).collect();
+    links.extend(changes.into_iter().map(Link::Change));
+    links.sort_by_key(Link::seq);
+    Ok(links)
+}
+
+/// The first row after `from` up to `to`, of either table.
+async fn first_between(tx: &mut Tx<'_>, from: i64, to: i64) -> Result<Option<i64>> {
+    let params = [from.into(), to.into()];
+    let change = tx.row(&CHANGES_FROM, &params, |row| row.int(0)).await?;
+    let operation = tx.row(&OPERATIONS_FROM, &params, |row| row.int(0)).await?;
+    Ok(change.into_iter().chain(operation).min())
+}
+
+fn broken(seq: i64, why: &str) -> Verified {
+    Verified::Broken { seq, why: why.to_owned() }
+}
