@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use crate::home::{Home, Subject};
-use crate::mount::Mount;
+use redrive_fixture::Mount;
 
 /// The commands that cannot go on without the database.
 const NEEDY: [&[&str]; 3] =
