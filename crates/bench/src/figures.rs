@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{extract, queue, state};
+use crate::{extract, partitions, queue, state};
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
@@ -10,6 +10,7 @@ pub enum Figures {
     Queue(queue::Figures),
     State(state::Figures),
     Extract(extract::Figures),
+    Partitions(partitions::Figures),
 }
 
 /// The figures as people read them.
@@ -28,6 +29,7 @@ impl Figures {
             Self::Queue(figures) => figures.summary(),
             Self::State(figures) => figures.summary(),
             Self::Extract(figures) => figures.summary(),
+            Self::Partitions(figures) => figures.summary(),
         }
     }
 
@@ -35,7 +37,7 @@ impl Figures {
     pub fn is_good(&self) -> bool {
         match self {
             Self::State(figures) => !figures.sequential_scan,
-            Self::Queue(_) | Self::Extract(_) => true,
+            Self::Queue(_) | Self::Extract(_) | Self::Partitions(_) => true,
         }
     }
 }

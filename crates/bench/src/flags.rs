@@ -1,5 +1,7 @@
 //! The flags of `redrive bench`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
@@ -8,7 +10,7 @@ pub enum Bench {
     Queue(BenchQueue),
     /// Bulk retry with audit, a page of inspect, and the selection of what is due
     State(BenchState),
-    /// JSON lines from a program into the raw sink, and through the validator
+    /// JSON lines from a program into the raw sink, and through the validator; or many small partitions
     Extract(BenchExtract),
 }
 
@@ -17,9 +19,24 @@ pub struct BenchExtract {
     /// How much
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub megabytes: u64,
-    /// Also compress the same bytes with nothing but zstd, and print the ratio
+    /// Instead, have a worker drain so many small partitions into a durable sink in a scratch folder here
+    #[arg(long, value_name = "N", conflicts_with = "megabytes", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub partitions: Option<u32>,
+    /// Also compress the same bytes with nothing but zstd, or make and sync the same files, and print the ratio
     #[arg(long)]
     pub baseline: bool,
+    /// With --partitions: the database to measure; a scratch file or schema is made beside it [default: store.url]
+    #[arg(long, value_name = "URL", requires = "partitions")]
+    pub store: Option<String>,
+    /// With --partitions: measure a database that holds something else's tables
+    #[arg(long, requires = "partitions")]
+    pub force: bool,
+    /// With --partitions: how many to work on at once
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub concurrency: u32,
+    /// With --partitions: the program whose worker is measured [default: this one]
+    #[arg(long, value_name = "PATH", requires = "partitions")]
+    pub program: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Args)]

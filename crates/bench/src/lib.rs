@@ -8,6 +8,8 @@ pub mod extract;
 mod figures;
 mod flags;
 mod measure;
+mod partition_files;
+pub mod partitions;
 mod plain;
 pub mod queue;
 mod queue_loop;

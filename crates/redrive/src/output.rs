@@ -2,6 +2,7 @@
 //! must not take half of a listing for the whole.
 
 pub mod listing;
+pub mod progress;
 
 use std::io::{self, Write};
 

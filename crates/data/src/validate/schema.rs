@@ -16,7 +16,7 @@ impl Schema {
         let text = std::fs::read(path).map_err(|error| error_of(error.to_string()))?;
         let schema: Value =
             serde_json::from_slice(&text).map_err(|error| error_of(format!("it is not JSON: {error}")))?;
-        let built = jsonschema::options().offline().build(&schema);
+        let built = jsonschema::options().build(&schema);
         built.map(Self).map_err(|error| error_of(format!("it is no JSON Schema that can be used: {error}")))
     }
 

@@ -1,6 +1,6 @@
 //! `redrive bench`: measures, and shows what was found.
 
-use redrive_bench::{Bench, BenchCommon, Figures, extract, queue, state};
+use redrive_bench::{Bench, Figures, extract, partitions, queue, state};
 use redrive_store::StoreUrl;
 
 use super::Context;
@@ -8,33 +8,35 @@ use crate::cli::Format;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::output::progress::{Progress, Style};
 
 pub async fn run(bench: &Bench, context: &Context) -> Result<Exit> {
-    let progress = spinner(context.global.quiet);
-    let on_phase = |name: &'static str| progress.set_message(name);
+    let progress = Progress::start(Style::Phases, context.global.quiet);
+    let on_phase = |name: &'static str| progress.message(name.to_owned());
     let measured = match bench {
-        Bench::Queue(args) => queue::run(args, &store(&args.common, context)?, &on_phase).await.map(Figures::Queue),
-        Bench::State(args) => state::run(args, &store(&args.common, context)?, &on_phase).await.map(Figures::State),
-        Bench::Extract(args) => extract::run(args, &on_phase).await.map(Figures::Extract),
+        Bench::Queue(args) => {
+            queue::run(args, &store(args.common.store.as_deref(), context)?, &on_phase).await.map(Figures::Queue)
+        }
+        Bench::State(args) => {
+            state::run(args, &store(args.common.store.as_deref(), context)?, &on_phase).await.map(Figures::State)
+        }
+        Bench::Extract(args) => match &args.partitions {
+            Some(count) => {
+                let store = store(args.store.as_deref(), context)?;
+                partitions::run(args, *count, &store, &on_phase).await.map(Figures::Partitions)
+            }
+            None => extract::run(args, &on_phase).await.map(Figures::Extract),
+        },
     };
-    progress.finish_and_clear();
+    drop(progress);
     let figures = measured?;
     show(&figures, context.global.output)?;
     Ok(if figures.is_good() { Exit::Done } else { Exit::SomeFailed })
 }
 
-fn spinner(quiet: bool) -> indicatif::ProgressBar {
-    let bar = if quiet { indicatif::ProgressBar::hidden() } else { indicatif::ProgressBar::new_spinner() };
-    if let Ok(style) = indicatif::ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(std::time::Duration::from_millis(250));
-    bar
-}
-
 /// The database beside which to measure.
-fn store(common: &BenchCommon, context: &Context) -> Result<StoreUrl> {
-    match &common.store {
+fn store(url: Option<&str>, context: &Context) -> Result<StoreUrl> {
+    match url {
         Some(url) => StoreUrl::parse(url).map_err(|error| Error::Usage(format!("--store: {error}"))),
         None => Ok(context.config()?.store),
     }

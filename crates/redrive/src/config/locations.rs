@@ -71,7 +71,13 @@ impl KeyLocations {
         let location =
             self.known.iter().rfind(|location| span.as_ref().is_some_and(|span| location.spans.contains(span)));
         match location {
-            Some(location) => self.tell(Some(&location.origin), &location.path, &shown(error.message())),
+            Some(location) => {
+                let why = match &location.origin {
+                    Origin::Variable(_) if needs_quotes(error.message()) => QUOTE_IT.to_owned(),
+                    Origin::Variable(_) | Origin::Line(_) => shown(error.message()),
+                };
+                self.tell(Some(&location.origin), &location.path, &why)
+            }
             None => ConfigError::new(format!("{}: {}", self.file.display(), shown(error.message()))),
         }
     }
@@ -116,6 +122,17 @@ fn walk(value: &DeValue<'_>, path: &KeyPath, visit: Visit<'_>) {
         }
         DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {}
     }
+}
+
+const QUOTE_IT: &str =
+    "this key holds a text, and the value looks like a number or a truth value; write it in quotes, like '\"7\"'";
+
+/// Whether a variable's value was read as a number or a truth value where a text belongs. The value is not repeated: it may
+/// be a secret.
+fn needs_quotes(message: &str) -> bool {
+    let bare = ["invalid type: integer", "invalid type: floating point", "invalid type: boolean"];
+    let text = ["expected a string", "expected a text"];
+    bare.iter().any(|kind| message.starts_with(kind)) && text.iter().any(|kind| message.contains(kind))
 }
 
 /// Describes a text that is no TOML, in which no key's location is certain.

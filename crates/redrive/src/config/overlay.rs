@@ -18,9 +18,6 @@ use super::sections::Settings;
 
 const PREFIX: &str = "REDRIVE_";
 
-/// How serde begins when a value is of another kind than the settings expect.
-const OTHER_KIND: &str = "invalid type: ";
-
 pub(super) fn read(
     file: &Path,
     text: &str,
@@ -29,50 +26,18 @@ pub(super) fn read(
     let overrides: Vec<_> =
         environment.iter().filter(|(name, _)| name.starts_with(PREFIX) && name.contains("__")).collect();
     let variables: Vec<&str> = overrides.iter().map(|(name, _)| name.as_str()).collect();
-    let mut kinds = vec![Kind::AsItLooks; overrides.len()];
-    let mut doubt: Option<(usize, toml::de::Error)> = None;
-    loop {
-        let mut document = DeTable::parse(text).map_err(|error| syntax(file, text, &error))?;
-        for (number, ((name, value), kind)) in overrides.iter().zip(&kinds).enumerate() {
-            let position = text.len() + 1 + number;
-            let value = moved(kind.of(value), &(position..position));
-            set(document.get_mut(), &steps(&name[PREFIX.len()..]), value)
-                .map_err(|why| ConfigError::new(format!("{name}: {why}")))?;
-        }
-        let locations = KeyLocations::new(file, text, &variables, document.get_ref());
-        tag_extracts(document.get_mut()).map_err(|mistake| locations.locate(&mistake))?;
-        let error = match Settings::deserialize(Deserializer::from(document)) {
-            Ok(settings) => return Ok((settings, locations)),
-            Err(error) => error,
-        };
-        let other_kind = error.message().starts_with(OTHER_KIND);
-        let number = error.span().and_then(|span| span.start.checked_sub(text.len() + 1));
-        match (number.filter(|_| other_kind), doubt.take()) {
-            // As a text it is of no use either, so it is told as it looks.
-            (Some(number), Some((doubtful, first))) if doubtful == number => return Err(locations.explain(&first)),
-            (Some(number), _) if is_bare(overrides[number].1.as_str()) => {
-                kinds[number] = Kind::Text;
-                doubt = Some((number, error));
-            }
-            _ => return Err(locations.explain(&error)),
-        }
+    let mut document = DeTable::parse(text).map_err(|error| syntax(file, text, &error))?;
+    for (number, (name, value)) in overrides.iter().enumerate() {
+        let position = text.len() + 1 + number;
+        let value = moved(typed(value), &(position..position));
+        set(document.get_mut(), &steps(&name[PREFIX.len()..]), value)
+            .map_err(|why| ConfigError::new(format!("{name}: {why}")))?;
     }
-}
-
-/// What a variable's text is taken for.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    AsItLooks,
-    /// It looks like a number or a truth value, but its key holds a text.
-    Text,
-}
-
-impl Kind {
-    fn of(self, text: &str) -> DeValue<'_> {
-        match self {
-            Self::AsItLooks => typed(text),
-            Self::Text => DeValue::String(text.into()),
-        }
+    let locations = KeyLocations::new(file, text, &variables, document.get_ref());
+    tag_extracts(document.get_mut()).map_err(|mistake| locations.locate(&mistake))?;
+    match Settings::deserialize(Deserializer::from(document)) {
+        Ok(settings) => Ok((settings, locations)),
+        Err(error) => Err(locations.explain(&error)),
     }
 }
 
@@ -134,17 +99,13 @@ fn as_written(table: &DeTable<'_>, step: &Step<'_>) -> Result<String, String> {
     }
 }
 
-/// A number, a truth value or a list where the text is one, or the text that it has in quotes; else the text itself.
+/// Reads a variable as TOML: a number, a truth value, a list, or a text in quotes. What is none of these is a text as it
+/// stands, such as a URL, a word or a date.
 fn typed(text: &str) -> DeValue<'_> {
     match DeValue::parse(text).map(Spanned::into_inner) {
         Ok(DeValue::Datetime(_) | DeValue::Table(_)) | Err(_) => DeValue::String(text.into()),
         Ok(value) => value,
     }
-}
-
-/// Whether it is a number or a truth value, without quotes.
-fn is_bare(text: &str) -> bool {
-    matches!(typed(text), DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_))
 }
 
 /// The value, and all that is in it, at this position.

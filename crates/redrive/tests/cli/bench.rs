@@ -126,7 +126,26 @@ fn the_store_can_be_named_on_the_command_line(subject: Subject) {
     assert!(subject.home.files().is_empty(), "{:?}", subject.home.files());
 }
 
+/// A real worker, which writes as durably as ever, beside a loop that makes and syncs the same files.
+fn many_small_partitions_are_measured_beside_bare_files(subject: Subject) {
+    let before = subject.inventory();
+    let words = ["bench", "extract", "--partitions", "30", "--concurrency", "4", "-q", "-o", "json"];
+    let told = subject.home.run(&[words.as_slice(), &["--baseline"]].concat()).done();
+    assert_eq!(told.stderr, "");
+    let report = told.json();
+    assert_eq!(
+        fields(&report),
+        ["baseline_partitions_per_s", "bench", "concurrency", "partitions", "partitions_per_s", "ratio", "store"]
+    );
+    assert_eq!((&report["bench"], &report["store"]), (&"extract_partitions".into(), &Value::from(subject.kind)));
+    assert_eq!((&report["partitions"], &report["concurrency"]), (&30.into(), &4.into()));
+    assert_positive(&report, &["partitions_per_s", "baseline_partitions_per_s", "ratio"]);
+    assert_eq!(subject.home.run(&words).done().json()["ratio"], Value::Null);
+    assert_eq!(subject.inventory(), before);
+}
+
 crate::on_both_databases!(
+    many_small_partitions_are_measured_beside_bare_files,
     the_queue_is_measured_beside_a_bare_loop,
     without_a_baseline_there_is_nothing_to_compare_with,
     the_state_is_measured_beside_plain_sql,
@@ -146,6 +165,19 @@ fn a_table_is_for_people() {
     for word in ["retry, audited", "inspect one key", "select 100 due", "plan of the selection:"] {
         assert!(told.stdout.contains(word), "{word}\n{told}");
     }
+}
+
+#[test]
+fn a_program_that_does_not_do_the_work_is_no_figure() {
+    let home = Home::new();
+    let words = ["bench", "extract", "--partitions", "3", "--program"];
+    let line = home.run(&[words.as_slice(), &["/bin/true"]].concat()).complaint(1);
+    assert!(line.contains("the worker did not accept 3 partitions"), "{line}");
+    let line = home.run(&[words.as_slice(), &["/bin/false"]].concat()).complaint(1);
+    assert!(line.contains("`redrive migrate` failed"), "{line}");
+    let line = home.run(&[words.as_slice(), &["no-such-program"]].concat()).complaint(6);
+    assert!(line.contains("cannot run") && line.contains("no-such-program"), "{line}");
+    assert!(home.files().is_empty(), "{:?}", home.files());
 }
 
 #[test]

@@ -49,14 +49,14 @@ fn what_init_writes_is_understood_by_every_other_command() {
     let home = Home::new();
     home.run(&["init"]).done();
     assert_snapshot!(home.run(&["migrate"]), @r"
-    redrive.db is at version 2
+    redrive.db is at version 1
     --- stderr
     --- exit 0
     ");
     assert_snapshot!(home.run(&["doctor"]), @r"
          check          finding
      ok  configuration  redrive.toml is understood
-     ok  store          redrive.db is at version 2
+     ok  store          redrive.db is at version 1
      ok  audit chain    0 rows, whole
      ok  raw sink       file:raw can be read
      ok  attempts       0 under way

@@ -1,7 +1,6 @@
 //! The program as its users meet it: what it prints, where, what it ends with, and what it leaves behind.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 
 mod absent;
 mod bench;
@@ -14,6 +13,5 @@ mod home;
 mod init;
 mod migrate;
 mod mistakes;
-mod mount;
 mod stdout;
 mod unavailable;

@@ -11,17 +11,17 @@ fn place(subject: &Subject) -> &str {
 fn a_fresh_database_goes_to_the_newest_version_and_stays_there(subject: Subject) {
     let place = place(&subject);
     let told = subject.home.run(&["migrate"]).done();
-    assert_eq!((told.stdout, told.stderr), (format!("{place} went from version 0 to 2\n"), String::new()));
+    assert_eq!((told.stdout, told.stderr), (format!("{place} went from version 0 to 1\n"), String::new()));
     let told = subject.home.run(&["migrate"]).done();
-    assert_eq!((told.stdout, told.stderr), (format!("{place} is at version 2\n"), String::new()));
+    assert_eq!((told.stdout, told.stderr), (format!("{place} is at version 1\n"), String::new()));
 }
 
 fn json_says_from_and_to(subject: Subject) {
     let place = place(&subject);
     let told = subject.home.run(&["migrate", "-o", "json"]).done().json();
-    assert_eq!(told, serde_json::json!({"store": place, "from": 0, "to": 2}));
+    assert_eq!(told, serde_json::json!({"store": place, "from": 0, "to": 1}));
     let told = subject.home.run(&["migrate", "-o", "json"]).done().json();
-    assert_eq!(told, serde_json::json!({"store": place, "from": 2, "to": 2}));
+    assert_eq!(told, serde_json::json!({"store": place, "from": 1, "to": 1}));
 }
 
 fn tables_of_something_else_are_refused_and_left_alone(subject: Subject) {

@@ -7,9 +7,9 @@ use redrive_store::StoreUrl;
 use serde_json::{Value, json};
 
 use crate::home::Home;
-use crate::mount::Mount;
 use crate::scene::{Sink, furnish, text, tree};
 use crate::world::{HOUR, World, january};
+use redrive_fixture::Mount;
 
 fn says(report: &Value, check: &str) -> String {
     let all = report["checks"].as_array().unwrap();

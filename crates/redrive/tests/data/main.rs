@@ -1,7 +1,6 @@
 //! What lies in the raw sink, as consumers read it and as the doctor checks it: the real program, on both databases.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 
 mod cat;
 mod clean;
@@ -10,8 +9,6 @@ mod damage;
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;
 mod ls;
-#[path = "../cli/mount.rs"]
-mod mount;
 mod s3;
 mod scene;
 #[path = "../state/world.rs"]

@@ -10,11 +10,11 @@ use redrive_fixture::{Durability, Postgres};
 use redrive_store::{Error, NewRun, Open, Outcome, Page, Store, StoreUrl};
 use tokio::task::JoinSet;
 
-use crate::mount::Mount;
 use crate::support::{
     assert_integrity, assert_whole, claim_runs, count_at, count_in, job, one_line, open, operation, sqlite,
     standing_still, unavailable_at, wanted,
 };
+use redrive_fixture::Mount;
 
 /// What callers were told, by external id of a run or customer of a partition.
 #[derive(Default)]

@@ -9,7 +9,6 @@ mod failover;
 mod full_disk;
 mod group_commit;
 mod migrations;
-mod mount;
 mod opening;
 mod pooler;
 mod processes;

@@ -9,8 +9,8 @@ use redrive_fixture::Postgres;
 use redrive_store::{Error, Open, Store, StoreUrl};
 
 use crate::child;
-use crate::mount::Mount;
 use crate::support::{Place, closed, count_in, job, one_line, open, sqlite, standing_still, unavailable_at, wanted};
+use redrive_fixture::Mount;
 
 const NOBODY: u32 = 65534;
 
@@ -70,7 +70,7 @@ async fn a_user_without_the_right_to_write_is_told_and_nothing_is_touched() {
     let place = Place::new();
     make(&place.file()).await;
     if chown(place.file(), Some(0), Some(0)).is_err() {
-        println!("SKIPPED: only root can become somebody else");
+        redrive_fixture::skip("only root can become another user");
         return;
     }
     let directory = place.directory.path();
@@ -92,7 +92,7 @@ async fn a_user_without_the_right_to_write_is_told_and_nothing_is_touched() {
         match command.uid(NOBODY).gid(NOBODY).current_dir("/").spawn() {
             Ok(child) => println!("{directory_mode:o} {file_mode:o} {}", child::succeeded(child)),
             Err(why) => {
-                println!("SKIPPED: this test binary cannot be run as another user: {why}");
+                redrive_fixture::skip(&format!("this test binary cannot be run as another user: {why}"));
                 return;
             }
         }

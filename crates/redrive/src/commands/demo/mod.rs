@@ -91,7 +91,7 @@ impl Stage {
 
     /// Ticks until every partition is a success or will never be one.
     async fn play(mut self, context: &Context) -> Result<(Census, WorkerCounts)> {
-        let progress = show::Progress::new(context);
+        let progress = show::begin(context);
         let mut next_tick = Instant::now();
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("cannot listen for signals"))?;
         let ended = loop {
@@ -100,7 +100,7 @@ impl Stage {
                 next_tick = Instant::now() + self.interval;
             }
             let census = Census::take(self.plane.insight()).await?;
-            progress.show(&census, &self.counts.borrow());
+            show::advance(&progress, &census, &self.counts.borrow());
             if census.is_settled() {
                 break Ok(census);
             }
@@ -113,7 +113,7 @@ impl Stage {
                 }
             }
         };
-        progress.done();
+        drop(progress);
         self.shutdown.request();
         if ended.is_err() {
             self.shutdown.request();

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use redrive_core::text::one_line;
 use redrive_data::worker::WorkerCounts;
 
@@ -13,37 +12,25 @@ use crate::commands::Context;
 use crate::commands::doctor::Finding;
 use crate::error::Result;
 use crate::output;
+use crate::output::progress::{Progress, Style};
 
-pub struct Progress {
-    bar: ProgressBar,
+/// Says what the demo is about, and begins to show how far it has come.
+pub fn begin(context: &Context) -> Progress {
+    if !context.global.quiet {
+        output::note("3 customers × 2 queries × 60 days from a slow, unreliable source");
+    }
+    Progress::start(Style::Bar, context.global.quiet)
 }
 
-impl Progress {
-    /// Hidden when nobody watches: indicatif itself finds out whether stderr is a terminal.
-    pub fn new(context: &Context) -> Self {
-        let bar = if context.global.quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
-        let style = "{elapsed:>4} [{bar:30}] {pos}/{len}  {msg}";
-        bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        if !context.global.quiet {
-            output::note("3 customers × 2 queries × 60 days from a slow, unreliable source");
-        }
-        Self { bar }
-    }
-
-    pub fn show(&self, census: &Census, counts: &WorkerCounts) {
-        self.bar.set_length(census.partitions);
-        self.bar.set_position(census.success + census.stopped());
-        let Census { running, waiting, .. } = census;
-        let (rejected, limited) = (counts.rejected, counts.rate_limited);
-        self.bar.set_message(format!(
-            "{running} running, {waiting} waiting, {} stopped; {rejected} failures, {limited} rate limits",
-            census.stopped()
-        ));
-    }
-
-    pub fn done(&self) {
-        self.bar.finish_and_clear();
-    }
+pub fn advance(progress: &Progress, census: &Census, counts: &WorkerCounts) {
+    progress.of(census.partitions);
+    progress.to(census.success + census.stopped());
+    let Census { running, waiting, .. } = census;
+    let (rejected, limited) = (counts.rejected, counts.rate_limited);
+    progress.message(format!(
+        "{running} running, {waiting} waiting, {} stopped; {rejected} failures, {limited} rate limits",
+        census.stopped()
+    ));
 }
 
 pub fn summary(

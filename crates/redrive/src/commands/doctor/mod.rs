@@ -3,7 +3,6 @@
 mod attempts;
 mod findings;
 mod partitions;
-mod progress;
 mod sink;
 
 use redrive_store::raw::RawView;
@@ -15,8 +14,8 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
+use crate::output::progress::{Progress, Style};
 pub use findings::{Finding, Findings};
-use progress::Progress;
 
 pub async fn run(args: &Doctor, context: &Context) -> Result<Exit> {
     let findings = examine(&context.config()?, args.quick, context).await;
@@ -43,10 +42,9 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
     }
     let raw = raw_sink(config, &mut findings).await;
     if let Some(view) = &view {
-        let progress = Progress::start(context.global.quiet);
+        let progress = Progress::start(Style::Partitions, context.global.quiet);
         attempts::check(view, &mut findings).await;
         partitions::check(view, raw.as_ref(), quick, &progress, &mut findings).await;
-        progress.end();
     }
     findings
 }

@@ -8,8 +8,8 @@ use redrive_store::raw::RawView;
 use redrive_store::{Page, View};
 
 use super::findings::{Broken, Finding, Findings};
-use super::progress::Progress;
 use super::sink::{self, Examined, Examiner};
+use crate::output::progress::Progress;
 
 const CHECK: &str = "partitions";
 const PAGE: u32 = 1000;

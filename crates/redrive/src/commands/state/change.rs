@@ -1,10 +1,8 @@
 //! The commands that change partitions: look ahead, ask, do it, report.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use redrive_control::{Audit, ControlPlane, Insight, Plan, Report, Request, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
@@ -17,9 +15,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
-
-/// A progress bar is shown for what takes longer than this.
-const PATIENCE: Duration = Duration::from_secs(1);
+use crate::output::progress::{Progress, Style};
 
 /// The commands that change partitions, over what they are configured with.
 pub struct StateChanges<'a> {
@@ -223,9 +219,9 @@ pub fn command_line() -> String {
 /// Hears Ctrl-C, and shows how far things are when they take long.
 struct CancelAndProgress {
     cancelled: Arc<AtomicBool>,
-    bar: Arc<OnceLock<ProgressBar>>,
+    progress: Arc<Progress>,
+    show: Box<dyn Fn(u64) + Send + Sync>,
     listener: tokio::task::AbortHandle,
-    progress: Box<dyn Fn(u64) + Send + Sync>,
 }
 
 impl CancelAndProgress {
@@ -237,38 +233,23 @@ impl CancelAndProgress {
                 flag.store(true, Ordering::SeqCst);
             }
         });
-        let bar = Arc::new(OnceLock::new());
-        let (started, shown) = (Instant::now(), Arc::clone(&bar));
-        let progress = move |done: u64| {
-            if !quiet && started.elapsed() > PATIENCE {
-                shown.get_or_init(new_bar).set_position(done);
-            }
-        };
-        let listener = listener.abort_handle();
-        Self { cancelled, bar, listener, progress: Box::new(progress) }
+        let progress = Arc::new(Progress::start(Style::Changes, quiet));
+        let shown = Arc::clone(&progress);
+        let show = Box::new(move |done: u64| shown.to(done));
+        Self { cancelled, progress, show, listener: listener.abort_handle() }
     }
 
     fn watch(&self, stop_after: Option<u64>) -> Watch<'_> {
-        Watch { cancelled: &self.cancelled, progress: &*self.progress, stop_after }
+        Watch { cancelled: &self.cancelled, progress: &*self.show, stop_after }
     }
 
-    /// Takes the bar off the screen, where there is one.
+    /// Takes the progress off the screen, before a question is asked.
     fn clear(&self) {
-        if let Some(bar) = self.bar.get() {
-            bar.finish_and_clear();
-        }
+        self.progress.clear();
     }
 
     fn end(&self) {
         self.listener.abort();
         self.clear();
     }
-}
-
-fn new_bar() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} partitions, {per_sec}, {elapsed}") {
-        bar.set_style(style);
-    }
-    bar
 }
