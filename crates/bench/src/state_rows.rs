@@ -75,8 +75,9 @@ async fn fill(url: &StoreUrl, customer: &str, count: u32, outcome: &str, at: &st
     let partitions = format!(
         "{numbers} INSERT INTO partitions (series_id, period, source_no, status, current_run_id, \
          attempt_count, error_class, error_message, created_at, updated_at) \
-         SELECT i.series_id, {FIRST_DAY} + n % 1000, i.source_no, {outcome}, {at}, {at} \
-         FROM s JOIN series i ON i.source = '{SOURCE}' AND i.customer_id = '{customer}' AND i.query_name = {query}"
+         SELECT first.id + n / 1000, {FIRST_DAY} + n % 1000, first.source_no, {outcome}, {at}, {at} \
+         FROM s CROSS JOIN (SELECT min(series_id) AS id, min(source_no) AS source_no FROM series \
+         WHERE source = '{SOURCE}' AND customer_id = '{customer}') first"
     );
     plain::execute(url, &partitions).await
 }
