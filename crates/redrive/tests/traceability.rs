@@ -7,7 +7,7 @@ use std::path::Path;
 const COMPLETE: bool = false;
 
 #[rustfmt::skip]
-const REQUIREMENTS: [&str; 94] = [
+const REQUIREMENTS: [&str; 113] = [
     "RP-1.1", "RP-1.2", "RP-1.3", "RP-1.4",
     "RP-2.1", "RP-2.2", "RP-2.3", "RP-2.4", "RP-2.5", "RP-2.6",
     "RP-3.1", "RP-3.2",
@@ -27,6 +27,8 @@ const REQUIREMENTS: [&str; 94] = [
     "RD-1", "RD-2", "RD-3", "RD-4", "RD-5", "RD-6", "RD-7", "RD-8", "RD-9", "RD-10",
     "IN-1", "IN-2", "IN-3", "IN-4", "IN-5", "IN-6", "IN-7", "IN-8", "IN-9", "IN-10", "IN-11",
     "AR-1", "AR-2", "AR-3", "AR-4", "AR-5", "AR-6", "AR-7", "AR-8", "AR-9", "AR-10", "AR-11", "AR-12",
+    "OP-1", "OP-2", "OP-3", "OP-4", "OP-5", "OP-6", "OP-7", "OP-8", "OP-9", "OP-10", "OP-11",
+    "SV-1", "SV-2", "SV-3", "SV-4", "SV-5", "SV-6", "SV-7", "SV-8",
 ];
 
 /// A row of the table: the requirement, the tests, and what is still open.
