@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::insight::Insight;
 
 /// How many partitions go into one transaction.
-pub(super) const CHUNK: u32 = 2000;
+pub(super) const CHUNK: u32 = 5000;
 
 /// What is to be done to the partitions of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

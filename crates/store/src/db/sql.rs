@@ -110,12 +110,16 @@ pub(crate) struct Batch {
     columns: &'static [(&'static str, Kind)],
     effect: Effect,
     sqlite: OnceLock<String>,
+    sqlite_rows: OnceLock<Option<String>>,
     postgres: OnceLock<String>,
 }
 
 impl Batch {
+    /// How many rows SQLite inserts by one statement: starting one costs as much as inserting a small row.
+    pub(crate) const ROWS_A_STATEMENT: usize = 16;
+
     pub(crate) const fn new(text: &'static str, columns: &'static [(&'static str, Kind)], effect: Effect) -> Self {
-        Self { text, columns, effect, sqlite: OnceLock::new(), postgres: OnceLock::new() }
+        Self { text, columns, effect, sqlite: OnceLock::new(), sqlite_rows: OnceLock::new(), postgres: OnceLock::new() }
     }
 
     pub(crate) fn effect(&self) -> Effect {
@@ -127,6 +131,25 @@ impl Batch {
             Dialect::Sqlite => self.sqlite.get_or_init(|| self.substitute("", |nth, _| format!("?{}", nth + 1))),
             Dialect::Postgres => self.postgres.get_or_init(|| self.for_postgres()),
         }
+    }
+
+    /// The statement for [`Self::ROWS_A_STATEMENT`] rows at once on SQLite, where it is an insert of which every row takes
+    /// effect.
+    pub(crate) fn sqlite_rows(&self) -> Option<&str> {
+        self.sqlite_rows.get_or_init(|| self.for_sqlite_rows()).as_deref()
+    }
+
+    fn for_sqlite_rows(&self) -> Option<String> {
+        let Effect::All = self.effect else { return None };
+        let text = self.with_lists();
+        let (head, rest) = text.split_once(VALUES)?;
+        let (list, tail) = rest.split_once('}')?;
+        let row = |row: usize| {
+            let first = row * self.columns.len();
+            format!("({})", put_values(list, self.columns, |nth, _| format!("?{}", first + nth + 1)))
+        };
+        let rows: Vec<String> = (0..Self::ROWS_A_STATEMENT).map(row).collect();
+        (!head.contains('@') && !tail.contains('@')).then(|| format!("{head}VALUES {}{tail}", rows.join(", ")))
     }
 
     fn for_postgres(&self) -> String {
@@ -234,12 +257,14 @@ fn arrays_as_rows(columns: &[(&str, Kind)]) -> String {
     format!("unnest({}) WITH ORDINALITY AS r({}, v_ord)", arrays.join(", "), names.join(", "))
 }
 
+/// What opens `{values a, b, c}`.
+const VALUES: &str = "{values ";
+
 /// Puts something in for `{values a, b, c}`.
 fn replace_values(text: &str, make: impl Fn(&str) -> String) -> String {
-    const OPEN: &str = "{values ";
-    let Some(start) = text.find(OPEN) else { return text.to_owned() };
+    let Some(start) = text.find(VALUES) else { return text.to_owned() };
     let end = text[start..].find('}').map_or(text.len(), |end| start + end);
-    format!("{}{}{}", &text[..start], make(&text[start + OPEN.len()..end]), &text[end + 1..])
+    format!("{}{}{}", &text[..start], make(&text[start + VALUES.len()..end]), &text[end + 1..])
 }
 
 #[cfg(test)]
@@ -266,6 +291,18 @@ mod tests {
             "INSERT INTO t (a, b) SELECT r.v_a, 'x' FROM unnest($1::bigint[]) WITH ORDINALITY AS r(v_a, v_ord) \
              WHERE true ON CONFLICT DO NOTHING"
         );
+    }
+
+    #[test]
+    fn an_insert_that_skips_nothing_takes_many_rows_at_once() {
+        static ADD: Batch =
+            Batch::new("INSERT INTO t (a, b) {values @a, @b}", &[("a", Kind::Int), ("b", Kind::Int)], Effect::All);
+        static SKIPS: Batch =
+            Batch::new("INSERT INTO t (a) {values @a}", &[("a", Kind::Int)], Effect::Inserted(&["a"]));
+        let text = ADD.sqlite_rows().unwrap();
+        assert!(text.starts_with("INSERT INTO t (a, b) VALUES (?1, ?2), (?3, ?4), "), "{text}");
+        assert!(text.ends_with("(?31, ?32)"), "{text}");
+        assert_eq!(SKIPS.sqlite_rows(), None);
     }
 
     #[test]

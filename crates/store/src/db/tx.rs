@@ -93,7 +93,7 @@ impl Tx<'_> {
         }
         let text = sql.render(self.dialect());
         match self {
-            Self::Sqlite { connection, name, .. } => sqlite_batch(connection, name, text, columns, rows),
+            Self::Sqlite { connection, name, .. } => sqlite_batch(connection, name, sql, columns),
             Self::Postgres(tx) => match sql.effect() {
                 Effect::All => {
                     tx.execute_arrays(text, columns).await?;
@@ -231,14 +231,26 @@ fn sqlite_lookup<T>(
 fn sqlite_batch(
     connection: &rusqlite::Connection,
     name: &'static str,
-    text: &str,
+    sql: &Batch,
     columns: &[Column<'_>],
-    rows: usize,
 ) -> Result<Vec<bool>> {
     let fault = |error| sqlite_fault(name, error);
-    let mut statement = connection.prepare_cached(text).map_err(fault)?;
+    let rows = columns.first().map_or(0, Column::len);
     let mut took = Vec::with_capacity(rows);
-    for nth in 0..rows {
+    if let Some(text) = sql.sqlite_rows().filter(|_| rows >= Batch::ROWS_A_STATEMENT) {
+        let mut statement = connection.prepare_cached(text).map_err(fault)?;
+        while took.len() + Batch::ROWS_A_STATEMENT <= rows {
+            let values = (took.len()..took.len() + Batch::ROWS_A_STATEMENT)
+                .flat_map(|nth| columns.iter().map(move |column| column.row(nth)));
+            for (at, value) in values.enumerate() {
+                statement.raw_bind_parameter(at + 1, value).map_err(fault)?;
+            }
+            statement.raw_execute().map_err(fault)?;
+            took.resize(took.len() + Batch::ROWS_A_STATEMENT, true);
+        }
+    }
+    let mut statement = connection.prepare_cached(sql.render(Dialect::Sqlite)).map_err(fault)?;
+    for nth in took.len()..rows {
         for (at, column) in columns.iter().enumerate() {
             statement.raw_bind_parameter(at + 1, column.row(nth)).map_err(fault)?;
         }
