@@ -1,7 +1,6 @@
 //! The worker over a real store and a real sink, with sources that do as they are told.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 
 mod attempts;
 mod house;

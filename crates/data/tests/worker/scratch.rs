@@ -1,11 +1,11 @@
 //! The worker's temporary directory is its own trouble, and no attempt of a partition.
 
 use std::path::Path;
-use std::process::Command;
 
 use redrive_core::partition::Status;
 use redrive_data::validate::{Rules, Scratch, Settings};
 use redrive_data::{Error, ScratchError};
+use redrive_fixture::Mount;
 use tempfile::TempDir;
 
 use crate::house::{House, Work, key};
@@ -42,9 +42,10 @@ async fn a_scratch_directory_that_cannot_be_written_burns_no_attempt(house: Hous
 }
 
 async fn a_full_scratch_disk_burns_no_attempt(house: House) {
-    let Some(disk) = FullDisk::mount() else { return };
-    let work = Work { rules: sorted_in(disk.0.path()), ..Work::with(Source::new(|_| Act::Bring(9))) };
-    is_given_back(&house, work, disk.0.path()).await;
+    let Some(disk) = Mount::of_size("4k") else { return };
+    std::fs::write(disk.path().join("full"), [0; 4096]).unwrap();
+    let work = Work { rules: sorted_in(disk.path()), ..Work::with(Source::new(|_| Act::Bring(9))) };
+    is_given_back(&house, work, disk.path()).await;
 }
 
 async fn an_extractor_without_scratch_space_burns_no_attempt(house: House) {
@@ -53,30 +54,6 @@ async fn an_extractor_without_scratch_space_burns_no_attempt(house: House) {
         Act::NoScratch(ScratchError { directory: "/nowhere".into(), source: std::io::ErrorKind::NotFound.into() })
     });
     is_given_back(&house, Work::with(source), directory).await;
-}
-
-/// A file system in memory with no room left.
-struct FullDisk(TempDir);
-
-impl FullDisk {
-    /// None, with the reason printed, where mounting is not permitted.
-    fn mount() -> Option<Self> {
-        let directory = TempDir::new().unwrap();
-        let mount = ["-t", "tmpfs", "-o", "size=4k", "tmpfs"];
-        let output = Command::new("mount").args(mount).arg(directory.path()).output();
-        if !output.as_ref().is_ok_and(|output| output.status.success()) {
-            println!("SKIPPED: cannot mount a file system: {output:?}");
-            return None;
-        }
-        std::fs::write(directory.path().join("full"), [0; 4096]).unwrap();
-        Some(Self(directory))
-    }
-}
-
-impl Drop for FullDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
-    }
 }
 
 crate::on_both_databases!(

@@ -32,13 +32,13 @@ fn traced(scene: Scene) -> Option<(TempDir, Trace)> {
     let ended = match command.output() {
         Ok(ended) => ended,
         Err(error) => {
-            println!("SKIPPED: cannot start strace: {error}");
+            redrive_fixture::skip(&format!("cannot start strace: {error}"));
             return None;
         }
     };
     let errors = String::from_utf8_lossy(&ended.stderr);
     if errors.contains("PTRACE_TRACEME") || errors.contains("Operation not permitted") {
-        println!("SKIPPED: strace may not trace: {errors}");
+        redrive_fixture::skip(&format!("strace may not trace: {errors}"));
         return None;
     }
     assert!(ended.status.success(), "{}\n{errors}", String::from_utf8_lossy(&ended.stdout));
