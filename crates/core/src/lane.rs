@@ -10,7 +10,7 @@ words!(
     Lane, "lane" {
         /// New data, wanted for the first time.
         Fresh = "fresh",
-        /// Data that failed, or that somebody asked for again.
+        /// Data that failed, or that an operator asked for again.
         Retry = "retry",
         /// History.
         Backfill = "backfill",

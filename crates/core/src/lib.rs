@@ -9,6 +9,7 @@ pub mod cooldown;
 pub mod count;
 pub mod failure;
 pub mod filter;
+pub mod fingerprint;
 pub mod id;
 pub mod invariants;
 pub mod key;

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 /// Why a partition is not running now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outlook {
-    /// Its data is there, and nobody asked for it again.
+    /// Its data is there, and no operator asked for it again.
     Done,
     InFlight {
         run_id: RunId,
@@ -166,7 +166,8 @@ fn after(
     let state = &partition.state;
     let hint = partition.control.not_before;
     let retry_after = hint.map(|until| until.since(state.updated_at));
-    let failure = Failure { at: state.updated_at, class, retry_after, attempt, age, seed: retry::seed(&state.key) };
+    let (rate_limit_waited, seed) = (Duration::ZERO, retry::seed(&state.key));
+    let failure = Failure { at: state.updated_at, class, retry_after, attempt, rate_limit_waited, age, seed };
     let when = match retry::next(&failure, policy) {
         Decision::Stop(stop) => return Err(stop),
         Decision::At { when, .. } => when,

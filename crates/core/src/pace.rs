@@ -1,4 +1,4 @@
-//! Slow start: how many attempts of a source may be under way while nobody knows whether it would refuse them.
+//! Slow start: how many attempts of a source may be under way while it is unknown whether the source would refuse them.
 //!
 //! A source that has not answered yet, or that has just said "slow down", is asked by a few attempts before all the
 //! others follow. One refusal then costs a handful of calls, and not as many as a worker can make at once.

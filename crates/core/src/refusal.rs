@@ -17,7 +17,7 @@ words!(
         Exists = "exists",
         InFlight = "in_flight",
         ChangedSincePlan = "changed_since_plan",
-        /// Nobody wants it now.
+        /// It is not wanted now.
         NotQueued = "not_queued",
         /// It is not due yet.
         NotDue = "not_due",
@@ -28,7 +28,7 @@ words!(
     }
 );
 
-/// An event that changed nothing, and whether that is anybody's concern.
+/// An event that changed nothing, and whether an operator should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// What was asked for is so already, or does not concern this one. Commands succeed.

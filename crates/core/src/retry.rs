@@ -1,5 +1,6 @@
 //! When to try again, or why not: one pure function of the failure and the policy.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::failure::ErrorClass;
@@ -33,6 +34,8 @@ pub struct RetryPolicy {
     pub max_attempts: Option<u32>,
     pub max_age: Option<Duration>,
     pub hint: HintRule,
+    /// How long one piece of work may wait by sources' hints without counting an attempt; none means for ever.
+    pub rate_limit_budget: Option<Duration>,
 }
 
 /// The longest that a source's hint holds anything back. Longer ones are slips, or mean "never", which is for people to say.
@@ -40,6 +43,7 @@ pub const MAX_HINT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl RetryPolicy {
     /// Partitions of a source: 5 min × 2, cap 6 h, ±30 s, 8 attempts, 30 days.
@@ -50,6 +54,7 @@ impl RetryPolicy {
             max_attempts: Some(8),
             max_age: Some(30 * 24 * HOUR),
             hint: HintRule::AtLeast,
+            rate_limit_budget: Some(DAY),
         }
     }
 
@@ -61,6 +66,7 @@ impl RetryPolicy {
             max_attempts: None,
             max_age: None,
             hint: HintRule::ExactAndFree,
+            rate_limit_budget: Some(DAY),
         }
     }
 
@@ -72,6 +78,15 @@ impl RetryPolicy {
             max_attempts: Some(8),
             max_age: None,
             hint: HintRule::ExactAndFree,
+            rate_limit_budget: Some(DAY),
+        }
+    }
+
+    /// The policy for a run whose submitter may have said how many attempts it has.
+    pub fn of_run(&self, max_attempts: Option<u32>) -> Cow<'_, Self> {
+        match max_attempts {
+            None => Cow::Borrowed(self),
+            Some(_) => Cow::Owned(Self { max_attempts, ..self.clone() }),
         }
     }
 
@@ -139,6 +154,8 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Attempts that counted so far, this one included.
     pub attempt: u32,
+    /// How long it has waited by sources' hints already.
+    pub rate_limit_waited: Duration,
     /// How long the work has been wanted.
     pub age: Duration,
     pub seed: u64,
@@ -163,7 +180,9 @@ pub fn next(failure: &Failure, policy: &RetryPolicy) -> Decision {
         ErrorClass::RateLimited => failure.retry_after,
         ErrorClass::Final | ErrorClass::Retryable => None,
     };
-    if let (Some(hint), HintRule::ExactAndFree) = (hint, policy.hint) {
+    if let (Some(hint), HintRule::ExactAndFree) = (hint, policy.hint)
+        && is_within(policy.rate_limit_budget, failure.rate_limit_waited.saturating_add(hint))
+    {
         return Decision::At { when: failure.at.saturating_add(hint), counts: false };
     }
     if policy.is_spent(failure.attempt) {
@@ -171,6 +190,10 @@ pub fn next(failure: &Failure, policy: &RetryPolicy) -> Decision {
     }
     let delay = policy.jittered_delay(failure.attempt, failure.seed).max(hint.unwrap_or(Duration::ZERO));
     Decision::At { when: failure.at.saturating_add(delay), counts: true }
+}
+
+fn is_within(budget: Option<Duration>, waited: Duration) -> bool {
+    budget.is_none_or(|budget| waited <= budget)
 }
 
 /// What fixes a partition's jitter. FNV-1a, so that it never changes with a library.
@@ -198,7 +221,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn failure(class: ErrorClass, attempt: u32) -> Failure {
-        Failure { at: Timestamp::from_micros(0), class, retry_after: None, attempt, age: Duration::ZERO, seed: 7 }
+        Failure {
+            at: Timestamp::from_micros(0),
+            class,
+            retry_after: None,
+            attempt,
+            rate_limit_waited: Duration::ZERO,
+            age: Duration::ZERO,
+            seed: 7,
+        }
     }
 
     fn seconds(decision: Decision) -> Option<u64> {
@@ -260,6 +291,34 @@ mod tests {
     }
 
     #[test]
+    fn hints_are_free_until_the_budget_is_spent_and_count_from_then_on() {
+        let hinted = |waited, attempt| Failure {
+            retry_after: Some(HOUR),
+            rate_limit_waited: waited,
+            ..failure(ErrorClass::RateLimited, attempt)
+        };
+        let policy = RetryPolicy::process();
+        let free = Decision::At { when: Timestamp::from_micros(3_600_000_000), counts: false };
+        assert_eq!(next(&hinted(23 * HOUR, 1), &policy), free);
+        let counted = Decision::At { when: Timestamp::from_micros(3_600_000_000), counts: true };
+        assert_eq!(next(&hinted(23 * HOUR + MINUTE, 1), &policy), counted, "no sooner than the hint says");
+        assert_eq!(next(&hinted(24 * HOUR, 8), &policy), Decision::Stop(StopReason::AttemptsExhausted));
+        let boundless = RetryPolicy { rate_limit_budget: None, ..policy };
+        assert_eq!(next(&hinted(1000 * HOUR, 8), &boundless), free);
+    }
+
+    #[test]
+    fn a_run_may_have_fewer_or_more_attempts_than_its_policy() {
+        let policy = RetryPolicy::process();
+        let stops_at = |max_attempts, attempt| {
+            next(&failure(ErrorClass::Retryable, attempt), &policy.of_run(max_attempts))
+                == Decision::Stop(StopReason::AttemptsExhausted)
+        };
+        assert!(stops_at(Some(1), 1) && stops_at(None, 8) && stops_at(Some(20), 20));
+        assert!(!stops_at(Some(2), 1) && !stops_at(None, 7) && !stops_at(Some(20), 19));
+    }
+
+    #[test]
     fn work_past_its_age_stops() {
         let old = Failure { age: Duration::from_secs(30 * 86_400), ..failure(ErrorClass::Retryable, 1) };
         assert_eq!(next(&old, &RetryPolicy::partitions()), Decision::Stop(StopReason::TooOld));
@@ -280,7 +339,7 @@ mod tests {
             let (base, cap, jitter) = (Duration::from_secs(base), Duration::from_secs(cap), Duration::from_secs(jitter));
             let policy = RetryPolicy {
                 backoff: Backoff::Exponential { base, multiplier, cap }, jitter, max_attempts: None, max_age: None,
-                hint: HintRule::AtLeast,
+                hint: HintRule::AtLeast, rate_limit_budget: None,
             };
             let delay = policy.jittered_delay(attempt, seed);
             prop_assert!(delay <= cap.saturating_add(jitter));
@@ -288,7 +347,7 @@ mod tests {
             prop_assert_eq!(delay, policy.jittered_delay(attempt, seed));
             let failure = Failure {
                 at: Timestamp::from_micros(at), class: ErrorClass::RateLimited,
-                retry_after: hint.map(Duration::from_secs), attempt, age: Duration::MAX, seed,
+                retry_after: hint.map(Duration::from_secs), attempt, rate_limit_waited: Duration::ZERO, age: Duration::MAX, seed,
             };
             let Decision::At { when, .. } = next(&failure, &policy) else { panic!("nothing stops this policy") };
             prop_assert!(when >= failure.at);

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::cooldown::Cooldown;
 use crate::key::{CustomerId, Source};
-use crate::time::Timestamp;
 
 /// What may still be claimed: of which sources, who is cooling down, and how much each limited source has left.
 #[derive(Debug, Clone)]
@@ -46,7 +45,7 @@ pub struct CustomerQueue<T> {
     pub waiting: std::vec::IntoIter<T>,
 }
 
-/// Takes from the customers in rounds, one from each, until `wanted` are taken or nobody may give more. Each thing comes
+/// Takes from the customers in rounds, one from each, until `wanted` are taken or no customer may give more. Each thing comes
 /// with the place of the customer that it was taken from.
 pub fn take_round_robin<T>(
     queues: &mut [CustomerQueue<T>],
@@ -72,9 +71,9 @@ pub fn take_round_robin<T>(
 }
 
 /// Shares a claim among queues strictly by age: says of each queue how many of its runs are among the `limit` oldest of
-/// all. Each queue lists when its runs were submitted, oldest first, and need not list more than `limit`.
-pub fn by_age(queues: &[Vec<Timestamp>], limit: u32) -> Vec<u32> {
-    let mut all: Vec<(Timestamp, usize)> =
+/// all. Each queue lists its runs, oldest first, and need not list more than `limit`.
+pub fn by_age<T: Ord + Copy>(queues: &[Vec<T>], limit: u32) -> Vec<u32> {
+    let mut all: Vec<(T, usize)> =
         queues.iter().enumerate().flat_map(|(queue, runs)| runs.iter().map(move |&run| (run, queue))).collect();
     all.sort_unstable();
     let mut shares = vec![0; queues.len()];
@@ -89,6 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::time::Timestamp;
 
     fn queue(source: &str, customer: &str, waiting: Vec<u32>) -> CustomerQueue<u32> {
         let (source, customer_id) = (source.parse().unwrap(), customer.parse().unwrap());
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody gets two more than somebody who had as much to give; and as much is taken as there is.
+        /// No customer gets two more than another who had as much to give; and as much is taken as there is.
         #[test]
         fn shares_differ_by_one_at_most(lengths in proptest::collection::vec(0usize..20, 1..8), wanted in 0usize..60) {
             let mut queues: Vec<_> = lengths

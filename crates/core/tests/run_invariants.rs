@@ -7,15 +7,16 @@ mod lives;
 mod specimen;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use lives::{Checked, live, policies, starts, steps};
+use lives::{Checked, Seen, live, policies, starts, steps};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{HintRule, StopReason};
-use redrive_core::run::{Change, End, EndedBy, Event, Run, State, Verdict, Workload, apply};
+use redrive_core::run::{Change, End, EndedBy, Event, Fault, Run, RunSnapshot, State, Verdict, Workload, apply};
 
 const CASES: u32 = 1_000;
 
@@ -40,7 +41,8 @@ fn assert_sound(run: &Run) -> Checked {
             prop_assert!(run.next_retry_at.is_none() && run.attempt > 0);
         }
         State::Waiting => {
-            prop_assert!(run.next_retry_at.is_some(), "anyone can see what it waits for");
+            prop_assert!(run.due_at().is_some(), "anyone can see what it waits for");
+            prop_assert!(run.next_retry_at.is_some() || run.attempt == 0, "a retry has its own time");
             prop_assert_ne!(run.workload(), Workload::Extract);
         }
         State::Done => {
@@ -51,8 +53,64 @@ fn assert_sound(run: &Run) -> Checked {
     Ok(())
 }
 
+/// Whether the wait after a failure costs the run nothing.
+fn is_free(seen: &Seen<'_>, fault: &Fault) -> bool {
+    let hint = fault.retry_after.filter(|_| fault.class == ErrorClass::RateLimited);
+    let budget = seen.policy.rate_limit_budget.unwrap_or(Duration::MAX);
+    seen.policy.hint == HintRule::ExactAndFree
+        && hint.is_some_and(|hint| seen.before.rate_limit_waited + hint <= budget)
+}
+
 proptest! {
     #![proptest_config(config())]
+
+    #[test]
+    fn free_waits_add_up_to_no_more_than_the_budget(start in starts(), policy in policies(), steps in steps()) {
+        live(start, &policy, &steps, |seen| {
+            let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
+            prop_assert!(after.rate_limit_waited <= policy.rate_limit_budget.unwrap_or(Duration::MAX));
+            let expected = match (&seen.event, seen.fault()) {
+                (Event::Ended { end: End::Completed { .. }, .. } | Event::RetryRequested, _) => Duration::ZERO,
+                (Event::Reverted { to, .. }, _) => Duration::from_micros(u64::try_from(to.rate_limit_waited).unwrap()),
+                (_, Some(fault)) if after.state == State::Waiting && is_free(seen, &fault) => {
+                    seen.before.rate_limit_waited + fault.retry_after.unwrap()
+                }
+                (_, _) => seen.before.rate_limit_waited,
+            };
+            prop_assert_eq!(after.rate_limit_waited, expected);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn every_change_but_a_heartbeat_and_coming_due_gives_a_new_version(
+        start in starts(), policy in policies(), steps in steps()
+    ) {
+        live(start, &policy, &steps, |seen| {
+            let Some(Change { after, expect_version, .. }) = seen.change() else { return Ok(()) };
+            prop_assert_eq!(*expect_version, seen.before.version);
+            let quiet = matches!(seen.event, Event::Beat { .. } | Event::Due);
+            prop_assert_eq!(after.version, seen.before.version + u64::from(!quiet));
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn only_the_newest_operation_is_undone_and_only_while_nothing_has_happened_since(
+        start in starts(), policy in policies(), steps in steps()
+    ) {
+        live(start, &policy, &steps, |seen| {
+            if let Event::Reverted { to, from_version } = &seen.event {
+                let is_open = !matches!(seen.before.state, State::Running | State::Done);
+                prop_assert_eq!(seen.outcome.is_ok(), is_open && *from_version == seen.before.version);
+                if let Some(Change { after, .. }) = seen.change() {
+                    let state = if to.state == State::Running { State::Queued } else { to.state };
+                    prop_assert_eq!(after.snapshot(), RunSnapshot { state, version: after.version, ..to.clone() });
+                }
+            }
+            Ok(())
+        })?;
+    }
 
     #[test]
     fn every_event_leaves_a_sound_run(start in starts(), policy in policies(), steps in steps()) {
@@ -132,18 +190,16 @@ proptest! {
     }
 
     #[test]
-    fn retry_count_rises_with_counted_retries_and_falls_only_with_success(
+    fn retry_count_rises_with_counted_retries_and_falls_only_with_success_or_a_person(
         start in starts(), policy in policies(), steps in steps()
     ) {
         live(start, &policy, &steps, |seen| {
             let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
             let before = seen.before.retry_count;
             let expected = match (&seen.event, seen.fault()) {
-                (Event::Ended { end: End::Completed { .. }, .. }, _) => 0,
-                (_, Some(fault)) if after.state == State::Waiting => {
-                    let hinted = fault.class == ErrorClass::RateLimited && fault.retry_after.is_some();
-                    before + u32::from(!(hinted && seen.policy.hint == HintRule::ExactAndFree))
-                }
+                (Event::Ended { end: End::Completed { .. }, .. } | Event::RetryRequested, _) => 0,
+                (Event::Reverted { to, .. }, _) => to.retry_count,
+                (_, Some(fault)) if after.state == State::Waiting => before + u32::from(!is_free(seen, &fault)),
                 (_, _) => before,
             };
             prop_assert_eq!(after.retry_count, expected);
@@ -159,13 +215,14 @@ proptest! {
             };
             let record = failure.as_ref().unwrap();
             let hint = fault.retry_after.filter(|_| fault.class == ErrorClass::RateLimited);
-            let free = hint.is_some() && seen.policy.hint == HintRule::ExactAndFree;
+            let free = is_free(seen, &fault);
+            let policy = seen.policy.of_run(seen.before.max_attempts);
             let tries = seen.before.retry_count + 1;
             let stop = if fault.class == ErrorClass::Final {
                 Some(StopReason::FinalError)
             } else if seen.policy.max_age.is_some_and(|limit| seen.now.since(seen.before.submitted_at) >= limit) {
                 Some(StopReason::TooOld)
-            } else if !free && seen.policy.attempt_limit().is_some_and(|limit| tries >= limit) {
+            } else if !free && policy.attempt_limit().is_some_and(|limit| tries >= limit) {
                 Some(StopReason::AttemptsExhausted)
             } else {
                 None
@@ -222,7 +279,8 @@ proptest! {
     fn dead_is_left_only_when_a_person_asks(start in starts(), policy in policies(), steps in steps()) {
         live(start, &policy, &steps, |seen| {
             if seen.before.state == State::Dead && seen.outcome.is_ok() {
-                prop_assert_eq!(&seen.event, &Event::RetryRequested);
+                let is_asked = matches!(seen.event, Event::RetryRequested | Event::Reverted { .. });
+                prop_assert!(is_asked, "{:?}", seen.event);
             }
             Ok(())
         })?;
@@ -288,6 +346,7 @@ fn the_random_lives_reach_every_kind_of_change() {
                 Event::LeaseExpired { .. } => "lease expired",
                 Event::RetryRequested => "retry",
                 Event::Cancelled { .. } => "cancelled",
+                Event::Reverted { .. } => "undone",
             };
             let end = seen.change().map_or_else(
                 || seen.outcome.as_ref().unwrap_err().reason().as_str(),
@@ -324,6 +383,11 @@ fn the_random_lives_reach_every_kind_of_change() {
         "lease expired: dead",
         "retry: queued",
         "cancelled: dead",
+        "undone: dead",
+        "undone: queued",
+        "undone: waiting",
+        "undone: changed_since_plan",
+        "undone: in_flight",
     ] {
         assert!(reached.get(wanted).is_some_and(|&times| times >= 3), "{wanted} is too rare in {reached:#?}");
     }

@@ -278,6 +278,7 @@ fn success_clears_the_retry_fields() {
             ended_by: Some(EndedBy::Completed),
             verdict: Some(verdict),
             metrics: Some("{\"a\":1}".to_owned()),
+            version: before.version + 1,
             ..before.clone()
         };
         assert_eq!((change.after, change.failure), (expected, None));
@@ -359,16 +360,89 @@ fn an_extraction_never_retries_itself() {
 }
 
 #[test]
-fn a_person_gets_one_more_attempt_of_an_exhausted_run() {
+fn a_persons_retry_of_an_exhausted_run_starts_a_fresh_count() {
     let (_, last) = delays_until_dead(Workload::Process, ErrorClass::Retryable);
     let asked = happen(&last.after, Event::RetryRequested, at(99_000)).unwrap().after;
-    assert_eq!((asked.state, asked.completed_at, asked.retry_count), (State::Queued, None, 7));
+    assert_eq!((asked.state, asked.completed_at, asked.retry_count), (State::Queued, None, 0));
     assert_eq!((last.after.ended_by, asked.ended_by), (Some(EndedBy::Failed), None));
     let again = happen(&asked, claimed(9, at(99_010)), at(99_010)).unwrap().after;
-    assert_eq!(
-        happen(&again, failed_with(9, fault(ErrorClass::Retryable, None)), at(99_020)).unwrap().after.state,
-        State::Dead
-    );
+    assert_eq!(again.attempt, 9, "attempts count on");
+    let failed = happen(&again, failed_with(9, fault(ErrorClass::Retryable, None)), at(99_020)).unwrap().after;
+    assert_eq!((failed.state, failed.retry_count, failed.next_retry_at), (State::Waiting, 1, Some(at(99_080))));
+}
+
+#[test]
+fn free_waits_are_bounded_by_the_budget_and_then_attempts_bound_the_rest() {
+    let (mut run, mut now, mut free, mut counted) = (queued(Workload::Process), at(0), 0, 0);
+    for n in 1..100 {
+        run = happen(&run, claimed(n, now), now).unwrap().after;
+        let failed = happen(&run, failed_with(n, fault(ErrorClass::RateLimited, Some(2 * 3600))), now).unwrap().after;
+        match failed.state {
+            State::Waiting if failed.retry_count == run.retry_count => free += 1,
+            State::Waiting => counted += 1,
+            State::Storing | State::Queued | State::Running | State::Done | State::Dead => {
+                assert_eq!((free, counted, failed.state), (12, 7, State::Dead), "12 x 2 h, then 8 attempts");
+                assert_eq!(failed.rate_limit_waited, 24 * HOUR);
+                let asked = happen(&failed, Event::RetryRequested, now).unwrap().after;
+                assert_eq!((asked.retry_count, asked.rate_limit_waited), (0, Duration::ZERO));
+                return;
+            }
+        }
+        assert_eq!(failed.next_retry_at.unwrap().since(now), 2 * HOUR, "never sooner than the hint says");
+        now = failed.next_retry_at.unwrap();
+        run = happen(&failed, Event::Due, now).unwrap().after;
+    }
+    panic!("it waits for ever");
+}
+
+#[test]
+fn a_runs_own_attempts_go_before_the_policys() {
+    for (max_attempts, retry_count, state) in
+        [(1, 0, State::Dead), (2, 0, State::Waiting), (20, 18, State::Waiting), (20, 19, State::Dead)]
+    {
+        let run = Run { max_attempts: Some(max_attempts), retry_count, ..running(Workload::Process) };
+        let after = happen(&run, failed(ErrorClass::Retryable, None), at(20)).unwrap().after;
+        assert_eq!(after.state, state, "{max_attempts} attempts, {retry_count} retries");
+    }
+}
+
+#[test]
+fn a_job_submitted_for_later_waits_as_discovered() {
+    let job = Run { state: State::Waiting, not_before: Some(at(50)), ..queued(Workload::Process) };
+    assert_eq!((label(&job), job.next_retry_at), ("discovered", None));
+    assert_eq!(happen(&job, Event::Due, at(49)), Err(Refused::NoOp(Reason::NotDue)));
+    let due = happen(&job, Event::Due, at(50)).unwrap().after;
+    assert_eq!((due.state, label(&due)), (State::Queued, "discovered"));
+    let run = happen(&due, claimed(1, at(51)), at(51)).unwrap().after;
+    let failed = happen(&run, failed(ErrorClass::Retryable, None), at(60)).unwrap().after;
+    assert_eq!((failed.due_at(), label(&failed)), (Some(at(120)), "error"));
+    let upload = Run { state: State::Storing, not_before: Some(at(50)), ..queued(Workload::Ingest) };
+    for (now, state) in [(at(49), State::Waiting), (at(50), State::Queued)] {
+        assert_eq!(happen(&upload, Event::Stored, now).unwrap().after.state, state);
+    }
+}
+
+#[test]
+fn a_cancel_or_a_retry_is_undone_as_long_as_nothing_has_happened_since() {
+    let cancel = Event::Cancelled { by: "ada".to_owned() };
+    for before in [queued(Workload::Process), waiting(Workload::Process)] {
+        let cancelled = happen(&before, cancel.clone(), at(20)).unwrap().after;
+        let undo = Event::Reverted { to: before.snapshot(), from_version: cancelled.version };
+        let undone = happen(&cancelled, undo.clone(), at(21)).unwrap().after;
+        assert_eq!(undone, Run { version: cancelled.version + 1, task_id: None, ..before });
+        assert_eq!(happen(&undone, undo, at(22)), Err(Refused::Rule(Reason::ChangedSincePlan)));
+    }
+    let retried = happen(&dead(Workload::Process), Event::RetryRequested, at(20)).unwrap().after;
+    let undo = Event::Reverted { to: dead(Workload::Process).snapshot(), from_version: retried.version };
+    let undone = happen(&retried, undo.clone(), at(21)).unwrap().after;
+    assert_eq!(undone, Run { version: retried.version + 1, ..dead(Workload::Process) });
+    let run = happen(&retried, claimed(2, at(21)), at(21)).unwrap().after;
+    assert_eq!(happen(&run, undo.clone(), at(22)), Err(Refused::Rule(Reason::InFlight)));
+    let given_back = happen(&run, released(2, None), at(22)).unwrap().after;
+    assert_eq!(happen(&given_back, undo, at(23)), Err(Refused::Rule(Reason::ChangedSincePlan)));
+    let cancelled = happen(&running(Workload::Process), cancel, at(20)).unwrap().after;
+    let undo = Event::Reverted { to: running(Workload::Process).snapshot(), from_version: cancelled.version };
+    assert_eq!(happen(&cancelled, undo, at(21)).unwrap().after.state, State::Queued, "its worker was stopped");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::partition::{self, ControlEvent, ControlSnapshot, DataEvent, Judgement, Partition, Status, Terminal};
 use redrive_core::refusal::Refused;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, End, Fault, Run, State, Verdict, Workload};
+use redrive_core::run::{self, End, Fault, Run, RunSnapshot, State, Verdict, Workload};
 use redrive_core::time::Timestamp;
 use specimen::{at, attempt, policy, rejection, task_id};
 
@@ -261,11 +261,13 @@ enum Happens {
     LastTry,
     StaleFence,
     LeaseExpired,
+    RateLimitedPastBudget,
     Retry,
     Cancel,
+    Undo { changed_since: bool },
 }
 
-const RUN_EVENTS: [(&str, Happens); 14] = [
+const RUN_EVENTS: [(&str, Happens); 17] = [
     ("stored", Happens::Stored),
     ("due", Happens::Due),
     ("claimed", Happens::Claimed),
@@ -275,11 +277,14 @@ const RUN_EVENTS: [(&str, Happens); 14] = [
     ("completed, stale fence", Happens::StaleFence),
     ("failed, retryable", Happens::Failed(ErrorClass::Retryable, None)),
     ("failed, rate-limited with a hint", Happens::Failed(ErrorClass::RateLimited, Some(7))),
+    ("failed, rate-limited past the budget", Happens::RateLimitedPastBudget),
     ("failed, final", Happens::Failed(ErrorClass::Final, None)),
     ("failed, last attempt", Happens::LastTry),
     ("lease expired", Happens::LeaseExpired),
     ("retry", Happens::Retry),
     ("cancel", Happens::Cancel),
+    ("undo", Happens::Undo { changed_since: false }),
+    ("undo after a change", Happens::Undo { changed_since: true }),
 ];
 
 /// Whoever adds an event is sent here by the compiler, to give it a column.
@@ -295,6 +300,7 @@ fn run_column(event: &run::Event) -> &'static str {
         run::Event::LeaseExpired { .. } => "lease expired",
         run::Event::RetryRequested => "retry",
         run::Event::Cancelled { .. } => "cancel",
+        run::Event::Reverted { .. } => "undo",
     }
 }
 
@@ -302,6 +308,7 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
     let policy = RetryPolicy::process();
     let task_id = task_id(1);
     let mut start = run.clone();
+    let earlier = specimen::waiting(Workload::Process).snapshot();
     let fail = |class, hint: Option<u64>| {
         let retry_after = hint.map(Duration::from_secs);
         let fault = Fault { class, message: "boom".to_owned(), trace: None, retry_after };
@@ -324,14 +331,27 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
             start.retry_count = policy.max_attempts.unwrap() - 1;
             fail(ErrorClass::Retryable, None)
         }
+        Happens::RateLimitedPastBudget => {
+            start.rate_limit_waited = policy.rate_limit_budget.unwrap();
+            fail(ErrorClass::RateLimited, Some(7))
+        }
         Happens::StaleFence => completed(specimen::task_id(3)),
         Happens::LeaseExpired => run::Event::LeaseExpired { policy: policy.clone() },
         Happens::Retry => run::Event::RetryRequested,
         Happens::Cancel => run::Event::Cancelled { by: "ada".to_owned() },
+        Happens::Undo { changed_since } => {
+            let from_version = start.version - u64::from(changed_since);
+            run::Event::Reverted { to: earlier.clone(), from_version }
+        }
     };
     assert!(column.starts_with(run_column(&event)), "{column} is about {event:?}");
     match run::apply(&start, event, NOW) {
         Err(refused) => refusal(refused),
+        Ok(change) if matches!(happens, Happens::Undo { .. }) => {
+            let version = change.after.version;
+            assert_eq!(change.after.snapshot(), RunSnapshot { version, ..earlier });
+            "as it was".to_owned()
+        }
         Ok(change) => {
             let counted = change.after.retry_count > start.retry_count;
             match change.after.state {

@@ -35,7 +35,7 @@ pub enum Flaw {
     RunState { run: RunId, state: State, verdict: Option<Verdict> },
     #[error("run {run} has {}, and its history has {failures} failures", in_words(.verdict))]
     History { run: RunId, verdict: Option<Verdict>, failures: u64 },
-    #[error("run {run} is running without a lease, so nobody would notice a dead worker")]
+    #[error("run {run} is running without a lease, so no worker would ever take it over")]
     NoLease { run: RunId },
     #[error("runs {run} and {other} are running at once")]
     TwoRunning { run: RunId, other: RunId },

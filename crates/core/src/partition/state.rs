@@ -83,7 +83,12 @@ impl Control {
         *self == Self::default()
     }
 
-    /// Whether a reprocess is asked for whose last attempt was rejected, and that nobody has queued again.
+    /// Whether there is a place in the queue to remember, and nothing else.
+    pub fn is_only_wanted(&self) -> bool {
+        self.wanted.is_some() && *self == Self { wanted: self.wanted, ..Self::default() }
+    }
+
+    /// Whether a reprocess is asked for whose last attempt was rejected, and that is not queued again.
     pub fn reprocess_rejected(&self) -> bool {
         self.reprocess.is_some() && self.wanted.is_none() && self.active.is_none()
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::state::{EndedBy, Run, State, Verdict};
+use super::state::{EndedBy, Run, RunSnapshot, State, Verdict};
 use super::work::Workload;
 use crate::failure::{ErrorClass, clean_message, clean_trace};
 use crate::id::TaskId;
@@ -69,11 +69,39 @@ pub enum Event {
     LeaseExpired {
         policy: RetryPolicy,
     },
-    /// A person asks for one more attempt of a dead run.
+    /// A person asks for a dead run to be tried again, with a fresh count.
     RetryRequested,
     Cancelled {
         by: String,
     },
+    /// A person takes a retry or a cancel back, provided that nothing has happened to the run since.
+    Reverted {
+        /// As the run was before.
+        to: RunSnapshot,
+        /// The version that the operation gave it.
+        from_version: u64,
+    },
+}
+
+/// What a person can ask of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlEvent {
+    /// As [`Event::RetryRequested`].
+    Retry,
+    /// As [`Event::Cancelled`].
+    Cancel { by: String },
+    /// As [`Event::Reverted`].
+    Revert { to: RunSnapshot, from_version: u64 },
+}
+
+impl From<ControlEvent> for Event {
+    fn from(event: ControlEvent) -> Self {
+        match event {
+            ControlEvent::Retry => Self::RetryRequested,
+            ControlEvent::Cancel { by } => Self::Cancelled { by },
+            ControlEvent::Revert { to, from_version } => Self::Reverted { to, from_version },
+        }
+    }
 }
 
 /// What must still be true, what becomes true, and what is recorded.
@@ -81,6 +109,7 @@ pub enum Event {
 pub struct Change {
     pub expect_state: State,
     pub expect_task: Option<TaskId>,
+    pub expect_version: u64,
     pub after: Run,
     pub failure: Option<FailureRecord>,
 }
@@ -104,7 +133,7 @@ type Moved = Result<(Run, Option<FailureRecord>), Refused>;
 /// The only function that moves a run.
 pub fn apply(run: &Run, event: Event, now: Timestamp) -> Result<Change, Refused> {
     let (after, failure) = match event {
-        Event::Stored => stored(run),
+        Event::Stored => stored(run, now),
         Event::Due => due(run, now),
         Event::Claimed { task_id, worker, lease_until } => claimed(run, task_id, &worker, lease_until, now),
         Event::Beat { task_id, lease_until } => beat(run, task_id, lease_until, now),
@@ -112,13 +141,20 @@ pub fn apply(run: &Run, event: Event, now: Timestamp) -> Result<Change, Refused>
         Event::LeaseExpired { policy } => lease_expired(run, &policy, now),
         Event::RetryRequested => retry_requested(run),
         Event::Cancelled { by } => cancelled(run, &by, now),
+        Event::Reverted { to, from_version } => reverted(run, to, from_version),
     }?;
-    Ok(Change { expect_state: run.state, expect_task: run.task_id, after, failure })
+    let Run { state: expect_state, task_id: expect_task, version: expect_version, .. } = *run;
+    Ok(Change { expect_state, expect_task, expect_version, after, failure })
 }
 
-fn stored(run: &Run) -> Moved {
+/// What `run` is after a change that counts.
+fn changed(run: &Run) -> Run {
+    Run { version: run.version.saturating_add(1), ..run.clone() }
+}
+
+fn stored(run: &Run, now: Timestamp) -> Moved {
     match run.state {
-        State::Storing => Ok((Run { state: State::Queued, ..run.clone() }, None)),
+        State::Storing => Ok((Run { state: Run::ready_state(run.not_before, now), ..changed(run) }, None)),
         State::Queued | State::Running | State::Waiting => Err(Refused::NoOp(Reason::AlreadyPending)),
         // Cancelled while its file was under way: the client that sent it must hear of it.
         State::Done | State::Dead => Err(Refused::Rule(Reason::AlreadyCompleted)),
@@ -126,7 +162,7 @@ fn stored(run: &Run) -> Moved {
 }
 
 fn due(run: &Run, now: Timestamp) -> Moved {
-    if run.state != State::Waiting || run.next_retry_at.is_none_or(|at| at > now) {
+    if run.state != State::Waiting || run.due_at().is_none_or(|at| at > now) {
         return Err(Refused::NoOp(Reason::NotDue));
     }
     Ok((Run { state: State::Queued, ..run.clone() }, None))
@@ -149,7 +185,7 @@ fn claimed(run: &Run, task_id: TaskId, worker: &str, lease_until: Timestamp, now
         started_at: Some(now),
         last_heartbeat: Some(now),
         lease_until: Some(lease_until),
-        ..run.clone()
+        ..changed(run)
     };
     Ok((after, None))
 }
@@ -177,6 +213,7 @@ fn completed(run: &Run, verdict: Verdict, metrics: Option<String>, now: Timestam
         verdict: Some(verdict),
         metrics,
         retry_count: 0,
+        rate_limit_waited: Duration::ZERO,
         error_class: None,
         error_message: None,
         error_traceback: None,
@@ -197,7 +234,7 @@ fn released(run: &Run, why: Option<String>, now: Timestamp) -> Run {
             attempt: run.attempt.saturating_sub(1),
             started_at: None,
             lease_until: None,
-            ..run.clone()
+            ..changed(run)
         },
     }
 }
@@ -227,7 +264,48 @@ fn retry_requested(run: &Run) -> Moved {
         Workload::Ingest if run.attempt == 0 => return Err(Refused::Rule(Reason::NotQueued)),
         Workload::Ingest | Workload::Process => {}
     }
-    Ok((Run { state: State::Queued, completed_at: None, ended_by: None, ..run.clone() }, None))
+    let after = Run {
+        state: State::Queued,
+        retry_count: 0,
+        rate_limit_waited: Duration::ZERO,
+        completed_at: None,
+        ended_by: None,
+        ..changed(run)
+    };
+    Ok((after, None))
+}
+
+fn reverted(run: &Run, to: RunSnapshot, from_version: u64) -> Moved {
+    match run.workload() {
+        Workload::Extract => return Err(Refused::Rule(Reason::NotQueued)),
+        Workload::Ingest | Workload::Process => {}
+    }
+    match run.state {
+        State::Running => return Err(Refused::Rule(Reason::InFlight)),
+        State::Storing | State::Queued | State::Waiting | State::Dead if run.version == from_version => {}
+        State::Storing | State::Queued | State::Waiting | State::Done | State::Dead => {
+            return Err(Refused::Rule(Reason::ChangedSincePlan));
+        }
+    }
+    let state = match to.state {
+        // The worker that had it was told to stop: another one starts it anew.
+        State::Running => State::Queued,
+        // Its time may have come while it was cancelled; a claim looks for that.
+        State::Storing | State::Queued | State::Waiting | State::Done | State::Dead => to.state,
+    };
+    let after = Run {
+        state,
+        retry_count: to.retry_count,
+        rate_limit_waited: Duration::from_micros(u64::try_from(to.rate_limit_waited).unwrap_or(0)),
+        next_retry_at: to.next_retry_at,
+        error_class: to.error_class,
+        error_message: to.error_message,
+        error_traceback: to.error_traceback,
+        completed_at: to.completed_at,
+        ended_by: to.ended_by,
+        ..changed(run)
+    };
+    Ok((after, None))
 }
 
 fn cancelled(run: &Run, by: &str, now: Timestamp) -> Moved {
@@ -255,14 +333,23 @@ fn fail(run: &Run, fault: Fault, end: EndedBy, policy: &RetryPolicy, now: Timest
     let decision = match run.workload() {
         // Only the control plane retries a partition, and it does so with a new run.
         Workload::Extract => None,
-        Workload::Ingest | Workload::Process => Some(retry::next(&tried(run, &fault, now), policy)),
+        Workload::Ingest | Workload::Process => {
+            Some(retry::next(&tried(run, &fault, now), &policy.of_run(run.max_attempts)))
+        }
     };
     let (after, delay, stop) = match decision {
         Some(Decision::At { when, counts }) => {
-            let retry_count = run.retry_count.saturating_add(u32::from(counts));
-            let next_retry_at = Some(when);
-            let after = Run { state: State::Waiting, next_retry_at, retry_count, lease_until: None, ..run.clone() };
-            (after, Some(when.since(now)), None)
+            let delay = when.since(now);
+            let free = if counts { Duration::ZERO } else { delay };
+            let after = Run {
+                state: State::Waiting,
+                next_retry_at: Some(when),
+                retry_count: run.retry_count.saturating_add(u32::from(counts)),
+                rate_limit_waited: run.rate_limit_waited.saturating_add(free),
+                lease_until: None,
+                ..changed(run)
+            };
+            (after, Some(delay), None)
         }
         Some(Decision::Stop(why)) => (over(run, end, now), None, Some(why)),
         None => (Run { verdict: Some(Verdict::Failed), ..over(run, end, now) }, None, None),
@@ -280,6 +367,7 @@ fn tried(run: &Run, fault: &Fault, now: Timestamp) -> retry::Failure {
         class: fault.class,
         retry_after: fault.retry_after,
         attempt: run.retry_count.saturating_add(1),
+        rate_limit_waited: run.rate_limit_waited,
         age: now.since(run.submitted_at),
         seed: run.run_id.uuid().as_u64_pair().1,
     }
@@ -293,7 +381,7 @@ fn over(run: &Run, by: EndedBy, now: Timestamp) -> Run {
         lease_until: None,
         completed_at: Some(now),
         ended_by: Some(by),
-        ..run.clone()
+        ..changed(run)
     }
 }
 

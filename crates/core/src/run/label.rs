@@ -39,10 +39,10 @@ pub fn label(run: &Run) -> &'static str {
         },
         Work::Process { .. } => match run.state {
             // A job that failed before is an error until a worker starts it again.
-            State::Queued if run.error_class.is_some() => "error",
-            State::Storing | State::Queued => "discovered",
+            State::Queued | State::Waiting if run.error_class.is_some() => "error",
+            State::Storing | State::Queued | State::Waiting => "discovered",
             State::Running => "processing",
-            State::Waiting | State::Dead => "error",
+            State::Dead => "error",
             State::Done => run.verdict.unwrap_or(Verdict::Passed).as_str(),
         },
         Work::Extract(_) => match run.state {

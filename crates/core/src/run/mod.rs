@@ -4,11 +4,15 @@
 //! the policy says that its events carry.
 
 mod apply;
+mod job;
 mod label;
+mod outlook;
 mod state;
 mod work;
 
-pub use apply::{Change, End, Event, FailureRecord, Fault, apply};
+pub use apply::{Change, ControlEvent, End, Event, FailureRecord, Fault, apply};
+pub use job::{Job, JobError, MAX_JOB_BYTES, MAX_PAYLOAD_BYTES};
 pub use label::{Outcome, label, outcome};
-pub use state::{EndedBy, Run, State, Verdict};
+pub use outlook::{RunReason, Surroundings, reason};
+pub use state::{EndedBy, Run, RunSnapshot, State, Verdict};
 pub use work::{Work, Workload};

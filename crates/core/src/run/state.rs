@@ -1,10 +1,14 @@
 //! What a run is: its work, where it stands, and who holds it.
 
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
 use super::work::{Work, Workload};
 use crate::failure::ErrorClass;
 use crate::id::{RunId, TaskId};
 use crate::key::PartitionKey;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, whole_micros};
 use crate::word::words;
 
 words!(
@@ -13,7 +17,7 @@ words!(
         Storing = "storing",
         Queued = "queued",
         Running = "running",
-        /// For `next_retry_at`.
+        /// For `next_retry_at`, or before its first try for `not_before`.
         Waiting = "waiting",
         Done = "done",
         Dead = "dead",
@@ -54,7 +58,14 @@ pub struct Run {
     pub attempt: u32,
     /// How many retries counted against the policy.
     pub retry_count: u32,
+    /// How long sources have made it wait without counting a retry.
+    pub rate_limit_waited: Duration,
     pub submitted_at: Timestamp,
+    /// When its first try may begin, as its submitter asked.
+    pub not_before: Option<Timestamp>,
+    /// How many attempts it has, where its submitter said so; otherwise the policy says it.
+    pub max_attempts: Option<u32>,
+    /// When its next retry may begin. Only a run that waits after a failed try has one.
     pub next_retry_at: Option<Timestamp>,
     pub error_class: Option<ErrorClass>,
     pub error_message: Option<String>,
@@ -71,6 +82,8 @@ pub struct Run {
     pub verdict: Option<Verdict>,
     /// A JSON object, verbatim.
     pub metrics: Option<String>,
+    /// Counts up with every change but heartbeats and coming due.
+    pub version: u64,
 }
 
 impl Run {
@@ -82,7 +95,10 @@ impl Run {
             state,
             attempt: 0,
             retry_count: 0,
+            rate_limit_waited: Duration::ZERO,
             submitted_at,
+            not_before: None,
+            max_attempts: None,
             next_retry_at: None,
             error_class: None,
             error_message: None,
@@ -96,6 +112,7 @@ impl Run {
             ended_by: None,
             verdict: None,
             metrics: None,
+            version: 1,
         }
     }
 
@@ -103,8 +120,56 @@ impl Run {
         self.work.workload()
     }
 
+    /// When a run that waits comes due.
+    pub fn due_at(&self) -> Option<Timestamp> {
+        self.next_retry_at.or(self.not_before)
+    }
+
+    /// The state in which a run is put into the queue: it waits while its submitter does not want it yet.
+    pub fn ready_state(not_before: Option<Timestamp>, now: Timestamp) -> State {
+        if not_before.is_some_and(|at| at > now) { State::Waiting } else { State::Queued }
+    }
+
+    /// Takes down what an operation may change, as the audit keeps it before and after, and as undo puts it back.
+    pub fn snapshot(&self) -> RunSnapshot {
+        RunSnapshot {
+            state: self.state,
+            version: self.version,
+            retry_count: self.retry_count,
+            rate_limit_waited: whole_micros(self.rate_limit_waited),
+            next_retry_at: self.next_retry_at,
+            error_class: self.error_class,
+            error_message: self.error_message.clone(),
+            error_traceback: self.error_traceback.clone(),
+            completed_at: self.completed_at,
+            ended_by: self.ended_by,
+        }
+    }
+
     /// The partition of an extraction.
     pub fn key(&self) -> Option<&PartitionKey> {
         self.work.key()
     }
+}
+
+/// The part of a run that the control plane can change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSnapshot {
+    pub state: State,
+    pub version: u64,
+    pub retry_count: u32,
+    /// In microseconds.
+    pub rate_limit_waited: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_retry_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_class: Option<ErrorClass>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_traceback: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<EndedBy>,
 }

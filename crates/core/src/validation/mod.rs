@@ -1,6 +1,6 @@
 //! What a validator may ask of an attempt's records, and how it says what it found.
 //!
-//! Everything here judges values and counts that somebody else has read. A value is its JSON text, as it stands in the
+//! Everything here judges values and counts that the caller has read. A value is its JSON text, as it stands in the
 //! record: so no number is rounded, and what a finding shows is what was written.
 
 mod day;

@@ -9,7 +9,7 @@ use proptest::test_runner::TestCaseError;
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::Refused;
 use redrive_core::retry::{Backoff, HintRule, RetryPolicy};
-use redrive_core::run::{Change, End, Event, Fault, Run, State, Verdict, Workload, apply};
+use redrive_core::run::{Change, End, Event, Fault, Run, RunSnapshot, State, Verdict, Workload, apply};
 use redrive_core::time::Timestamp;
 
 use crate::specimen::{HOUR, at, dead, done, queued, running, task_id, waiting};
@@ -45,6 +45,10 @@ pub enum Ask {
     LeaseExpired,
     Retry,
     Cancel,
+    /// Takes the newest retry or cancel back; right where nothing has happened since.
+    Undo {
+        right: bool,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -77,7 +81,8 @@ pub fn asks() -> impl Strategy<Value = Ask> {
             .prop_map(|(right, class, retry_after)| Ask::Fail { right, class, retry_after }),
         4 => Just(Ask::LeaseExpired),
         3 => Just(Ask::Retry),
-        1 => Just(Ask::Cancel),
+        2 => Just(Ask::Cancel),
+        3 => right().prop_map(|right| Ask::Undo { right }),
     ]
 }
 
@@ -103,6 +108,7 @@ pub fn policies() -> impl Strategy<Value = RetryPolicy> {
             max_attempts,
             max_age: max_age.map(|hours| hours * HOUR),
             hint,
+            rate_limit_budget: Some(HOUR),
         },
     );
     prop_oneof![1 => Just(RetryPolicy::ingest()), 1 => Just(RetryPolicy::process()), 2 => any]
@@ -117,6 +123,9 @@ pub fn starts() -> impl Strategy<Value = Run> {
     (workload, 0u32..6, 0u32..12).prop_map(|(workload, form, retry_count)| match (workload, form) {
         (Workload::Ingest, 0) => Run { state: State::Storing, ..queued(workload) },
         (Workload::Extract, 0 | 1) | (_, 2) => running(workload),
+        (Workload::Process, 1) => {
+            Run { state: State::Waiting, not_before: Some(at(150)), max_attempts: Some(2), ..queued(workload) }
+        }
         (Workload::Ingest | Workload::Process, 3) => Run { retry_count, ..waiting(workload) },
         (_, 4) => done(workload),
         (_, 5) => Run { retry_count, ..dead(workload) },
@@ -146,7 +155,8 @@ impl Seen<'_> {
             | Event::Claimed { .. }
             | Event::LeaseExpired { .. }
             | Event::RetryRequested
-            | Event::Cancelled { .. } => None,
+            | Event::Cancelled { .. }
+            | Event::Reverted { .. } => None,
         }
     }
 
@@ -161,7 +171,8 @@ impl Seen<'_> {
             | Event::Beat { .. }
             | Event::Ended { end: End::Released { .. } | End::Completed { .. }, .. }
             | Event::RetryRequested
-            | Event::Cancelled { .. } => None,
+            | Event::Cancelled { .. }
+            | Event::Reverted { .. } => None,
         }
     }
 }
@@ -169,10 +180,10 @@ impl Seen<'_> {
 pub type Checked = Result<(), TestCaseError>;
 
 pub fn live(start: Run, policy: &RetryPolicy, steps: &[Step], mut check: impl FnMut(&Seen<'_>) -> Checked) -> Checked {
-    let (mut run, mut now) = (start, at(100));
+    let (mut run, mut now, mut operation) = (start, at(100), None::<(RunSnapshot, u64)>);
     for (nth, Step { ask, moved }) in steps.iter().enumerate() {
         now = Timestamp::from_micros(now.micros().saturating_add(moved * 1_000_000));
-        if let (Ask::Due { awaited: true }, Some(when)) = (ask, run.next_retry_at) {
+        if let (Ask::Due { awaited: true }, Some(when)) = (ask, run.due_at()) {
             now = now.max(when);
         }
         let fresh = task_id(1_000 + u64::try_from(nth).unwrap());
@@ -198,11 +209,18 @@ pub fn live(start: Run, policy: &RetryPolicy, steps: &[Step], mut check: impl Fn
             Ask::LeaseExpired => Event::LeaseExpired { policy: policy.clone() },
             Ask::Retry => Event::RetryRequested,
             Ask::Cancel => Event::Cancelled { by: "ada".to_owned() },
+            Ask::Undo { right } => {
+                let (to, from_version) = operation.clone().unwrap_or_else(|| (run.snapshot(), 1_000_000));
+                Event::Reverted { to, from_version: if right { from_version } else { from_version + 1 } }
+            }
         };
         let outcome = apply(&run, event.clone(), now);
         let seen = Seen { before: &run, event, policy, now, outcome };
         check(&seen)?;
         if let Ok(change) = seen.outcome {
+            if let Event::RetryRequested | Event::Cancelled { .. } = seen.event {
+                operation = Some((run.snapshot(), change.after.version));
+            }
             run = change.after;
         }
     }

@@ -52,6 +52,7 @@ pub fn policy() -> RetryPolicy {
         max_attempts: Some(3),
         max_age: Some(48 * HOUR),
         hint: HintRule::AtLeast,
+        rate_limit_budget: None,
     }
 }
 

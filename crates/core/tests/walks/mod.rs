@@ -112,6 +112,7 @@ pub fn policies() -> impl Strategy<Value = RetryPolicy> {
         max_attempts,
         max_age: max_age.map(|hours| hours * HOUR),
         hint: HintRule::AtLeast,
+        rate_limit_budget: None,
     })
 }
 

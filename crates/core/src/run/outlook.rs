@@ -1,0 +1,92 @@
+//! Why a run is not running now: one word from a closed list.
+
+use super::state::{EndedBy, Run, State};
+use super::work::Workload;
+use crate::retry::StopReason;
+use crate::time::Timestamp;
+use crate::word::words;
+
+words!(
+    RunReason, "reason" {
+        /// Its input is still being stored.
+        Storing = "storing",
+        /// It waits for a worker that has room.
+        Queued = "queued",
+        /// As many runs of its section are under way as may be.
+        AtLimit = "at_limit",
+        /// No section of the configuration serves its category.
+        UnknownCategory = "unknown_category",
+        InFlight = "in_flight",
+        /// Its worker fell silent; the next sweep of any worker ends the try.
+        LeaseExpired = "lease_expired",
+        /// For a moment that is to come.
+        Waiting = "waiting",
+        /// That moment has come; the next claim takes it.
+        Due = "due",
+        Done = "done",
+        FinalError = "final_error",
+        AttemptsExhausted = "attempts_exhausted",
+        TooOld = "too_old",
+        Cancelled = "cancelled",
+        /// An attempt at a partition, which is over. What becomes of the partition is another question.
+        Ended = "ended",
+    }
+);
+
+/// What has to be known beside a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Why its last failed try was the last.
+    pub stop: Option<StopReason>,
+    /// Whether a section serves it, as far as the configuration says.
+    pub served: bool,
+    /// How many runs of its section are under way.
+    pub in_flight: u64,
+    /// How many there may be.
+    pub limit: Option<u32>,
+}
+
+/// Says why a run is not running now, or that it is.
+pub fn reason(run: &Run, around: &Surroundings, now: Timestamp) -> RunReason {
+    match run.state {
+        State::Storing => RunReason::Storing,
+        State::Queued => queued(run, around),
+        State::Running if run.lease_until.is_some_and(|until| until <= now) => RunReason::LeaseExpired,
+        State::Running => RunReason::InFlight,
+        State::Waiting if !is_served(run, around) => RunReason::UnknownCategory,
+        State::Waiting if run.due_at().is_some_and(|at| at > now) => RunReason::Waiting,
+        State::Waiting => RunReason::Due,
+        State::Done => RunReason::Done,
+        State::Dead => dead(run, around),
+    }
+}
+
+fn is_served(run: &Run, around: &Surroundings) -> bool {
+    match run.workload() {
+        Workload::Process => around.served,
+        // Every worker can; only jobs have categories.
+        Workload::Extract | Workload::Ingest => true,
+    }
+}
+
+fn queued(run: &Run, around: &Surroundings) -> RunReason {
+    if !is_served(run, around) {
+        RunReason::UnknownCategory
+    } else if around.limit.is_some_and(|limit| around.in_flight >= u64::from(limit)) {
+        RunReason::AtLimit
+    } else {
+        RunReason::Queued
+    }
+}
+
+fn dead(run: &Run, around: &Surroundings) -> RunReason {
+    match (run.ended_by, around.stop) {
+        (Some(EndedBy::Cancelled), _) => RunReason::Cancelled,
+        (_, Some(StopReason::FinalError)) => RunReason::FinalError,
+        (_, Some(StopReason::AttemptsExhausted)) => RunReason::AttemptsExhausted,
+        (_, Some(StopReason::TooOld)) => RunReason::TooOld,
+        (Some(EndedBy::Completed | EndedBy::Failed | EndedBy::Abandoned | EndedBy::Released) | None, None) => {
+            RunReason::Ended
+        }
+    }
+}
