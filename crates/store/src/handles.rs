@@ -11,6 +11,7 @@ use crate::db::{Db, Options, Schema};
 use crate::error::{Error, Result};
 use crate::ids::Ids;
 use crate::migrate;
+use crate::runs::SubmitLine;
 use crate::url::StoreUrl;
 
 /// An open database. Planes get handles, each with only what is theirs to do.
@@ -23,6 +24,7 @@ pub struct Store {
 pub(crate) struct Inner {
     pub(crate) db: Db,
     pub(crate) ids: Ids,
+    pub(crate) submits: SubmitLine,
 }
 
 impl Inner {
@@ -49,7 +51,7 @@ impl Store {
             Open::Current => false,
         };
         let db = Db::open(url, create, options).await?;
-        let store = Self { inner: Arc::new(Inner { db, ids: Ids::default() }) };
+        let store = Self { inner: Arc::new(Inner { db, ids: Ids::default(), submits: SubmitLine::default() }) };
         match how {
             Open::Migrate => store.migrate().await.map(drop)?,
             Open::Current => store.check().await?,
@@ -62,7 +64,7 @@ impl Store {
     /// locked, so that the caller needs no right to.
     pub async fn open_read_only(url: &StoreUrl, options: Options) -> Result<View> {
         let db = Db::open_to_read(url, options).await?;
-        let store = Self { inner: Arc::new(Inner { db, ids: Ids::default() }) };
+        let store = Self { inner: Arc::new(Inner { db, ids: Ids::default(), submits: SubmitLine::default() }) };
         store.check().await?;
         Ok(store.view())
     }

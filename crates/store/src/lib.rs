@@ -8,6 +8,7 @@ pub mod clock;
 mod cooldowns;
 mod db;
 mod error;
+mod groups;
 mod handles;
 mod ids;
 mod metrics;
@@ -16,11 +17,13 @@ mod partitions;
 pub mod raw;
 mod runs;
 mod series;
+mod stanzas;
 pub mod statements;
 pub mod trust;
+mod uploads;
 mod url;
 
-pub use audit::{AuditedChange, Head, Operation, PastOperation, Verified};
+pub use audit::{AuditedChange, Head, Operation, PastOperation, Subject, Verified};
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use handles::{ControlStore, DataStore, Open, Store, View};
@@ -31,7 +34,12 @@ pub use partitions::{
 };
 pub use redrive_core::cooldown::Cooldown;
 pub use runs::{
-    ClaimedRun, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded, RunClaim, RunPage, Running,
-    Submitted,
+    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded, RunClaim,
+    RunGroup, RunOutcome, RunPage, Running, Submitted,
 };
+pub use stanzas::{
+    FileFacts, FileFault, FilePage, FileRow, Hit, Match, PARSER, ParsedBatch, Search, SettingRow, StanzaPage,
+    StanzaPlace, StanzaRow, StanzasAdded, words_of,
+};
+pub use uploads::{StoredBytes, Upload};
 pub use url::{StoreUrl, redacted};

@@ -38,21 +38,35 @@ pub struct RunMetrics {
 static BY_STATE: Sql = Sql::new(
     "/* metrics::by_state */
      SELECT state, count(*)
-     FROM runs
-     WHERE workload = ?1
+     FROM (
+         SELECT state FROM run_waiting WHERE workload = ?1
+         UNION ALL
+         SELECT 'queued' FROM run_queue WHERE workload = ?1
+         UNION ALL
+         SELECT 'running' FROM run_claims WHERE workload = ?1
+         UNION ALL
+         SELECT state FROM run_ends WHERE workload = ?1
+     ) standing
      GROUP BY state
      ORDER BY state",
 );
 static RETRIES: Sql = Sql::new(
     "/* metrics::retries */
      SELECT count(*), CAST(coalesce(sum(attempt - 1), 0) AS BIGINT), coalesce(max(attempt - 1), 0)
-     FROM runs
-     WHERE workload = ?1 AND attempt > 1",
+     FROM (
+         SELECT attempt FROM run_waiting WHERE workload = ?1 AND attempt > 1
+         UNION ALL
+         SELECT attempt FROM run_queue WHERE workload = ?1 AND attempt > 1
+         UNION ALL
+         SELECT attempt FROM run_claims WHERE workload = ?1 AND attempt > 1
+         UNION ALL
+         SELECT attempt FROM run_ends WHERE workload = ?1 AND attempt > 1
+     ) standing",
 );
 static DURATION: Sql = Sql::new(
     "/* metrics::duration */
      SELECT CAST(sum(completed_at - started_at) AS BIGINT) / nullif(count(*), 0)
-     FROM runs
+     FROM run_ends
      WHERE workload = ?1 AND state = 'done' AND started_at IS NOT NULL",
 );
 

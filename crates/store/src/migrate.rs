@@ -26,13 +26,24 @@ pub const SUPPORTED: i64 = STEPS[STEPS.len() - 1].version;
 /// "RDRV" in a SQLite file's header says whose it is.
 pub(crate) const APPLICATION_ID: i64 = 0x5244_5256;
 
-/// Every table that is ours, to tell somebody else's apart.
+/// Every table that is ours, to tell them from another program's.
 pub(crate) const TABLES: &[&str] = &[
     "series",
     "partitions",
     "partition_control",
-    "runs",
+    "run_specs",
+    "run_waiting",
+    "run_queue",
+    "run_claims",
+    "run_ends",
     "run_failures",
+    "failure_groups",
+    "uploads",
+    "confs",
+    "files",
+    "stanzas",
+    "settings",
+    "words",
     "cooldowns",
     "operations",
     "operation_changes",

@@ -2,7 +2,7 @@
 //! loop and compare. Nothing else should need them.
 
 use crate::db::{Dialect, render};
-use crate::{partitions, runs};
+use crate::{partitions, runs, stanzas};
 
 /// Which database a text is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,31 +20,56 @@ impl For {
     }
 }
 
-/// Submits runs: id, workload, category, subject, external id, payload, state, time; arrays of them on PostgreSQL.
+/// Submits runs, first statement: id, times of submission and not-before, attempts, workload, category, subject, external id,
+/// payload; arrays of them on PostgreSQL.
 pub fn submit_runs(database: For) -> &'static str {
     runs::INSERT.render(database.dialect())
 }
 
-/// Moves due retries back to the queue: workload, now, limit.
+/// Submits runs, second statement, or gives one back: workload, category, id, and how far it has come ([`PROGRESS_COLUMNS`]).
+pub fn queue_runs(database: For) -> &'static str {
+    runs::QUEUE.render(database.dialect())
+}
+
+/// Queues what has come due: workload, now, limit.
 pub fn promote_runs(database: For) -> String {
-    render(runs::PROMOTE, database.dialect())
+    match database {
+        For::Sqlite => render(runs::COME_DUE, Dialect::Sqlite),
+        For::Postgres => render(runs::PROMOTE_ON_POSTGRES, Dialect::Postgres),
+    }
 }
 
-/// Claims runs: workload, category, limit, task, worker, now, lease end. Answers the runs; [`PAYLOAD_COLUMN`] is the payload.
+/// Claims runs: workload, category, limit, task, worker, now, lease end. [`PAYLOAD_COLUMN`] of the answer is the payload. On
+/// SQLite the first three only, and the claim goes on with [`BEGIN_ON_SQLITE`].
 pub fn claim_runs(database: For) -> String {
-    render(runs::START, database.dialect())
+    match database {
+        For::Sqlite => render(runs::NEXT_ON_SQLITE, Dialect::Sqlite),
+        For::Postgres => render(runs::START_ON_POSTGRES, Dialect::Postgres),
+    }
 }
 
-/// Records runs, in the order of [`RECORD_COLUMNS`]; arrays of them on PostgreSQL.
-pub fn record_runs(database: For) -> &'static str {
-    runs::UPDATE.render(database.dialect())
+/// Goes on with a claim: workload, category, the last run's id, task, worker, now, lease end.
+pub const BEGIN_ON_SQLITE: &str = runs::BEGIN_ON_SQLITE;
+/// Ends a claim: workload, category, the last run's id.
+pub const LEAVE_ON_SQLITE: &str = runs::LEAVE_ON_SQLITE;
+
+/// Records runs, first statement: workload, category, id, task; arrays of them on PostgreSQL.
+pub fn take_claims(database: For) -> &'static str {
+    runs::TAKE_CLAIM.render(database.dialect())
 }
 
-/// How many values [`record_runs`] takes for each run.
-pub const RECORD_COLUMNS: usize = runs::UPDATE_COLUMNS;
+/// Records runs, second statement: workload, category, id, how far it has come, failure group, state, end, ended by,
+/// verdict.
+pub fn finish_runs(database: For) -> &'static str {
+    runs::FINISH.render(database.dialect())
+}
+
+/// How many values say how far a run has come: version, attempt, retry count, waited, next retry, start, heartbeat, task, class,
+/// message and trace of its error, worker, metrics.
+pub const PROGRESS_COLUMNS: usize = 13;
 
 /// Where [`claim_runs`] answers the payload.
-pub const PAYLOAD_COLUMN: usize = runs::READ_COLUMNS;
+pub const PAYLOAD_COLUMN: usize = runs::PAYLOAD_COLUMN;
 
 /// Gives a session on PostgreSQL the plans of the store's claims and of its search for what is due.
 pub const POSTGRES_SESSION: &str = crate::db::INDEX_PLANS_OF_SESSION;
@@ -52,4 +77,24 @@ pub const POSTGRES_SESSION: &str = crate::db::INDEX_PLANS_OF_SESSION;
 /// Selects what may be due in one band.
 pub fn due(database: For) -> &'static str {
     partitions::DUE.render(database.dialect())
+}
+
+/// Adds stanzas; arrays of them on PostgreSQL.
+pub fn insert_stanzas(database: For) -> &'static str {
+    stanzas::INSERT_STANZAS.render(database.dialect())
+}
+
+/// Adds settings; arrays of them on PostgreSQL.
+pub fn insert_settings(database: For) -> &'static str {
+    stanzas::INSERT_SETTINGS.render(database.dialect())
+}
+
+/// Adds the words of blocks of settings; arrays of them on PostgreSQL.
+pub fn insert_words(database: For) -> &'static str {
+    stanzas::INSERT_WORDS.render(database.dialect())
+}
+
+/// The statements of a search, each with what goes into it as literals of PostgreSQL, to look at their plans.
+pub fn search(database: For, search: &crate::Search) -> Vec<(String, Vec<String>)> {
+    stanzas::search_statements(database.dialect(), search)
 }

@@ -29,6 +29,7 @@ CREATE TABLE partitions (
     held INTEGER NOT NULL DEFAULT 0,
     status TEXT NOT NULL CHECK (status = 'pending' OR status = 'success' OR status = 'failed'),
     error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
+    error_group INTEGER,
     current_run_id BLOB,
     error_message TEXT,
     CHECK (status <> 'success' OR current_run_id IS NOT NULL),
@@ -72,50 +73,138 @@ CREATE INDEX partition_control_active ON partition_control (source_no) WHERE act
 CREATE INDEX partition_control_rejected ON partition_control (source_no, rejected, series_id, period)
     WHERE rejected > 0 AND lane IS NULL AND paused_at IS NULL;
 
-CREATE TABLE runs (
+-- A run is a row of run_specs, of which only named_at changes, and a row of exactly one of the four tables after it, which says where it
+-- stands: run_waiting, run_queue, run_claims or run_ends. The view runs shows both as one. Run ids sort by submission.
+CREATE TABLE run_specs (
     run_id BLOB NOT NULL PRIMARY KEY,
-    workload TEXT NOT NULL CHECK (workload = 'extract' OR workload = 'ingest' OR workload = 'process'),
-    category TEXT NOT NULL,
+    submitted_at INTEGER NOT NULL,
+    not_before INTEGER,
     -- The partition of an extraction.
     series_id INTEGER,
     period INTEGER,
+    -- When its external id was last submitted again, to the hour: it is not forgotten while its submitter names it.
+    named_at INTEGER,
+    max_attempts INTEGER,
+    workload TEXT NOT NULL CHECK (workload = 'extract' OR workload = 'ingest' OR workload = 'process'),
+    category TEXT NOT NULL,
     -- The upload of an ingestion.
     subject TEXT,
     external_id TEXT,
-    payload TEXT,
-    state TEXT NOT NULL CHECK (state = 'storing' OR state = 'queued' OR state = 'running' OR state = 'waiting' OR state = 'done' OR state = 'dead'),
+    payload TEXT
+) STRICT;
+CREATE UNIQUE INDEX run_specs_external ON run_specs (workload, category, external_id) WHERE external_id IS NOT NULL;
+CREATE INDEX run_specs_of_partition ON run_specs (series_id, period, run_id) WHERE workload = 'extract';
+
+-- What waits: for its input (storing), or for a time. error_group is that of the failure after which it waits.
+CREATE TABLE run_waiting (
+    workload TEXT NOT NULL,
+    category TEXT NOT NULL,
+    run_id BLOB NOT NULL,
+    state TEXT NOT NULL CHECK (state = 'storing' OR state = 'waiting'),
+    due_at INTEGER,
+    version INTEGER NOT NULL DEFAULT 1,
     attempt INTEGER NOT NULL DEFAULT 0,
     retry_count INTEGER NOT NULL DEFAULT 0,
-    submitted_at INTEGER NOT NULL,
+    rate_limit_waited INTEGER NOT NULL DEFAULT 0,
     next_retry_at INTEGER,
+    started_at INTEGER,
+    last_heartbeat INTEGER,
+    task_id BLOB,
+    error_group INTEGER,
     error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
     error_message TEXT,
     error_traceback TEXT,
-    task_id BLOB,
     worker TEXT,
+    metrics TEXT,
+    PRIMARY KEY (workload, category, run_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_waiting_due ON run_waiting (workload, due_at, run_id) WHERE state = 'waiting';
+CREATE INDEX run_waiting_group ON run_waiting (error_group, workload, category, run_id, error_class)
+    WHERE error_group IS NOT NULL AND workload <> 'extract';
+
+-- What can be claimed now, oldest first.
+CREATE TABLE run_queue (
+    workload TEXT NOT NULL,
+    category TEXT NOT NULL,
+    run_id BLOB NOT NULL,
+    version INTEGER NOT NULL DEFAULT 1,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    retry_count INTEGER NOT NULL DEFAULT 0,
+    rate_limit_waited INTEGER NOT NULL DEFAULT 0,
+    next_retry_at INTEGER,
     started_at INTEGER,
     last_heartbeat INTEGER,
-    lease_until INTEGER,
-    completed_at INTEGER,
-    ended_by TEXT CHECK (ended_by = 'completed' OR ended_by = 'failed' OR ended_by = 'abandoned' OR ended_by = 'released' OR ended_by = 'cancelled'),
-    verdict TEXT CHECK (verdict = 'passed' OR verdict = 'needs_review' OR verdict = 'failed'),
-    metrics TEXT
-) STRICT;
+    task_id BLOB,
+    error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
+    error_message TEXT,
+    error_traceback TEXT,
+    worker TEXT,
+    metrics TEXT,
+    PRIMARY KEY (workload, category, run_id)
+) STRICT, WITHOUT ROWID;
 
-CREATE INDEX runs_queued ON runs (workload, category, submitted_at, run_id) WHERE state = 'queued';
-CREATE INDEX runs_waiting ON runs (workload, next_retry_at) WHERE state = 'waiting';
-CREATE INDEX runs_running ON runs (lease_until) WHERE state = 'running';
-CREATE INDEX runs_dead ON runs (completed_at) WHERE state = 'dead';
-CREATE UNIQUE INDEX runs_external ON runs (workload, category, external_id) WHERE external_id IS NOT NULL;
-CREATE INDEX runs_of_partition ON runs (series_id, period, run_id) WHERE workload = 'extract';
+-- What runs. A claim moves a row here, and the row is the fence.
+CREATE TABLE run_claims (
+    workload TEXT NOT NULL,
+    category TEXT NOT NULL,
+    run_id BLOB NOT NULL,
+    lease_until INTEGER NOT NULL,
+    -- The partition of an extraction.
+    series_id INTEGER,
+    period INTEGER,
+    version INTEGER NOT NULL DEFAULT 1,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    retry_count INTEGER NOT NULL DEFAULT 0,
+    rate_limit_waited INTEGER NOT NULL DEFAULT 0,
+    next_retry_at INTEGER,
+    started_at INTEGER,
+    last_heartbeat INTEGER,
+    task_id BLOB,
+    error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
+    error_message TEXT,
+    error_traceback TEXT,
+    worker TEXT,
+    metrics TEXT,
+    PRIMARY KEY (workload, category, run_id)
+) STRICT, WITHOUT ROWID;
 -- Never two attempts of one partition in flight at once.
-CREATE UNIQUE INDEX runs_one_active ON runs (series_id, period) WHERE workload = 'extract' AND state = 'running';
+CREATE UNIQUE INDEX run_claims_one_active ON run_claims (series_id, period) WHERE series_id IS NOT NULL;
+
+-- What has ended.
+CREATE TABLE run_ends (
+    workload TEXT NOT NULL,
+    category TEXT NOT NULL,
+    run_id BLOB NOT NULL,
+    completed_at INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state = 'done' OR state = 'dead'),
+    ended_by TEXT NOT NULL CHECK (ended_by = 'completed' OR ended_by = 'failed' OR ended_by = 'abandoned' OR ended_by = 'released' OR ended_by = 'cancelled'),
+    verdict TEXT CHECK (verdict = 'passed' OR verdict = 'needs_review' OR verdict = 'failed'),
+    version INTEGER NOT NULL DEFAULT 1,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    retry_count INTEGER NOT NULL DEFAULT 0,
+    rate_limit_waited INTEGER NOT NULL DEFAULT 0,
+    next_retry_at INTEGER,
+    started_at INTEGER,
+    last_heartbeat INTEGER,
+    task_id BLOB,
+    error_group INTEGER,
+    error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
+    error_message TEXT,
+    error_traceback TEXT,
+    worker TEXT,
+    metrics TEXT,
+    PRIMARY KEY (workload, category, run_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_ends_dead ON run_ends (workload, category, run_id) WHERE state = 'dead';
+CREATE INDEX run_ends_group ON run_ends (error_group, workload, category, run_id, error_class)
+    WHERE error_group IS NOT NULL AND workload <> 'extract';
 
 CREATE TABLE run_failures (
     run_id BLOB NOT NULL,
     attempt INTEGER NOT NULL,
     failed_at INTEGER NOT NULL,
     error_class TEXT NOT NULL,
+    error_group INTEGER,
     error_message TEXT NOT NULL,
     error_traceback TEXT,
     worker TEXT,
@@ -124,6 +213,87 @@ CREATE TABLE run_failures (
     PRIMARY KEY (run_id, failed_at, attempt)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_failures_recent ON run_failures (failed_at);
+
+-- An uploaded archive: where its bytes lie in the sink, and whose run parses them. What was parsed has ids of
+-- upload_no * 2^32 plus its place in the upload, so that the rows of one upload lie side by side in every table.
+CREATE TABLE uploads (
+    upload_no INTEGER NOT NULL PRIMARY KEY,
+    run_id BLOB NOT NULL UNIQUE,
+    bytes INTEGER NOT NULL,
+    -- The version of the parser that made the rows, once there are any.
+    parser INTEGER,
+    sha256 TEXT NOT NULL,
+    object TEXT NOT NULL,
+    -- The earlier run of the same bytes.
+    same_as BLOB
+) STRICT;
+CREATE INDEX uploads_of_content ON uploads (sha256, upload_no);
+
+-- Names of configuration files without their ending. Rows are added and never changed.
+CREATE TABLE confs (
+    conf_id INTEGER NOT NULL PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+) STRICT;
+
+CREATE TABLE files (
+    file_id INTEGER NOT NULL PRIMARY KEY,
+    conf_id INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    first_stanza INTEGER NOT NULL,
+    stanzas INTEGER NOT NULL,
+    first_setting INTEGER NOT NULL,
+    settings INTEGER NOT NULL,
+    layer TEXT NOT NULL CHECK (layer = 'default' OR layer = 'local' OR layer = 'user' OR layer = 'other'),
+    -- The whole way to it; an archive inside the upload stands in it like a folder.
+    path TEXT NOT NULL,
+    -- What makes the file count as a parse error.
+    fault TEXT CHECK (fault = 'dangling_header' OR fault = 'encoding'),
+    fault_line INTEGER,
+    fault_count INTEGER
+) STRICT;
+CREATE INDEX files_of_conf ON files (conf_id, file_id);
+
+CREATE TABLE stanzas (
+    stanza_id INTEGER NOT NULL PRIMARY KEY,
+    file_id INTEGER NOT NULL,
+    first_setting INTEGER NOT NULL,
+    settings INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    last_line INTEGER NOT NULL,
+    -- NULL for the settings before the first header. Of a long name its beginning and its hash, to fit into an index.
+    name TEXT,
+    long_name TEXT
+) STRICT;
+CREATE UNIQUE INDEX stanzas_of_name ON stanzas (name, file_id);
+
+CREATE TABLE settings (
+    setting_id INTEGER NOT NULL PRIMARY KEY,
+    stanza_id INTEGER NOT NULL,
+    conf_id INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL
+) STRICT;
+CREATE INDEX settings_of_key ON settings (substr(key, 1, 64), substr(value, 1, 64), conf_id);
+CREATE INDEX settings_of_value ON settings (substr(value, 1, 64), conf_id);
+
+-- Which words the values of a block of 512 settings hold: a word is a hash of 32 bits, a block is setting_id / 512.
+CREATE TABLE words (
+    word INTEGER NOT NULL,
+    block INTEGER NOT NULL,
+    PRIMARY KEY (word, block)
+) STRICT, WITHOUT ROWID;
+
+-- One row for each cause of failures that was ever met. Its id is a hash of the template and the class; partitions, runs and
+-- failed tries carry it as error_group.
+CREATE TABLE failure_groups (
+    group_id INTEGER NOT NULL PRIMARY KEY,
+    first_seen INTEGER NOT NULL,
+    last_seen INTEGER NOT NULL,
+    error_class TEXT NOT NULL,
+    template TEXT NOT NULL,
+    sample TEXT NOT NULL
+) STRICT;
 
 -- An empty customer_id holds back the whole source.
 CREATE TABLE cooldowns (
@@ -146,18 +316,21 @@ CREATE TABLE operations (
     hash BLOB NOT NULL
 ) STRICT;
 
+-- What an operation changed: a partition, or a run.
 CREATE TABLE operation_changes (
     seq INTEGER NOT NULL PRIMARY KEY,
-    op_id BLOB NOT NULL,
-    source TEXT NOT NULL,
-    customer_id TEXT NOT NULL,
-    query_name TEXT NOT NULL,
-    logical_date TEXT NOT NULL,
+    -- The number of the operation's own row.
+    operation_seq INTEGER NOT NULL,
+    series_id INTEGER,
+    period INTEGER,
+    run_id BLOB,
     before TEXT,
     after TEXT NOT NULL,
-    hash BLOB NOT NULL
+    hash BLOB NOT NULL,
+    CHECK ((series_id IS NULL) = (period IS NULL) AND (series_id IS NULL) <> (run_id IS NULL))
 ) STRICT;
-CREATE INDEX operation_changes_of ON operation_changes (op_id, seq);
+-- SQLite adds seq to it by itself.
+CREATE INDEX operation_changes_of ON operation_changes (operation_seq);
 
 CREATE TABLE audit_head (
     one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
@@ -177,10 +350,36 @@ FROM partitions p
 JOIN series s ON s.series_id = p.series_id
 LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period;
 
+CREATE VIEW runs AS
+SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
+    s.max_attempts, w.state AS state, w.version, w.attempt, w.retry_count, w.rate_limit_waited, w.next_retry_at, w.started_at, w.last_heartbeat, w.task_id, w.error_class, w.error_message, w.error_traceback, w.worker, w.metrics,
+    NULL AS lease_until, NULL AS completed_at, NULL AS ended_by, NULL AS verdict
+FROM run_waiting w
+JOIN run_specs s ON s.run_id = w.run_id AND s.workload = w.workload AND s.category = w.category
+UNION ALL
+SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
+    s.max_attempts, 'queued', q.version, q.attempt, q.retry_count, q.rate_limit_waited, q.next_retry_at, q.started_at, q.last_heartbeat, q.task_id, q.error_class, q.error_message, q.error_traceback, q.worker, q.metrics,
+    NULL, NULL, NULL, NULL
+FROM run_queue q
+JOIN run_specs s ON s.run_id = q.run_id AND s.workload = q.workload AND s.category = q.category
+UNION ALL
+SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
+    s.max_attempts, 'running', c.version, c.attempt, c.retry_count, c.rate_limit_waited, c.next_retry_at, c.started_at, c.last_heartbeat, c.task_id, c.error_class, c.error_message, c.error_traceback, c.worker, c.metrics,
+    c.lease_until, NULL, NULL, NULL
+FROM run_claims c
+JOIN run_specs s ON s.run_id = c.run_id AND s.workload = c.workload AND s.category = c.category
+UNION ALL
+SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
+    s.max_attempts, e.state, e.version, e.attempt, e.retry_count, e.rate_limit_waited, e.next_retry_at, e.started_at, e.last_heartbeat, e.task_id, e.error_class, e.error_message, e.error_traceback, e.worker, e.metrics,
+    NULL, e.completed_at, e.ended_by, e.verdict
+FROM run_ends e
+JOIN run_specs s ON s.run_id = e.run_id AND s.workload = e.workload AND s.category = e.category;
+
 CREATE VIEW run_status AS
 SELECT lower(substr(hex(run_id), 1, 8) || '-' || substr(hex(run_id), 9, 4) || '-' || substr(hex(run_id), 13, 4) || '-' || substr(hex(run_id), 17, 4) || '-' || substr(hex(run_id), 21)) AS run_id, workload, category, source, customer_id, query_name,
-    date(period + 2440587.5) AS logical_date, subject, state, attempt, retry_count,
+    date(period + 2440587.5) AS logical_date, subject, external_id, state, attempt, retry_count,
     strftime('%Y-%m-%dT%H:%M:%fZ', submitted_at / 1000000.0, 'unixepoch') AS submitted_at,
+    strftime('%Y-%m-%dT%H:%M:%fZ', not_before / 1000000.0, 'unixepoch') AS not_before,
     strftime('%Y-%m-%dT%H:%M:%fZ', next_retry_at / 1000000.0, 'unixepoch') AS next_retry_at,
     error_class, error_message, worker,
     strftime('%Y-%m-%dT%H:%M:%fZ', started_at / 1000000.0, 'unixepoch') AS started_at,

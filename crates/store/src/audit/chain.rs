@@ -2,10 +2,11 @@
 //!
 //! The chain's head is a row of its own, so that writers take turns and a cut-off tail shows.
 
-use redrive_core::id::OpId;
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
-use super::trail::{CHANGES_FROM, OPERATIONS_FROM, Operation, StoredChange, StoredOperation};
+use super::changes::{CHANGES_FROM, StoredChange};
+use super::operations::{OPERATIONS_FROM, Operation, StoredOperation};
 use crate::db::{Row, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::handles::{View, read};
@@ -63,10 +64,19 @@ async fn head(tx: &mut Tx<'_>) -> Result<Head> {
     tx.row(&READ_HEAD, &[], Head::read).await?.ok_or_else(|| Error::row("audit_head", "there is no head"))
 }
 
+/// What a change is about, as the chain covers it. A partition goes in by its names: the ids of series are the database's own.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Covered<'a> {
+    Partition { names: [&'a str; 3], period: i64 },
+    Run(Uuid),
+}
+
 /// The chain as it is written and as it is checked: the same bytes in the same order.
 pub(super) struct Chain {
     pub(super) seq: i64,
     pub(super) hash: [u8; 32],
+    /// The bytes of the row that is being added.
+    row: Vec<u8>,
 }
 
 impl Chain {
@@ -75,7 +85,11 @@ impl Chain {
         let head = tx.row(&LOCK_HEAD, &[], Head::read).await?;
         let head = head.ok_or_else(|| Error::row("audit_head", "there is no head"))?;
         let hash = head.hash.as_slice().try_into().map_err(|_| Error::row("audit_head", "the hash is not 32 bytes"))?;
-        Ok(Self { seq: head.seq, hash })
+        Ok(Self::at(head.seq, hash))
+    }
+
+    fn at(seq: i64, hash: [u8; 32]) -> Self {
+        Self { seq, hash, row: Vec::with_capacity(512) }
     }
 
     /// Makes this the head.
@@ -86,16 +100,16 @@ impl Chain {
     /// Adds a row; every field goes in with its length, and an absent one with a length that none has, so that no two
     /// rows give the same bytes.
     fn link(&mut self, fields: &[Option<&[u8]>]) {
-        let mut digest = Sha256::new();
-        digest.update(self.hash);
         self.seq = self.seq.saturating_add(1);
-        digest.update(self.seq.to_le_bytes());
+        self.row.clear();
+        self.row.extend_from_slice(&self.hash);
+        self.row.extend_from_slice(&self.seq.to_le_bytes());
         for field in fields {
-            let length = field.map_or(u64::MAX, |field| u64::try_from(field.len()).unwrap_or(u64::MAX));
-            digest.update(length.to_le_bytes());
-            digest.update(field.unwrap_or_default());
+            let length = field.map_or(u32::MAX, |field| u32::try_from(field.len()).unwrap_or(u32::MAX - 1));
+            self.row.extend_from_slice(&length.to_le_bytes());
+            self.row.extend_from_slice(field.unwrap_or_default());
         }
-        self.hash = digest.finalize().into();
+        self.hash = Sha256::digest(&self.row).into();
     }
 
     pub(super) fn operation(&mut self, operation: &Operation) {
@@ -111,17 +125,23 @@ impl Chain {
         ]);
     }
 
-    pub(super) fn change(&mut self, op_id: OpId, key: [&str; 4], before: Option<&str>, after: &str) {
-        self.link(&[
-            Some(b"change"),
-            Some(op_id.uuid().as_bytes()),
-            Some(key[0].as_bytes()),
-            Some(key[1].as_bytes()),
-            Some(key[2].as_bytes()),
-            Some(key[3].as_bytes()),
-            before.map(str::as_bytes),
-            Some(after.as_bytes()),
-        ]);
+    /// Adds a change by the operation whose row has the number `operation`.
+    pub(super) fn change(&mut self, operation: i64, subject: Covered<'_>, before: Option<&str>, after: &str) {
+        let operation = operation.to_le_bytes();
+        let (before, after) = (before.map(str::as_bytes), Some(after.as_bytes()));
+        match subject {
+            Covered::Partition { names: [source, customer_id, query_name], period } => self.link(&[
+                Some(b"partition"),
+                Some(&operation),
+                Some(source.as_bytes()),
+                Some(customer_id.as_bytes()),
+                Some(query_name.as_bytes()),
+                Some(&period.to_le_bytes()),
+                before,
+                after,
+            ]),
+            Covered::Run(id) => self.link(&[Some(b"run"), Some(&operation), Some(id.as_bytes()), before, after]),
+        }
     }
 }
 
@@ -166,7 +186,7 @@ async fn verify(tx: &mut Tx<'_>) -> Result<Verified> {
     if let Some(seq) = first_between(tx, i64::MIN, 0).await? {
         return Ok(broken(seq, "the row lies before the first"));
     }
-    let mut chain = Chain { seq: 0, hash: [0; 32] };
+    let mut chain = Chain::at(0, [0; 32]);
     while chain.seq < head.seq {
         let to = head.seq.min(chain.seq.saturating_add(STRETCH));
         for link in links(tx, chain.seq, to).await? {
@@ -174,13 +194,14 @@ async fn verify(tx: &mut Tx<'_>) -> Result<Verified> {
             if link.seq() != due {
                 return Ok(broken(due, "the row is missing"));
             }
-            match &link {
-                Link::Operation(stored) => chain.operation(&stored.operation),
-                Link::Change(StoredChange { op_id, key, before, after, .. }) => {
-                    chain.change(*op_id, key.each_ref().map(String::as_str), before.as_deref(), after);
+            let linked = match &link {
+                Link::Operation(stored) => {
+                    chain.operation(&stored.operation);
+                    true
                 }
-            }
-            if chain.hash.as_slice() != link.hash() {
+                Link::Change(stored) => stored.link(&mut chain),
+            };
+            if !linked || chain.hash.as_slice() != link.hash() {
                 return Ok(broken(due, "the row is not as it was written"));
             }
         }

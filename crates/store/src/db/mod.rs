@@ -175,7 +175,7 @@ pub enum Schema {
     Empty,
     /// Tables, and none of them Redrive's.
     Foreign,
-    /// Redrive's tables beside somebody else's; the version is Redrive's.
+    /// Redrive's tables beside another program's; the version is Redrive's.
     Redrive {
         version: i64,
         beside_others: bool,

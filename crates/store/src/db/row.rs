@@ -71,6 +71,17 @@ impl Row<'_> {
         self.get(nth)
     }
 
+    /// Reads a text where it lies.
+    fn opt_str(&self, nth: usize) -> Result<Option<&str>> {
+        match self {
+            Self::Sqlite(row) => {
+                let value = row.get_ref(nth).map_err(|error| Error::row("an answer", error))?;
+                value.as_str_or_null().map_err(|error| Error::row("an answer", error))
+            }
+            Self::Postgres(row) => row.try_get(nth).map_err(|error| Error::row("an answer", error)),
+        }
+    }
+
     pub(crate) fn bytes(&self, nth: usize) -> Result<Vec<u8>> {
         self.get(nth)
     }
@@ -103,16 +114,7 @@ impl Row<'_> {
         T: std::str::FromStr,
         T::Err: std::fmt::Display,
     {
-        let text = match self {
-            Self::Sqlite(row) => {
-                let value = row.get_ref(nth).map_err(|error| Error::row("an answer", error))?;
-                value.as_str_or_null().map_err(|error| Error::row("an answer", error))?
-            }
-            Self::Postgres(row) => {
-                row.try_get::<_, Option<&str>>(nth).map_err(|error| Error::row("an answer", error))?
-            }
-        };
-        text.map(|text| text.parse().map_err(|error| Error::row("an answer", error))).transpose()
+        self.opt_str(nth)?.map(|text| text.parse().map_err(|error| Error::row("an answer", error))).transpose()
     }
 }
 
@@ -159,6 +161,12 @@ impl Cursor<'_> {
 
     pub(crate) fn text(&mut self) -> Result<String> {
         self.row.text(self.step())
+    }
+
+    /// A text where it lies in the answer.
+    pub(crate) fn str(&mut self) -> Result<&str> {
+        let nth = self.step();
+        self.row.opt_str(nth)?.ok_or_else(|| Error::row("an answer", format!("column {nth} is null")))
     }
 
     pub(crate) fn opt_text(&mut self) -> Result<Option<String>> {

@@ -20,6 +20,9 @@ fn fragment(name: &str, dialect: Dialect) -> &'static str {
         // PostgreSQL must not flatten the picking subquery into the update, or it picks more than it was asked for.
         ("materialized", Dialect::Postgres) => "MATERIALIZED",
         ("skip_locked" | "lock" | "materialized", Dialect::Sqlite) => "",
+        // The place of a text in another, from 1 on; 0 where it is not in it.
+        ("place_in", Dialect::Sqlite) => "instr",
+        ("place_in", Dialect::Postgres) => "strpos",
         (name, dialect) => crate::partitions::fragment(name, dialect)
             .or_else(|| crate::audit::fragment(name))
             .unwrap_or_else(|| unreachable!("unknown fragment {{{name}}}")),
@@ -233,18 +236,23 @@ impl Lookup {
     }
 
     pub(crate) fn render(&self, dialect: Dialect) -> &str {
-        match dialect {
-            Dialect::Sqlite => self.sqlite.get_or_init(|| {
-                put_values(&render(self.text, dialect), self.columns, |nth, _| format!("?{}", nth + 1))
-            }),
-            Dialect::Postgres => self.postgres.get_or_init(|| {
-                let one = put_values(&render(self.text, dialect), self.columns, |_, name| format!("r.v_{name}"));
-                // The subquery is not flattened, so that it is asked once for each row and steps down its index.
-                format!(
-                    "SELECT r.v_ord, q.* FROM {} CROSS JOIN LATERAL ({one} OFFSET 0) q",
-                    arrays_as_rows(self.columns)
-                )
-            }),
+        let rendered = match dialect {
+            Dialect::Sqlite => &self.sqlite,
+            Dialect::Postgres => &self.postgres,
+        };
+        rendered.get_or_init(|| render_lookup(self.text, self.columns, dialect))
+    }
+}
+
+/// Renders a question for many rows whose text was put together for one call.
+pub(crate) fn render_lookup(text: &str, columns: &[(&str, Kind)], dialect: Dialect) -> String {
+    let text = render(text, dialect);
+    match dialect {
+        Dialect::Sqlite => put_values(&text, columns, |nth, _| format!("?{}", nth + 1)),
+        Dialect::Postgres => {
+            let one = put_values(&text, columns, |_, name| format!("r.v_{name}"));
+            // The subquery is not flattened, so that it is asked once for each row and steps down its index.
+            format!("SELECT r.v_ord, q.* FROM {} CROSS JOIN LATERAL ({one} OFFSET 0) q", arrays_as_rows(columns))
         }
     }
 }

@@ -125,7 +125,7 @@ impl Sqlite {
                 if let Ok((_, true)) = &result {
                     wake.send_modify(|count| *count = count.wrapping_add(1));
                 }
-                // Nobody waits any more when the caller was cancelled; the work stands all the same.
+                // No caller waits any more when it was cancelled; the work stands all the same.
                 let _ = reply.send(result.map(|(value, _)| value));
             })
         });
@@ -208,7 +208,7 @@ impl Readers {
     }
 }
 
-/// Does a piece of work whole or not at all. One that panics has failed, and takes nobody with it.
+/// Does a piece of work whole or not at all. One that panics has failed, and fails no other.
 fn atomically<T>(
     name: &'static str,
     connection: &mut Connection,
@@ -239,7 +239,7 @@ fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
     while let Ok(first) = inbox.recv() {
         let group: Vec<Job> = std::iter::once(first).chain(inbox.try_iter().take(GROUP - 1)).collect();
         if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
-            // Whoever came while it was tried has waited as long.
+            // A caller that came while it was tried has waited as long.
             for job in group.into_iter().chain(inbox.try_iter()) {
                 job(Err(sqlite_fault("begin", copy_of(&error))))(None);
             }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Error, Result};
@@ -37,13 +38,14 @@ pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection> {
     let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
     connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    keep_plans(&connection).map_err(fault)?;
     let place = path.display().to_string();
     // A database that may not be written is refused here, before anything is made beside it.
     if connection.is_readonly("main").map_err(fault)? {
         return Err(Error::ReadOnly { place, why: "the file or its directory is read-only".to_owned() });
     }
     let found = user_version(&connection, &place)?;
-    // Somebody else's file is left as it is; migrating will refuse it.
+    // Another program's file is left as it is; migrating will refuse it.
     if schema_of(&connection)? == Schema::Foreign {
         return Ok(connection);
     }
@@ -79,7 +81,7 @@ pub(super) fn open_wal_anchor(path: &Path) -> Result<(Connection, FileSystem)> {
     Ok((connection, file_system))
 }
 
-/// A write-ahead log that somebody left there still belongs to the database, so that one with it is not called frozen.
+/// A write-ahead log that another process left there still belongs to the database, so that one with it is not called frozen.
 fn file_system_of(path: &Path) -> FileSystem {
     let read_only = std::fs::OpenOptions::new().append(true).open(path).err().map(|error| error.kind());
     let mut log = path.as_os_str().to_owned();
@@ -120,8 +122,15 @@ pub(super) fn open_reader(path: &Path, file_system: FileSystem) -> Result<Connec
     let mut connection = opened.map_err(fault)?;
     connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    keep_plans(&connection).map_err(fault)?;
     connection.pragma_update(None, "cache_size", -16 * 1024).map_err(fault)?;
     Ok(connection)
+}
+
+/// Has a prepared statement keep its plan. Otherwise SQLite prepares each statement that may use a partial index again
+/// whenever other values are bound to it, in the hope that they fit the index better: that costs more than to run it.
+fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// Waits a little longer each time, with a spread so that processes do not wait in step.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 use super::postgres::PgTx;
 use super::row::{Cursor, Row};
-use super::sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render};
+use super::sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render, render_lookup};
 use super::value::{Column, Param};
 
 pub(crate) enum Tx<'a> {
@@ -18,7 +18,7 @@ pub(crate) enum Tx<'a> {
 }
 
 impl Tx<'_> {
-    fn dialect(&self) -> Dialect {
+    pub(crate) fn dialect(&self) -> Dialect {
         match self {
             Self::Sqlite { .. } => Dialect::Sqlite,
             Self::Postgres(_) => Dialect::Postgres,
@@ -129,11 +129,41 @@ impl Tx<'_> {
         columns: &[Column<'_>],
         mut make: impl FnMut(Cursor<'_>) -> Result<T>,
     ) -> Result<Vec<(usize, T)>> {
-        let rows = columns.first().map_or(0, Column::len);
-        if rows == 0 {
+        self.lookup_each(sql, columns, |nth, row| Ok((nth, make(row)?))).await
+    }
+
+    /// The same, where the answer is made with the place of its row.
+    pub(crate) async fn lookup_each<T>(
+        &mut self,
+        sql: &Lookup,
+        columns: &[Column<'_>],
+        make: impl FnMut(usize, Cursor<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let text = sql.render(self.dialect());
+        self.rendered_lookup(text, columns, make).await
+    }
+
+    /// The same for a question put together for this call. The answers to one row stay in their order.
+    pub(crate) async fn built_lookup<T>(
+        &mut self,
+        sql: &str,
+        names: &[(&str, Kind)],
+        columns: &[Column<'_>],
+        make: impl FnMut(usize, Cursor<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let text = render_lookup(sql, names, self.dialect());
+        self.rendered_lookup(&text, columns, make).await
+    }
+
+    async fn rendered_lookup<T>(
+        &mut self,
+        text: &str,
+        columns: &[Column<'_>],
+        mut make: impl FnMut(usize, Cursor<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        if columns.first().map_or(0, Column::len) == 0 {
             return Ok(vec![]);
         }
-        let text = sql.render(self.dialect());
         match self {
             Self::Sqlite { connection, name, .. } => sqlite_lookup(connection, name, text, columns, make),
             Self::Postgres(tx) => {
@@ -141,7 +171,7 @@ impl Tx<'_> {
                 let answer = |row| {
                     let row = Row::Postgres(row);
                     let nth = usize::try_from(row.int(0)?).unwrap_or(0).wrapping_sub(1);
-                    Ok((nth, make(row.cursor_at(1))?))
+                    make(nth, row.cursor_at(1))
                 };
                 answers.iter().map(answer).collect()
             }
@@ -153,6 +183,14 @@ impl Tx<'_> {
         match self {
             Self::Sqlite { wakes, .. } => *wakes = true,
             Self::Postgres(tx) => tx.wakes = true,
+        }
+    }
+
+    /// Whether nothing can be changed by another transaction between two statements of this one.
+    pub(crate) fn is_alone(&self) -> bool {
+        match self {
+            Self::Sqlite { .. } => true,
+            Self::Postgres(_) => false,
         }
     }
 
@@ -213,8 +251,8 @@ fn sqlite_lookup<T>(
     name: &'static str,
     text: &str,
     columns: &[Column<'_>],
-    mut make: impl FnMut(Cursor<'_>) -> Result<T>,
-) -> Result<Vec<(usize, T)>> {
+    mut make: impl FnMut(usize, Cursor<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
     let fault = |error| sqlite_fault(name, error);
     let mut statement = connection.prepare_cached(text).map_err(fault)?;
     let mut made = Vec::new();
@@ -222,7 +260,7 @@ fn sqlite_lookup<T>(
         let params = columns.iter().map(|column| column.row(nth));
         let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(fault)?;
         while let Some(row) = rows.next().map_err(fault)? {
-            made.push((nth, make(Row::Sqlite(row).cursor())?));
+            made.push(make(nth, Row::Sqlite(row).cursor())?);
         }
     }
     Ok(made)
@@ -259,7 +297,7 @@ fn sqlite_batch(
     Ok(took)
 }
 
-/// What a SQLite error means to whoever asked.
+/// What a SQLite error means to the caller.
 pub(super) fn sqlite_fault(name: &'static str, error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode;
     let place = || "the database".to_owned();

@@ -56,12 +56,11 @@ static RUNNING: Lookup = Lookup::new(
         "/* backlog::running */
      SELECT count(*)
      FROM partition_control c
-     JOIN runs attempt ON attempt.run_id = c.active_run_id
+     JOIN run_claims attempt
+         ON attempt.workload = 'extract' AND attempt.category = '' AND attempt.run_id = c.active_run_id
      WHERE c.active_run_id IS NOT NULL
          AND c.source_no = ",
-        source_no!("@source"),
-        "
-         AND attempt.state = 'running'"
+        source_no!("@source")
     ),
     &[("source", Kind::Text)],
 );

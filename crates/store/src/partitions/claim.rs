@@ -5,6 +5,7 @@
 //! each is a few milliseconds for work that takes seconds.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,21 @@ pub struct PartitionClaim {
     pub rotation: Rotation,
 }
 
+impl PartitionClaim {
+    /// A claim of partitions of any source, without limits but its own.
+    pub fn new(worker: impl Into<String>, limit: u32, lease: Duration) -> Self {
+        Self {
+            limit,
+            worker: worker.into(),
+            lease,
+            sources: None,
+            max_in_flight: BTreeMap::new(),
+            at_most: BTreeMap::new(),
+            rotation: Rotation::default(),
+        }
+    }
+}
+
 /// Where the lanes' wheel and each lane's customers stand. A worker carries it from one claim to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rotation {
@@ -84,12 +100,16 @@ async fn claim(
     let mut rotation = claim.rotation.clone();
     let quotas = lane::quotas(rotation.turn, claim.limit);
     let mut chosen: Vec<Partition> = Vec::new();
+    let mut empty: Vec<Lane> = Vec::new();
     let rounds = quotas.first.iter().copied().chain(quotas.leftovers.iter().map(|&lane| (lane, claim.limit)));
     for (lane, quota) in rounds {
         let left = claim.limit.saturating_sub(u32::try_from(chosen.len()).unwrap_or(u32::MAX));
-        if left > 0 {
+        if left > 0 && !empty.contains(&lane) {
             let served = rotation.served.entry(lane).or_default();
-            fill_lane(tx, lane, quota.min(left), served, &mut capacity, &mut chosen).await?;
+            match fill_lane(tx, lane, quota.min(left), served, &mut capacity, &mut chosen).await? {
+                LaneEnd::Filled => {}
+                LaneEnd::Empty => empty.push(lane),
+            }
         }
     }
     rotation.turn = rotation.turn.wrapping_add(u64::from(claim.limit));
@@ -197,6 +217,14 @@ impl Customer {
     }
 }
 
+/// Why no more was chosen of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LaneEnd {
+    Filled,
+    /// Nobody in it has anything more that may be claimed.
+    Empty,
+}
+
 /// Chooses up to `quota` partitions of a lane: as many customers as there are places, the same number from each as far
 /// as it goes, and then the customers after them.
 async fn fill_lane(
@@ -206,18 +234,18 @@ async fn fill_lane(
     served: &mut Scope,
     capacity: &mut Capacity<'_>,
     chosen: &mut Vec<Partition>,
-) -> Result<()> {
+) -> Result<LaneEnd> {
     let goal = chosen.len().saturating_add(usize::try_from(quota).unwrap_or(usize::MAX));
-    let mut cursor = CustomerCursor { lane, after: *served, end: *served, wrapped: false };
+    let mut cursor = CustomerCursor::after(lane, *served);
     while chosen.len() < goal {
         let places = goal - chosen.len();
         let customers = cursor.next(tx, places, capacity).await?;
         if customers.is_empty() {
-            break;
+            return Ok(LaneEnd::Empty);
         }
         take_from(tx, lane, &customers, goal, served, capacity, chosen).await?;
     }
-    Ok(())
+    Ok(LaneEnd::Filled)
 }
 
 /// Takes from some customers in turn until the goal is met or they have no more.
@@ -280,14 +308,31 @@ async fn waiting(tx: &mut Tx<'_>, lane: Lane, customers: &[Customer], limits: &[
 pub(super) struct CustomerCursor {
     lane: Lane,
     after: Scope,
-    end: Scope,
-    wrapped: bool,
+    round: Round,
+}
+
+/// How far a cursor has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// From the first customer to the last.
+    Whole,
+    /// From the one after this to the last; from the first to this is still to come.
+    After(Scope),
+    UpTo(Scope),
+    Done,
 }
 
 impl CustomerCursor {
     /// From the first customer on.
     pub(super) fn first(lane: Lane) -> Self {
-        Self { lane, after: Scope::default(), end: Scope::default(), wrapped: false }
+        Self { lane, after: Scope::default(), round: Round::Whole }
+    }
+
+    fn after(lane: Lane, served: Scope) -> Self {
+        if served == Scope::default() {
+            return Self::first(lane);
+        }
+        Self { lane, after: served, round: Round::After(served) }
     }
 
     /// The next customers who may be served now, up to `wanted`; none when all have had their turn.
@@ -298,36 +343,52 @@ impl CustomerCursor {
         capacity: &Capacity<'_>,
     ) -> Result<Vec<Customer>> {
         let mut found: Vec<Customer> = Vec::new();
-        while found.len() < wanted {
+        while found.len() < wanted && self.round != Round::Done {
             let step = i64::try_from(wanted).unwrap_or(i64::MAX);
             let params = [self.lane.as_str().into(), self.after.number().into(), step.into()];
             let customers = tx.rows(&NEXT_CUSTOMERS, &params, Customer::read).await?;
-            if customers.is_empty() {
-                if self.wrapped {
-                    break;
-                }
-                (self.wrapped, self.after) = (true, Scope::default());
-                continue;
-            }
-            for customer in customers {
-                if self.wrapped && customer.scope > self.end {
-                    return Ok(found);
-                }
-                if !capacity.admits_source(&customer.source) {
-                    // None of this source's customers will do, however many there are.
-                    self.after = customer.scope.end_of_source();
-                    break;
-                }
-                self.after = customer.scope;
-                if capacity.admits(&customer.source, &customer.customer_id) {
-                    found.push(customer);
-                }
-                if found.len() >= wanted {
-                    break;
-                }
+            let is_last = customers.len() < wanted;
+            if self.take(customers, wanted, capacity, &mut found).is_continue() && is_last {
+                self.go_round();
             }
         }
         Ok(found)
+    }
+
+    /// Takes those who may be served; breaks off where what follows is to be asked for again.
+    fn take(
+        &mut self,
+        customers: Vec<Customer>,
+        wanted: usize,
+        capacity: &Capacity<'_>,
+        found: &mut Vec<Customer>,
+    ) -> ControlFlow<()> {
+        for customer in customers {
+            if found.len() >= wanted {
+                return ControlFlow::Break(());
+            }
+            if matches!(self.round, Round::UpTo(end) if customer.scope > end) {
+                self.round = Round::Done;
+                return ControlFlow::Break(());
+            }
+            if !capacity.admits_source(&customer.source) {
+                // None of this source's customers will do, however many there are.
+                self.after = customer.scope.end_of_source();
+                return ControlFlow::Break(());
+            }
+            self.after = customer.scope;
+            if capacity.admits(&customer.source, &customer.customer_id) {
+                found.push(customer);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn go_round(&mut self) {
+        match self.round {
+            Round::After(served) => (self.round, self.after) = (Round::UpTo(served), Scope::default()),
+            Round::Whole | Round::UpTo(_) | Round::Done => self.round = Round::Done,
+        }
     }
 }
 

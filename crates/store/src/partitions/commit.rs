@@ -6,8 +6,12 @@ use redrive_core::partition::{self, Change, ControlEvent, Event, Partition};
 use redrive_core::refusal::Refused;
 
 use super::read::get_many;
-use super::row::{CONTROL, KEY, KEY_NAMES, NEW_CONTROL_NAMES, NEW_CONTROL_PLACE, OUTCOME, STANDING, int};
-use crate::audit::{self, Operation, WrittenChange};
+use super::row::{
+    CONTROL, KEY, KEY_NAMES, NEW_CONTROL_NAMES, NEW_CONTROL_PLACE, OUTCOME, STANDING, STANDING_WITH_MESSAGE, WANTED,
+    WANTED_NAMES, int,
+};
+use super::stretch::write_stretches;
+use crate::audit::{self, NewChange, Operation, PlacedSubject, WrittenChange};
 use crate::db::columns::{Field, Named, columns, join, named};
 use crate::db::{Batch, Effect, Tx};
 use crate::error::Result;
@@ -46,22 +50,18 @@ impl ControlStore {
         operation: &Operation,
         items: Vec<(Partition, ControlEvent<'_>)>,
     ) -> Result<Vec<Outcome>> {
-        self.write(operation, self.decide(items)?).await
+        self.write(operation, self.decide(items)).await
     }
 
     /// Decides about partitions as they were read. Nothing is written, so that it can be done while others are.
-    pub fn decide(&self, items: Vec<(Partition, ControlEvent<'_>)>) -> Result<Decided> {
+    pub fn decide<'e>(&self, items: impl IntoIterator<Item = (Partition, ControlEvent<'e>)>) -> Decided {
         let now = self.inner.now();
-        let decide = |(before, event): (Partition, ControlEvent<'_>)| {
-            Ok(match partition::apply(&before, Event::Control(event), now) {
-                Ok(change) => {
-                    let written = WrittenChange::new(Some(&before.snapshot()), &change.after.snapshot())?;
-                    Ok(DecidedChange { before, change, written })
-                }
-                Err(refused) => Err(refused),
-            })
+        let decide = |(before, event): (Partition, ControlEvent<'e>)| {
+            let change = partition::apply(&before, Event::Control(event), now)?;
+            let written = WrittenChange::of_partition(Some(&before), &change.after);
+            Ok(DecidedChange { before, change, written })
         };
-        items.into_iter().map(decide).collect::<Result<_>>().map(Decided)
+        Decided(items.into_iter().map(decide).collect())
     }
 
     /// Writes what was decided, where it still holds.
@@ -112,93 +112,159 @@ fn outcome(decided: Result<DecidedChange, Refused>, written: &mut impl Iterator<
 
 async fn write_decided(tx: &mut Tx<'_>, operation: &Operation, decided: &[&DecidedChange]) -> Result<Vec<Written>> {
     let changes: Vec<&Change> = decided.iter().map(|decided| &decided.change).collect();
-    let took = write_control_change(tx, &changes).await?;
-    let made = decided.iter().zip(&took).filter(|(_, took)| **took);
-    let made: Vec<_> = made.map(|(decided, _)| (&decided.change.after.state.key, &decided.written)).collect();
-    let overtaken = changes.iter().zip(&took).filter(|(_, took)| !**took);
+    let same_message =
+        |decided: &&DecidedChange| decided.before.state.error_message == decided.change.after.state.error_message;
+    // Only a terminal mark changes the message. One statement for all: two would lock rows in two orders.
+    let placed = match decided.iter().all(same_message) {
+        true => write_fields(tx, Update::Standing, &changes).await?,
+        false => write_fields(tx, Update::StandingWithMessage, &changes).await?,
+    };
+    let made = decided.iter().zip(&placed).filter(|(_, placed)| placed.took);
+    let made: Vec<NewChange<'_>> = made
+        .map(|(decided, placed)| NewChange {
+            subject: PlacedSubject::Partition(&decided.change.after.state.key, placed.place),
+            written: &decided.written,
+        })
+        .collect();
+    let overtaken = changes.iter().zip(&placed).filter(|(_, placed)| !placed.took);
     let overtaken: Vec<_> = overtaken.map(|(change, _)| change.after.state.key.clone()).collect();
     let mut now = get_many(tx, &overtaken).await?.into_iter();
     audit::record(tx, operation, &made).await?;
-    let written = |took| match took {
+    let written = |placed: Placed| match placed.took {
         true => Written::Changed,
         false => Written::Overtaken(now.next().flatten().map(Box::new)),
     };
-    Ok(took.into_iter().map(written).collect())
+    Ok(placed.into_iter().map(written).collect())
 }
 
 const GUARD: [Field<Change>; 1] = [Field::int("expect_version", |change| int(change.expect_version).into())];
 const GUARDED_KEY: [Named; 3] = join(KEY_NAMES, named(&GUARD));
-const OUTCOME_NAMES: [Named; 11] = join(GUARDED_KEY, named(&OUTCOME));
-const STANDING_NAMES: [Named; 7] = join(GUARDED_KEY, named(&STANDING));
+const OUTCOME_NAMES: [Named; 12] = join(GUARDED_KEY, named(&OUTCOME));
+const STANDING_NAMES: [Named; 6] = join(GUARDED_KEY, named(&STANDING));
+const STANDING_WITH_MESSAGE_NAMES: [Named; 7] = join(GUARDED_KEY, named(&STANDING_WITH_MESSAGE));
 
-static UPDATE: Batch = Batch::new(
-    "/* partitions::write */
+/// Changes partitions that are still as they were. Statements differ in what they set.
+macro_rules! update {
+    ($name:literal, $columns:expr) => {
+        Batch::new(
+            concat!(
+                "/* partitions::",
+                $name,
+                " */
      UPDATE partitions
      SET {set}, version = @expect_version + 1
      {from}
-     WHERE series_id = @series_id AND period = @period AND version = @expect_version",
-    &OUTCOME_NAMES,
-    Effect::Row,
-);
-
-static UPDATE_STANDING: Batch = Batch::new(
-    "/* partitions::write_control_change */
-     UPDATE partitions
-     SET {set}, version = @expect_version + 1
-     {from}
-     WHERE series_id = @series_id AND period = @period AND version = @expect_version",
-    &STANDING_NAMES,
-    Effect::Row,
-);
-
-/// Writes the control plane's changes whose partition is still as it was; says of each whether it was.
-async fn write_control_change(tx: &mut Tx<'_>, changes: &[&Change]) -> Result<Vec<bool>> {
-    write_fields(tx, &UPDATE_STANDING, &STANDING, changes).await
+     WHERE series_id = @series_id AND period = @period AND version = @expect_version"
+            ),
+            $columns,
+            Effect::Row,
+        )
+    };
 }
+
+static UPDATE: Batch = update!("write", &OUTCOME_NAMES);
+static UPDATE_STANDING: Batch = update!("write_standing", &STANDING_NAMES);
+static UPDATE_STANDING_WITH_MESSAGE: Batch = update!("write_standing_with_message", &STANDING_WITH_MESSAGE_NAMES);
 
 /// Writes the data plane's changes whose partition is still as it was; says of each whether it was.
 pub(crate) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
-    write_fields(tx, &UPDATE, &OUTCOME, &changes.iter().collect::<Vec<_>>()).await
+    let placed = write_fields(tx, Update::Outcome, &changes.iter().collect::<Vec<_>>()).await?;
+    Ok(placed.into_iter().map(|placed| placed.took).collect())
 }
 
-async fn write_fields(
-    tx: &mut Tx<'_>,
-    update: &Batch,
-    fields: &[Field<Partition>],
-    changes: &[&Change],
-) -> Result<Vec<bool>> {
+/// Where a changed partition lies, and whether its change took effect.
+#[derive(Clone, Copy)]
+struct Placed {
+    place: Place,
+    took: bool,
+}
+
+/// What a change may set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Update {
+    Outcome,
+    Standing,
+    StandingWithMessage,
+}
+
+impl Update {
+    fn statement(self) -> (&'static Batch, &'static [Field<Partition>]) {
+        match self {
+            Self::Outcome => (&UPDATE, &OUTCOME),
+            Self::Standing => (&UPDATE_STANDING, &STANDING),
+            Self::StandingWithMessage => (&UPDATE_STANDING_WITH_MESSAGE, &STANDING_WITH_MESSAGE),
+        }
+    }
+}
+
+/// Writes changes whose partition is still as it was.
+async fn write_fields(tx: &mut Tx<'_>, update: Update, changes: &[&Change]) -> Result<Vec<Placed>> {
     let order = KeyOrder::of(changes);
     let changes = order.sorted(changes);
     let places = series::find(tx, changes.iter().map(|change| &change.after.state.key)).await?;
     let at: Vec<&Place> = places.iter().collect();
+    let mut took = match update {
+        Update::Standing => write_stretches(tx, &at, &changes).await?,
+        Update::Outcome | Update::StandingWithMessage => vec![false; changes.len()],
+    };
+    let rest: Vec<usize> = (0..changes.len()).filter(|&nth| !took[nth]).collect();
+    for (nth, each) in rest.iter().zip(write_each(tx, update, &at, &changes, &rest).await?) {
+        took[*nth] = each;
+    }
+    write_control(tx, &at, &changes, &took).await?;
+    let placed = places.into_iter().zip(took).map(|(place, took)| Placed { place, took });
+    Ok(order.restore(placed.collect()))
+}
+
+/// Writes some of the changes row by row; says of each of them whether it took effect.
+async fn write_each(
+    tx: &mut Tx<'_>,
+    update: Update,
+    at: &[&Place],
+    changes: &[&Change],
+    which: &[usize],
+) -> Result<Vec<bool>> {
+    let (statement, fields) = update.statement();
+    let at: Vec<&Place> = which.iter().map(|&nth| at[nth]).collect();
+    let changes: Vec<&Change> = which.iter().map(|&nth| changes[nth]).collect();
     let after: Vec<&Partition> = changes.iter().map(|change| &change.after).collect();
     let mut values = columns(&KEY, &at);
     values.extend(columns(&GUARD, &changes));
     values.extend(columns(fields, &after));
-    let took = tx.batch(update, &values).await?;
-    write_control(tx, &at, &changes, &took).await?;
-    Ok(order.restore(&took))
+    tx.batch(statement, &values).await
 }
 
 /// Rows are written in key order, whatever order they came in: two transactions that lock the same rows then meet at the
 /// first of them, and neither waits for the other in a circle.
-struct KeyOrder(Vec<usize>);
+enum KeyOrder {
+    /// They came in key order.
+    Same,
+    /// Where each of them stood when it came.
+    Sorted(Vec<usize>),
+}
 
 impl KeyOrder {
     fn of(changes: &[&Change]) -> Self {
+        if changes.is_sorted_by(|a, b| a.after.state.key <= b.after.state.key) {
+            return Self::Same;
+        }
         let mut order: Vec<usize> = (0..changes.len()).collect();
         order.sort_by(|&a, &b| changes[a].after.state.key.cmp(&changes[b].after.state.key));
-        Self(order)
+        Self::Sorted(order)
     }
 
     fn sorted<'c>(&self, changes: &[&'c Change]) -> Vec<&'c Change> {
-        self.0.iter().map(|&nth| changes[nth]).collect()
+        match self {
+            Self::Same => changes.to_vec(),
+            Self::Sorted(order) => order.iter().map(|&nth| changes[nth]).collect(),
+        }
     }
 
     /// Answers in the order of the questions.
-    fn restore(&self, sorted: &[bool]) -> Vec<bool> {
-        let mut restored = vec![false; sorted.len()];
-        for (&nth, &answer) in self.0.iter().zip(sorted) {
+    fn restore(&self, sorted: Vec<Placed>) -> Vec<Placed> {
+        let Self::Sorted(order) = self else { return sorted };
+        let mut restored = sorted.clone();
+        for (&nth, &answer) in order.iter().zip(&sorted) {
             restored[nth] = answer;
         }
         restored
@@ -217,7 +283,7 @@ async fn write_control(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Change], took
         }
     }
     put_new_control(tx, &new).await?;
-    put_control(tx, &KEEP_CONTROL, &KEY, &kept).await?;
+    put_control(tx, &KEEP_CONTROL, (&KEY, &CONTROL), &kept).await?;
     tx.batch(&FORGET_CONTROL, &columns(&KEY, &forgotten)).await.map(drop)
 }
 
@@ -248,19 +314,30 @@ static FORGET_CONTROL: Batch = Batch::new(
     Effect::All,
 );
 
+/// The same for what is wanted and nothing else, as nearly every new row is.
+static NEW_WANTED: Batch = Batch::new(
+    "/* partitions::new_wanted */
+     INSERT INTO partition_control ({columns})
+     {values}",
+    &WANTED_NAMES,
+    Effect::All,
+);
+
 /// Makes control rows for partitions that have none.
 pub(super) async fn put_new_control(tx: &mut Tx<'_>, rows: &[(&Place, &Partition)]) -> Result<()> {
-    put_control(tx, &NEW_CONTROL, &NEW_CONTROL_PLACE, rows).await
+    let (wanted, others): (Vec<_>, Vec<_>) = rows.iter().partition(|(_, partition)| partition.control.is_only_wanted());
+    put_control(tx, &NEW_WANTED, (&NEW_CONTROL_PLACE, &WANTED), &wanted).await?;
+    put_control(tx, &NEW_CONTROL, (&NEW_CONTROL_PLACE, &CONTROL), &others).await
 }
 
 async fn put_control(
     tx: &mut Tx<'_>,
     sql: &Batch,
-    place: &[Field<Place>],
+    (place, control): (&[Field<Place>], &[Field<Partition>]),
     rows: &[(&Place, &Partition)],
 ) -> Result<()> {
     let (at, partitions): (Vec<&Place>, Vec<&Partition>) = rows.iter().copied().unzip();
     let mut values = columns(place, &at);
-    values.extend(columns(&CONTROL, &partitions));
+    values.extend(columns(control, &partitions));
     tx.batch(sql, &values).await.map(drop)
 }

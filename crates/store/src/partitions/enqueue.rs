@@ -7,7 +7,7 @@ use redrive_core::partition::Partition;
 
 use super::commit::put_new_control;
 use super::row::{NEW_NAMES, NEW_PLACE, NEW_STATE};
-use crate::audit::{self, Operation, WrittenChange};
+use crate::audit::{self, NewChange, Operation, PlacedSubject, WrittenChange};
 use crate::db::columns::columns;
 use crate::db::{Batch, Effect, Tx};
 use crate::error::Result;
@@ -15,9 +15,9 @@ use crate::handles::ControlStore;
 use crate::series::{self, Place};
 
 impl ControlStore {
-    /// Makes partitions wanted that are not there yet; says of each whether it was new. With an operation, the new ones
-    /// are audited. A key given twice counts once.
-    pub async fn enqueue(&self, operation: Option<&Operation>, partitions: Vec<Partition>) -> Result<Vec<bool>> {
+    /// Makes partitions wanted that are not there yet; says of each whether it was new. The new ones are audited. A key
+    /// given twice counts once.
+    pub async fn enqueue(&self, operation: &Operation, partitions: Vec<Partition>) -> Result<Vec<bool>> {
         let mut first = HashMap::with_capacity(partitions.len());
         for (nth, partition) in partitions.iter().enumerate() {
             first.entry(partition.state.key.clone()).or_insert(nth);
@@ -26,11 +26,9 @@ impl ControlStore {
             partitions.iter().enumerate().map(|(nth, partition)| first[&partition.state.key] == nth).collect();
         let unique: Vec<Partition> =
             partitions.into_iter().zip(&once).filter_map(|(partition, once)| once.then_some(partition)).collect();
-        let written = unique
-            .iter()
-            .map(|partition| WrittenChange::new(None, &partition.snapshot()))
-            .collect::<Result<Vec<_>>>()?;
-        let work = Arc::new((operation.cloned(), unique, written));
+        let written: Vec<WrittenChange> =
+            unique.iter().map(|partition| WrittenChange::of_partition(None, partition)).collect();
+        let work = Arc::new((operation.clone(), unique, written));
         let new = self
             .inner
             .db
@@ -38,12 +36,15 @@ impl ControlStore {
                 let work = Arc::clone(&work);
                 Box::pin(async move {
                     let (operation, partitions, written) = &*work;
-                    let new = insert(tx, partitions).await?;
-                    let made = partitions.iter().zip(written).zip(&new).filter(|(_, new)| **new);
-                    let made: Vec<_> = made.map(|((partition, change), _)| (&partition.state.key, change)).collect();
-                    if let Some(operation) = operation {
-                        audit::record(tx, operation, &made).await?;
-                    }
+                    let (places, new) = insert(tx, partitions).await?;
+                    let made = partitions.iter().zip(written).zip(places).zip(&new).filter(|(_, new)| **new);
+                    let made: Vec<NewChange<'_>> = made
+                        .map(|(((partition, written), place), _)| NewChange {
+                            subject: PlacedSubject::Partition(&partition.state.key, place),
+                            written,
+                        })
+                        .collect();
+                    audit::record(tx, operation, &made).await?;
                     tx.wake();
                     Ok(new)
                 })
@@ -63,8 +64,8 @@ static INSERT: Batch = Batch::new(
     Effect::Inserted(&["series_id", "period"]),
 );
 
-/// Inserts partitions that are not there yet; says of each whether it was new. Keys must not repeat.
-async fn insert(tx: &mut Tx<'_>, partitions: &[Partition]) -> Result<Vec<bool>> {
+/// Inserts partitions that are not there yet; says of each where it lies and whether it was new. Keys must not repeat.
+async fn insert(tx: &mut Tx<'_>, partitions: &[Partition]) -> Result<(Vec<Place>, Vec<bool>)> {
     let keys: Vec<_> = partitions.iter().map(|partition| &partition.state.key).collect();
     let places = series::ensure(tx, &keys).await?;
     let (rows, at): (Vec<&Partition>, Vec<&Place>) = (partitions.iter().collect(), places.iter().collect());
@@ -74,5 +75,5 @@ async fn insert(tx: &mut Tx<'_>, partitions: &[Partition]) -> Result<Vec<bool>> 
     let inserted: Vec<(&Place, &Partition)> =
         at.into_iter().zip(rows).zip(&new).filter_map(|(row, new)| new.then_some(row)).collect();
     put_new_control(tx, &inserted).await?;
-    Ok(new)
+    Ok((places, new))
 }

@@ -3,20 +3,25 @@
 mod backlog;
 mod claim;
 mod commit;
+mod conditions;
 mod due;
 mod enqueue;
+mod page;
 mod period;
 mod read;
 mod row;
+mod stretch;
 
 pub use backlog::{Backlog, Queued};
 pub use claim::{ClaimedPartition, PartitionClaim, Rotation};
 pub use commit::{Decided, Outcome};
 pub use due::{DueBand, DueQuery};
-pub use read::{Page, QuerySpan};
+pub use page::Page;
+pub use read::QuerySpan;
 
 pub(crate) use commit::write;
 pub(crate) use due::DUE;
+pub(crate) use page::page;
 pub(crate) use period::Period;
-pub(crate) use read::{get_many, get_many_locked, page};
+pub(crate) use read::{get_many, get_many_locked};
 pub(crate) use row::{KEY, KEY_COLUMNS, KEY_NAMES, fragment, read_key};

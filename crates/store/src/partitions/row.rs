@@ -2,8 +2,9 @@
 
 use std::sync::LazyLock;
 
+use redrive_core::fingerprint;
 use redrive_core::id::{RunId, TaskId};
-use redrive_core::key::PartitionKey;
+use redrive_core::key::{CustomerId, PartitionKey, QueryName, Source};
 use redrive_core::partition::{Control, InFlight, Mark, Partition, PartitionState, Reprocess, Wanted};
 use redrive_core::time::Timestamp;
 
@@ -29,6 +30,8 @@ const RECORD_COUNT: Field<Partition> = Field::int("record_count", |p| p.state.re
 const ATTEMPT_COUNT: Field<Partition> = Field::int("attempt_count", |p| i64::from(p.state.attempt_count).into());
 const ERROR_CLASS: Field<Partition> =
     Field::text("error_class", |p| p.state.error_class.map(|class| class.as_str()).into());
+const ERROR_GROUP: Field<Partition> =
+    Field::int("error_group", |p| fingerprint::of_partition(&p.state).map(|found| found.group.number()).into());
 const ERROR_MESSAGE: Field<Partition> = Field::text("error_message", |p| p.state.error_message.as_ref().into());
 const CREATED_AT: Field<Partition> = Field::int("created_at", |p| p.state.created_at.micros().into());
 const UPDATED_AT: Field<Partition> = Field::int("updated_at", |p| p.state.updated_at.micros().into());
@@ -39,10 +42,14 @@ const HELD: Field<Partition> = Field::int("held", |p| i64::from(p.control.is_hel
 const STATE: [Field<Partition>; 9] =
     [STATUS, CURRENT_RUN, RECORD_COUNT, ATTEMPT_COUNT, ERROR_CLASS, ERROR_MESSAGE, CREATED_AT, UPDATED_AT, VERSION];
 
+const LANE: Field<Partition> = Field::text("lane", |p| p.control.wanted.map(|wanted| wanted.lane.as_str()).into());
+const QUEUED_AT: Field<Partition> =
+    Field::int("queued_at", |p| p.control.wanted.map(|wanted| wanted.queued_at.micros()).into());
+
 /// What [`read`] expects of `partition_control c` after it, and all that a control row holds besides its place.
 pub(super) const CONTROL: [Field<Partition>; 13] = [
-    Field::text("lane", |p| p.control.wanted.map(|wanted| wanted.lane.as_str()).into()),
-    Field::int("queued_at", |p| p.control.wanted.map(|wanted| wanted.queued_at.micros()).into()),
+    LANE,
+    QUEUED_AT,
     Field::int("reprocess", |p| i64::from(p.control.reprocess.is_some()).into()),
     Field::int("rejected", |p| i64::from(p.control.reprocess.unwrap_or_default().rejected).into()),
     Field::int("not_before", |p| p.control.not_before.map(Timestamp::micros).into()),
@@ -73,12 +80,18 @@ pub(super) const NEW_NAMES: [Named; 6] = join(named(&NEW_PLACE), named(&NEW_STAT
 pub(super) const NEW_CONTROL_PLACE: [Field<Place>; 4] = [KEY[0], KEY[1], SOURCE_NO, SCOPE];
 pub(super) const NEW_CONTROL_NAMES: [Named; 17] = join(named(&NEW_CONTROL_PLACE), named(&CONTROL));
 
+/// What the control row of a partition holds that is wanted and nothing else.
+pub(super) const WANTED: [Field<Partition>; 2] = [LANE, QUEUED_AT];
+pub(super) const WANTED_NAMES: [Named; 6] = join(named(&NEW_CONTROL_PLACE), named(&WANTED));
+
 /// What a verdict may change.
-pub(super) const OUTCOME: [Field<Partition>; 8] =
-    [STATUS, CURRENT_RUN, RECORD_COUNT, ATTEMPT_COUNT, ERROR_CLASS, ERROR_MESSAGE, UPDATED_AT, HELD];
+pub(super) const OUTCOME: [Field<Partition>; 9] =
+    [STATUS, CURRENT_RUN, RECORD_COUNT, ATTEMPT_COUNT, ERROR_CLASS, ERROR_GROUP, ERROR_MESSAGE, UPDATED_AT, HELD];
 
 /// What the control plane may change, and nothing else: there is no column here for a run, a count or an outcome.
-pub(super) const STANDING: [Field<Partition>; 4] = [STATUS, ERROR_MESSAGE, UPDATED_AT, HELD];
+pub(super) const STANDING: [Field<Partition>; 3] = [STATUS, UPDATED_AT, HELD];
+/// The same with the message, to which a terminal mark adds a word.
+pub(super) const STANDING_WITH_MESSAGE: [Field<Partition>; 4] = [STATUS, ERROR_MESSAGE, UPDATED_AT, HELD];
 
 /// A count as the database keeps it; anything past its end is its end.
 pub(super) fn int(value: u64) -> i64 {
@@ -86,32 +99,26 @@ pub(super) fn int(value: u64) -> i64 {
 }
 
 /// `{partition}`: the columns that [`read`] expects.
-static SELECTED: LazyLock<String> = LazyLock::new(|| {
+static SELECTED: LazyLock<String> = LazyLock::new(|| format!("s.source, s.customer_id, s.query_name, {}", *IN_SERIES));
+
+/// `{in_series}`: the columns that [`read_in`] expects.
+static IN_SERIES: LazyLock<String> = LazyLock::new(|| {
     let (state, control) = (select_list("p", &STATE), select_list("c", &CONTROL));
-    format!("s.source, s.customer_id, s.query_name, p.period, {state}, {control}")
+    format!("p.period, {state}, {control}")
 });
 
-/// Where partitions are read from. Each begins at the table that its index is of, which `CROSS JOIN` tells SQLite. A
-/// subquery that PostgreSQL may not flatten keeps the key of the control row together.
-macro_rules! from {
-    ($first:literal, $second:literal, sqlite) => {
-        concat!(
-            "FROM ",
-            $first,
-            " CROSS JOIN ",
-            $second,
-            " LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period \
-             WHERE p.series_id = s.series_id"
-        )
+/// Partitions with their control rows. `CROSS JOIN` tells SQLite to begin at the table that is named first. A subquery that
+/// PostgreSQL may not flatten keeps the key of the control row together.
+macro_rules! with_control {
+    ($from:literal, sqlite) => {
+        concat!("FROM ", $from, " LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period")
     };
-    ($first:literal, $second:literal, postgres) => {
+    ($from:literal, postgres) => {
         concat!(
             "FROM ",
-            $first,
-            " CROSS JOIN ",
-            $second,
+            $from,
             " LEFT JOIN LATERAL (SELECT * FROM partition_control k WHERE k.series_id = p.series_id \
-             AND k.period = p.period OFFSET 0) c ON true WHERE p.series_id = s.series_id"
+             AND k.period = p.period OFFSET 0) c ON true"
         )
     };
 }
@@ -120,12 +127,17 @@ macro_rules! from {
 pub(crate) fn fragment(name: &str, dialect: Dialect) -> Option<&'static str> {
     Some(match (name, dialect) {
         ("partition", _) => SELECTED.as_str(),
-        ("from_series", Dialect::Sqlite) => from!("series s", "partitions p", sqlite),
+        ("in_series", _) => IN_SERIES.as_str(),
+        ("with_control", Dialect::Sqlite) => with_control!("partitions p", sqlite),
         // SQLite takes the primary key to be as good, and would read every success.
-        ("from_open_series", Dialect::Sqlite) => from!("series s", "partitions p INDEXED BY partitions_open", sqlite),
-        ("from_series" | "from_open_series", Dialect::Postgres) => from!("series s", "partitions p", postgres),
-        ("from_partitions", Dialect::Sqlite) => from!("partitions p", "series s", sqlite),
-        ("from_partitions", Dialect::Postgres) => from!("partitions p", "series s", postgres),
+        ("open_with_control", Dialect::Sqlite) => with_control!("partitions p INDEXED BY partitions_open", sqlite),
+        ("with_control" | "open_with_control", Dialect::Postgres) => with_control!("partitions p", postgres),
+        ("from_partitions", Dialect::Sqlite) => {
+            concat!(with_control!("partitions p CROSS JOIN series s", sqlite), " WHERE p.series_id = s.series_id")
+        }
+        ("from_partitions", Dialect::Postgres) => {
+            concat!(with_control!("partitions p CROSS JOIN series s", postgres), " WHERE p.series_id = s.series_id")
+        }
         // What is wanted or withheld has a control row, and such rows are few.
         ("from_control", _) => {
             "FROM partition_control c CROSS JOIN partitions p CROSS JOIN series s \
@@ -149,9 +161,9 @@ pub(crate) const KEY_COLUMNS: usize = 4;
 /// Reads a key from the three names of its series and its period.
 pub(crate) fn read_key(row: &mut Cursor<'_>) -> Result<PartitionKey> {
     Ok(PartitionKey {
-        source: row.text()?.try_into().map_err(bad)?,
-        customer_id: row.text()?.try_into().map_err(bad)?,
-        query_name: row.text()?.try_into().map_err(bad)?,
+        source: Source::new(row.str()?).map_err(bad)?,
+        customer_id: CustomerId::new(row.str()?).map_err(bad)?,
+        query_name: QueryName::new(row.str()?).map_err(bad)?,
         logical_date: Period::from_row(row.int()?).date()?,
     })
 }
@@ -161,8 +173,19 @@ pub(super) fn read(row: &Row<'_>) -> Result<Partition> {
 }
 
 pub(super) fn read_from(row: &mut Cursor<'_>) -> Result<Partition> {
+    let key = read_key(row)?;
+    read_rest(row, key)
+}
+
+/// Reads a partition of a series whose names are known; the day of the key that has them does not matter.
+pub(super) fn read_in(row: &mut Cursor<'_>, series: &PartitionKey) -> Result<Partition> {
+    let logical_date = Period::from_row(row.int()?).date()?;
+    read_rest(row, PartitionKey { logical_date, ..series.clone() })
+}
+
+fn read_rest(row: &mut Cursor<'_>, key: PartitionKey) -> Result<Partition> {
     let state = PartitionState {
-        key: read_key(row)?,
+        key,
         status: row.word()?,
         current_run_id: row.opt_id()?.map(RunId::from_uuid),
         record_count: row.opt_int()?.map(u64::try_from).transpose().map_err(bad)?,

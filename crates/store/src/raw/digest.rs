@@ -22,6 +22,11 @@ impl Sha256 {
     pub fn of(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
     }
+
+    /// The hash of bytes that came piece by piece.
+    pub(super) fn of_hasher(hasher: sha2::Sha256) -> Self {
+        Self(hasher.finalize().into())
+    }
 }
 
 impl fmt::Display for Sha256 {

@@ -43,16 +43,18 @@ pub(super) fn commit(place: &Place, directories: &Directories, objects: &[Object
 
 /// Reads an object, or nothing when it is not there. One that is not `size` bytes long is not read.
 pub(super) fn read(path: &Path, size: Option<u64>) -> io::Result<Option<Found>> {
-    let Some((mut file, found)) = open(path)? else { return Ok(None) };
+    let Some((file, found)) = open(path)? else { return Ok(None) };
     if size.is_some_and(|size| size != found) {
         return Ok(Some(Found::OtherSize(found)));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(found).unwrap_or(0));
-    file.read_to_end(&mut bytes)?;
+    // Bounded, it is read by one call: its length need not be asked again, nor whether more follows.
+    file.take(found).read_to_end(&mut bytes)?;
     Ok(Some(Found::Bytes(bytes.into())))
 }
 
-fn open(path: &Path) -> io::Result<Option<(File, u64)>> {
+/// Opens an object, with its size; none when it is not there.
+pub(super) fn open(path: &Path) -> io::Result<Option<(File, u64)>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -64,12 +66,16 @@ fn open(path: &Path) -> io::Result<Option<(File, u64)>> {
 }
 
 /// An object under its first name, written and synced. Dropping it removes that name.
-struct Staged {
+pub(super) struct Staged {
     path: PathBuf,
 }
 
 impl Staged {
-    fn create(target: &Path) -> io::Result<(Self, File)> {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn create(target: &Path) -> io::Result<(Self, File)> {
         let mut number = 1_u32;
         loop {
             let mut path = OsString::from(target);
@@ -94,10 +100,14 @@ impl Drop for Staged {
 fn stage(place: &Place, object: &Object) -> Result<Staged, Error> {
     let write = || {
         let target = place.file(&object.path);
-        if let Some(dir) = target.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        let (staged, mut file) = Staged::create(&target)?;
+        let (staged, mut file) = match Staged::create(&target) {
+            // Most objects come after another one of their directory.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                fs::create_dir_all(target.parent().unwrap_or(&target))?;
+                Staged::create(&target)?
+            }
+            created => created?,
+        };
         file.write_all(&object.bytes)?;
         file.sync_all()?;
         Ok(staged)

@@ -3,6 +3,8 @@
 //! Objects are created and read here; nothing is ever changed or removed. [`runs`] lays the runs of a partition out as
 //! objects; the other modules store objects of any kind.
 
+mod blob;
+mod blocking;
 mod digest;
 mod error;
 mod files;
@@ -10,9 +12,12 @@ mod place;
 mod put;
 mod runs;
 mod s3;
+mod shared_sync;
 mod sync;
 mod url;
 
+pub use blob::{BlobError, BlobInfo, BlobReader, Blobs, Failure as BlobFailure};
+pub use blocking::blocking;
 pub use digest::Sha256;
 pub use error::{Damage, Error, Problem};
 pub use runs::{FORMAT, Manifest, PartInfo, RawOptions, RawSink, RawView, RawWriter, RunHeader, RunOutcome};

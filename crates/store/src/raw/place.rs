@@ -10,7 +10,8 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
-use super::error::{self, Error, Problem};
+use super::blocking::blocking;
+use super::error::{self, Error};
 use super::files;
 use super::s3::{self, Patience, S3Options};
 use super::sync::{self, Directories};
@@ -61,7 +62,7 @@ impl OpenedPlace {
 }
 
 impl Place {
-    /// Opens a place to read. A directory that nobody has made yet is an empty place.
+    /// Opens a place to read. A directory that does not exist yet is an empty place.
     pub(super) async fn open_to_read(url: &RawUrl, options: &S3Options) -> Result<Self, Error> {
         let probe = |directories: &Directories| sync::probe_readable(directories.root());
         Self::locate(url, options)?.probed(url, "read", probe).await
@@ -181,21 +182,4 @@ fn absolute(path: &std::path::Path) -> Result<PathBuf, Error> {
         return std::fs::canonicalize(&absolute).map_err(failed);
     }
     Ok(absolute)
-}
-
-/// Runs file and compression work off the threads that serve everything else.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(stopped) => match stopped.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(stopped) => {
-                let problem = Problem::Other("the program is ending".to_owned());
-                let object = "the raw sink".to_owned();
-                Err(Error::Storage { doing: "use", object, problem, cause: stopped.into() })
-            }
-        },
-    }
 }

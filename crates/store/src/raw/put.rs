@@ -12,10 +12,11 @@ use object_store::{PutMode, PutPayload};
 use redrive_core::count;
 use tokio::time::Instant;
 
+use super::blocking::blocking;
 use super::digest::Sha256;
 use super::error::{self, Error};
 use super::files;
-use super::place::{Found, Place, blocking};
+use super::place::{Found, Place};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -53,7 +54,7 @@ pub(super) async fn put<T: Send + 'static>(
 }
 
 /// Makes objects of one directory on a blocking thread and puts them in order; when this returns, all of the directory
-/// is durable. The last object speaks for the others: nobody finds it, even after a crash, without what was put before.
+/// is durable. The last object speaks for the others: no reader finds it, even after a crash, without what was put before.
 pub(super) async fn commit<T: Send + 'static>(
     place: &Place,
     make: impl FnOnce() -> Result<(Vec<Object>, T), Error> + Send + 'static,

@@ -49,7 +49,7 @@ impl fmt::Debug for S3Options {
 pub(super) enum Patience {
     /// For writing and reading: sit out half a minute of trouble.
     Work,
-    /// For opening: somebody waits at the command line for the word that the endpoint is wrong.
+    /// For opening: an operator waits at the command line to hear that the endpoint is wrong.
     Check,
 }
 

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use super::shared_sync::SharedSyncs;
+
 /// How many directories are remembered. All are forgotten when there are more: that costs some syncs and no promise.
 const REMEMBERED_MAX: usize = 4096;
 
@@ -20,12 +22,13 @@ pub(super) struct Directories {
     root: PathBuf,
     /// Directories whose every entry on the way from `/` is durable, as this process saw to.
     durable: Mutex<HashMap<PathBuf, Identity>>,
+    syncs: SharedSyncs,
 }
 
 /// Tells a directory from one that another process made later under the same name. Inode numbers are used again, so the
 /// time of birth belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
+pub(super) struct Identity {
     device: u64,
     inode: u64,
     born: SystemTime,
@@ -33,7 +36,7 @@ struct Identity {
 
 impl Directories {
     pub(super) fn new(root: PathBuf) -> Self {
-        Self { root, durable: Mutex::default() }
+        Self { root, durable: Mutex::default(), syncs: SharedSyncs::default() }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -53,7 +56,7 @@ impl Directories {
     pub(super) fn sync_way_to(&self, dir: &Path) -> io::Result<()> {
         let mut synced = Vec::new();
         for parent in dir.ancestors().skip(1) {
-            let identity = match sync(parent) {
+            let identity = match self.syncs.sync(parent) {
                 // Above the sink lies what others made: some of it may not be opened by this user, and some file systems
                 // that are mounted there know no sync.
                 Err(error) if self.is_above_root(parent) && is_out_of_reach(&error) => None,
@@ -86,12 +89,6 @@ impl Directories {
     }
 }
 
-fn sync(dir: &Path) -> io::Result<Option<Identity>> {
-    let opened = Directory::open(dir)?;
-    opened.sync()?;
-    opened.identity()
-}
-
 fn is_out_of_reach(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
@@ -111,7 +108,7 @@ impl Directory {
     }
 
     /// None without a time of birth: then the directory is never taken for known, and synced each time.
-    fn identity(&self) -> io::Result<Option<Identity>> {
+    pub(super) fn identity(&self) -> io::Result<Option<Identity>> {
         use std::os::unix::fs::MetadataExt as _;
         let metadata = self.0.metadata()?;
         let identity = |born| Identity { device: metadata.dev(), inode: metadata.ino(), born };
@@ -133,7 +130,7 @@ impl Directory {
         Ok(())
     }
 
-    fn identity(&self) -> io::Result<Option<Identity>> {
+    pub(super) fn identity(&self) -> io::Result<Option<Identity>> {
         Ok(None)
     }
 }

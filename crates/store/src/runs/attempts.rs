@@ -78,18 +78,25 @@ async fn of_each<'k, T>(
     Ok(found)
 }
 
-static INSERT_ATTEMPTS: Batch = Batch::new(
+static INSERT_SPECS: Batch = Batch::new(
     "/* runs::insert_attempts */
-     INSERT INTO runs (run_id, workload, category, series_id, period, state, attempt, submitted_at, task_id, worker,
-         started_at, last_heartbeat, lease_until)
-     {values @run_id, 'extract', '', @series_id, @period, 'running', @attempt, @submitted_at, @task_id, @worker,
-         @started_at, @started_at, @lease_until}",
+     INSERT INTO run_specs (run_id, workload, category, series_id, period, submitted_at)
+     {values @run_id, 'extract', '', @series_id, @period, @submitted_at}",
+    &[KEY_NAMES[0], KEY_NAMES[1], ("run_id", Kind::Id), ("submitted_at", Kind::Int)],
+    Effect::All,
+);
+
+static INSERT_CLAIMS: Batch = Batch::new(
+    "/* runs::begin_attempts */
+     INSERT INTO run_claims (workload, category, run_id, series_id, period, attempt, task_id, worker, started_at,
+         last_heartbeat, lease_until)
+     {values 'extract', '', @run_id, @series_id, @period, @attempt, @task_id, @worker, @started_at, @started_at,
+         @lease_until}",
     &[
         KEY_NAMES[0],
         KEY_NAMES[1],
         ("run_id", Kind::Id),
         ("attempt", Kind::Int),
-        ("submitted_at", Kind::Int),
         ("task_id", Kind::Id),
         ("worker", Kind::Text),
         ("started_at", Kind::Int),
@@ -101,17 +108,23 @@ static INSERT_ATTEMPTS: Batch = Batch::new(
 /// Inserts the runs of claimed partitions, which begin as running.
 pub(crate) async fn insert_attempts(tx: &mut Tx<'_>, runs: &[Run]) -> Result<()> {
     let places: Vec<Place> = series::find(tx, runs.iter().filter_map(Run::key)).await?;
-    let mut values = columns(&KEY, &places.iter().collect::<Vec<_>>());
-    values.extend([
+    let at: Vec<&Place> = places.iter().collect();
+    let mut specs = columns(&KEY, &at);
+    specs.extend([
+        Column::ids(runs, |run| Some(run.run_id.uuid())),
+        Column::ints(runs, |run| Some(run.submitted_at.micros())),
+    ]);
+    tx.batch(&INSERT_SPECS, &specs).await?;
+    let mut claims = columns(&KEY, &at);
+    claims.extend([
         Column::ids(runs, |run| Some(run.run_id.uuid())),
         Column::ints(runs, |run| Some(i64::from(run.attempt))),
-        Column::ints(runs, |run| Some(run.submitted_at.micros())),
         Column::ids(runs, |run| run.task_id.map(TaskId::uuid)),
         Column::texts(runs, |run| run.worker.as_deref()),
         Column::ints(runs, |run| run.started_at.map(Timestamp::micros)),
         Column::ints(runs, |run| run.lease_until.map(Timestamp::micros)),
     ]);
-    tx.batch(&INSERT_ATTEMPTS, &values).await.map(drop)
+    tx.batch(&INSERT_CLAIMS, &claims).await.map(drop)
 }
 
 macro_rules! fact_columns {
@@ -163,20 +176,19 @@ pub struct Running {
     pub attempt: AttemptFacts,
 }
 
-static RUNNING: Sql = Sql::new(concat!(
+static RUNNING: Sql = Sql::new(
     "/* runs::running */
-     SELECT s.source, s.customer_id, s.query_name, runs.period, ",
-    fact_columns!(),
-    "
-     FROM runs
+     SELECT s.source, s.customer_id, s.query_name, c.period, c.run_id, c.task_id, c.attempt, 'running',
+         CAST(NULL AS TEXT), c.lease_until,
+         (SELECT count(*) FROM run_failures f WHERE f.run_id = c.run_id)
+     FROM run_claims c
      CROSS JOIN series s
-     WHERE s.series_id = runs.series_id
-       AND runs.workload = 'extract'
-       AND runs.state = 'running'
-       AND (runs.series_id, runs.period) > (CAST(?1 AS BIGINT), CAST(?2 AS BIGINT))
-     ORDER BY runs.series_id, runs.period
-     LIMIT CAST(?3 AS BIGINT)"
-));
+     WHERE s.series_id = c.series_id
+       AND c.series_id IS NOT NULL
+       AND (c.series_id, c.period) > (CAST(?1 AS BIGINT), CAST(?2 AS BIGINT))
+     ORDER BY c.series_id, c.period
+     LIMIT CAST(?3 AS BIGINT)",
+);
 
 async fn running(tx: &mut Tx<'_>, after: Option<&PartitionKey>, limit: u32) -> Result<Vec<Running>> {
     let (series, period) = series::stand(tx, after).await?;

@@ -1,24 +1,29 @@
 //! Claiming runs: oldest submission first, new runs and due retries together, only the categories asked for.
 //!
-//! A retry that has come due is first moved back to queued (`Event::Due`), so that one index holds everything that can
-//! start now and waiting ones are never in its way. Picking and starting is one statement for each category; how many
-//! come from each is decided by a look at their oldest, so that age decides across categories too.
+//! A run that has come due is first moved from `run_waiting` to `run_queue` (`Event::Due`), so that the queue holds everything that
+//! can start now and waiting ones are never in its way. A claim then moves the oldest from `run_queue` to `run_claims`
+//! (`Event::Claimed`); how many come from each category is decided by a look at their oldest, so that age decides across
+//! categories too. Neither looks at what has ended.
+//!
+//! These moves stand here twice. PostgreSQL does each with one statement, which picks rows that no other transaction holds;
+//! SQLite knows no statement that moves rows, and needs none that picks, because it has one writer.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::id::TaskId;
-use redrive_core::run::{Run, Workload};
+use redrive_core::id::{RunId, TaskId};
+use redrive_core::run::{Run, State, Work, Workload};
 use redrive_core::share;
 use redrive_core::time::Timestamp;
 
-use super::row::{READ_COLUMNS, read, run_columns};
-use crate::db::{Sql, Tx};
+use super::limit::room;
+use super::row::{opt_count, progress, span};
+use crate::db::{Cursor, Dialect, Param, Sql, Tx};
 use crate::error::Result;
 use crate::handles::DataStore;
 
-/// The most retries that one claim moves back to the queue. Each is moved once, so that a backlog costs its first claim; as
-/// long as no more than this come due at once, age alone decides among them.
+/// The most runs that one claim moves to the queue because they are due. Each is moved once, so that a backlog costs its first
+/// claim; as long as no more than this come due at once, age alone decides among them.
 const PROMOTED: i64 = 100_000;
 
 /// What a worker asks for.
@@ -29,6 +34,8 @@ pub struct RunClaim {
     pub categories: Option<Vec<String>>,
     /// No more than can be started now.
     pub limit: u32,
+    /// How many runs of exactly these categories may run at once, on all machines together.
+    pub max_in_flight: Option<u32>,
     pub worker: String,
     pub lease: Duration,
 }
@@ -56,37 +63,90 @@ impl DataStore {
     }
 }
 
-pub(crate) const PROMOTE: &str = "/* runs::promote */
-     WITH due AS {materialized} (
-         SELECT run_id
-         FROM runs
+pub(crate) const PROMOTE_ON_POSTGRES: &str = concat!(
+    "/* runs::promote */
+     WITH due AS MATERIALIZED (
+         SELECT ctid
+         FROM run_waiting
          WHERE state = 'waiting'
            AND workload = ?1
-           AND next_retry_at <= CAST(?2 AS BIGINT)
-         ORDER BY next_retry_at
+           AND due_at <= CAST(?2 AS BIGINT)
+         ORDER BY due_at
          LIMIT CAST(?3 AS BIGINT)
-         {skip_locked}
+         FOR UPDATE SKIP LOCKED
+     ), gone AS (
+         DELETE FROM run_waiting
+         WHERE ctid = ANY (ARRAY(SELECT ctid FROM due))
+         RETURNING *
      )
-     UPDATE runs
-     SET state = 'queued'
-     WHERE run_id IN (SELECT run_id FROM due)";
-static PROMOTE_SQL: Sql = Sql::new(PROMOTE);
+     INSERT INTO run_queue (workload, category, run_id, ",
+    progress!(),
+    ")
+     SELECT workload, category, run_id, ",
+    progress!(),
+    "
+     FROM gone"
+);
+static PROMOTE: Sql = Sql::new(PROMOTE_ON_POSTGRES);
+
+pub(crate) const COME_DUE: &str = concat!(
+    "/* runs::come_due */
+     INSERT INTO run_queue (workload, category, run_id, ",
+    progress!(),
+    ")
+     SELECT workload, category, run_id, ",
+    progress!(),
+    "
+     FROM run_waiting
+     WHERE state = 'waiting'
+       AND workload = ?1
+       AND due_at <= ?2
+     ORDER BY due_at, run_id
+     LIMIT ?3"
+);
+static COME_DUE_ON_SQLITE: Sql = Sql::new(COME_DUE);
+
+static WAIT_NO_LONGER_ON_SQLITE: Sql = Sql::new(
+    "/* runs::wait_no_longer */
+     DELETE FROM run_waiting
+     WHERE (workload, category, run_id) IN (
+         SELECT workload, category, run_id
+         FROM run_waiting
+         WHERE state = 'waiting'
+           AND workload = ?1
+           AND due_at <= ?2
+         ORDER BY due_at, run_id
+         LIMIT ?3
+     )",
+);
+
+/// Puts into the queue what has come due.
+async fn promote(tx: &mut Tx<'_>, workload: Workload, now: Timestamp) -> Result<()> {
+    let params = [workload.as_str().into(), now.micros().into(), PROMOTED.into()];
+    match tx.dialect() {
+        Dialect::Postgres => tx.execute(&PROMOTE, &params).await.map(drop),
+        Dialect::Sqlite => {
+            if tx.execute(&COME_DUE_ON_SQLITE, &params).await? > 0 {
+                tx.execute(&WAIT_NO_LONGER_ON_SQLITE, &params).await?;
+            }
+            Ok(())
+        }
+    }
+}
 
 /// The categories that have something queued, one step down the index for each.
-static CATEGORIES: Sql = Sql::new(
+pub(super) static CATEGORIES: Sql = Sql::new(
     "/* runs::categories */
      WITH RECURSIVE found(category) AS (
          SELECT min(category)
-         FROM runs
-         WHERE state = 'queued'
-           AND workload = ?1
+         FROM run_queue
+         WHERE workload = ?1
          UNION ALL
          SELECT (
-             SELECT min(r.category)
-             FROM runs r
-             WHERE r.state = 'queued'
-               AND r.workload = ?1
-               AND r.category > found.category
+             SELECT min(q.category)
+             FROM run_queue q
+             WHERE q.workload = ?1
+               AND q.category > found.category
          )
          FROM found
          WHERE found.category IS NOT NULL
@@ -98,62 +158,218 @@ static CATEGORIES: Sql = Sql::new(
 
 static OLDEST: Sql = Sql::new(
     "/* runs::oldest */
-     SELECT submitted_at
-     FROM runs
-     WHERE state = 'queued'
-       AND workload = ?1
+     SELECT run_id
+     FROM run_queue
+     WHERE workload = ?1
        AND category = ?2
-     ORDER BY submitted_at, run_id
+     ORDER BY run_id
      LIMIT CAST(?3 AS BIGINT)",
 );
 
-pub(crate) const START: &str = concat!(
+/// What [`read_claimed`] expects of a run that is queued.
+macro_rules! claimed_columns {
+    ($queue:literal) => {
+        concat!(
+            "s.run_id, s.submitted_at, s.not_before, s.max_attempts, s.subject, s.external_id, s.payload, ",
+            $queue,
+            ".version, ",
+            $queue,
+            ".attempt, ",
+            $queue,
+            ".retry_count, ",
+            $queue,
+            ".rate_limit_waited, ",
+            $queue,
+            ".error_class, ",
+            $queue,
+            ".error_message, ",
+            $queue,
+            ".error_traceback, ",
+            $queue,
+            ".metrics"
+        )
+    };
+}
+
+/// What a claim makes of a row of the queue.
+macro_rules! claim_columns {
+    () => {
+        "workload, category, run_id, lease_until, version, attempt, retry_count, rate_limit_waited, started_at,
+         last_heartbeat, task_id, error_class, error_message, error_traceback, worker, metrics"
+    };
+}
+macro_rules! claim_values {
+    () => {
+        "workload, category, run_id, CAST(?7 AS BIGINT), version + 1, attempt + 1, retry_count, rate_limit_waited,
+         CAST(?6 AS BIGINT), CAST(?6 AS BIGINT), ?4, error_class, error_message, error_traceback, ?5, metrics"
+    };
+}
+
+pub(crate) const START_ON_POSTGRES: &str = concat!(
     "/* runs::start */
-     WITH picked AS {materialized} (
-         SELECT run_id
-         FROM runs
-         WHERE state = 'queued'
-           AND workload = ?1
+     WITH picked AS MATERIALIZED (
+         SELECT ctid
+         FROM run_queue
+         WHERE workload = ?1
            AND category = ?2
-         ORDER BY submitted_at, run_id
+         ORDER BY run_id
          LIMIT CAST(?3 AS BIGINT)
-         {skip_locked}
+         FOR UPDATE SKIP LOCKED
+     ), gone AS (
+         DELETE FROM run_queue
+         WHERE ctid = ANY (ARRAY(SELECT ctid FROM picked))
+         RETURNING *
+     ), started AS (
+         INSERT INTO run_claims (",
+    claim_columns!(),
+    ")
+         SELECT ",
+    claim_values!(),
+    "
+         FROM gone
      )
-     UPDATE runs
-     SET state = 'running', attempt = attempt + 1, next_retry_at = NULL, task_id = ?4, worker = ?5, started_at = ?6,
-         last_heartbeat = ?6, lease_until = ?7
-     WHERE run_id IN (SELECT run_id FROM picked)
-     RETURNING ",
-    run_columns!(queued),
-    ", payload"
+     SELECT ",
+    claimed_columns!("gone"),
+    "
+     FROM gone
+     JOIN run_specs s ON s.run_id = gone.run_id"
 );
-static START_SQL: Sql = Sql::new(START);
+static START: Sql = Sql::new(START_ON_POSTGRES);
+
+pub(crate) const NEXT_ON_SQLITE: &str = concat!(
+    "/* runs::next */
+     SELECT ",
+    claimed_columns!("q"),
+    "
+     FROM run_queue q
+     CROSS JOIN run_specs s
+     WHERE q.workload = ?1
+       AND q.category = ?2
+       AND s.run_id = q.run_id
+     ORDER BY q.run_id
+     LIMIT ?3"
+);
+static NEXT: Sql = Sql::new(NEXT_ON_SQLITE);
+
+/// Of the runs up to the last that was picked.
+pub(crate) const BEGIN_ON_SQLITE: &str = concat!(
+    "/* runs::begin */
+     INSERT INTO run_claims (",
+    claim_columns!(),
+    ")
+     SELECT ",
+    claim_values!(),
+    "
+     FROM run_queue
+     WHERE workload = ?1
+       AND category = ?2
+       AND run_id <= ?3"
+);
+static BEGIN: Sql = Sql::new(BEGIN_ON_SQLITE);
+
+pub(crate) const LEAVE_ON_SQLITE: &str = "/* runs::leave_queue */
+     DELETE FROM run_queue
+     WHERE workload = ?1
+       AND category = ?2
+       AND run_id <= ?3";
+static LEAVE: Sql = Sql::new(LEAVE_ON_SQLITE);
+
+/// Where [`START_ON_POSTGRES`] and [`NEXT_ON_SQLITE`] answer the payload.
+pub(crate) const PAYLOAD_COLUMN: usize = 6;
+
+/// A claim that is about to take runs of one category.
+struct Start<'a> {
+    asked: &'a RunClaim,
+    category: &'a str,
+    limit: u32,
+    task_id: TaskId,
+    now: Timestamp,
+}
+
+impl Start<'_> {
+    fn lease_until(&self) -> Timestamp {
+        self.now.saturating_add(self.asked.lease)
+    }
+
+    /// The parameters of a statement that picks; `which` says how many runs, or which is the last.
+    fn params<'p>(&'p self, which: Param<'p>) -> [Param<'p>; 7] {
+        [
+            self.asked.workload.as_str().into(),
+            self.category.into(),
+            which,
+            self.task_id.uuid().into(),
+            (&self.asked.worker).into(),
+            self.now.micros().into(),
+            self.lease_until().micros().into(),
+        ]
+    }
+
+    async fn take(&self, tx: &mut Tx<'_>) -> Result<Vec<ClaimedRun>> {
+        let limit = i64::from(self.limit).into();
+        match tx.dialect() {
+            Dialect::Postgres => tx.rows(&START, &self.params(limit), |row| self.read(row.cursor())).await,
+            Dialect::Sqlite => {
+                let place = &self.params(limit)[..3];
+                let claimed = tx.rows(&NEXT, place, |row| self.read(row.cursor())).await?;
+                if let Some(last) = claimed.last() {
+                    let params = self.params(last.run.run_id.uuid().into());
+                    tx.execute(&BEGIN, &params).await?;
+                    tx.execute(&LEAVE, &params[..3]).await?;
+                }
+                Ok(claimed)
+            }
+        }
+    }
+
+    /// Reads a run as this claim leaves it.
+    fn read(&self, mut row: Cursor<'_>) -> Result<ClaimedRun> {
+        let run_id = RunId::from_uuid(row.id()?);
+        let (submitted_at, not_before, max_attempts) = (row.time()?, row.opt_time()?, opt_count(&mut row)?);
+        let (subject, external_id, payload) = (row.opt_text()?, row.opt_text()?, row.opt_text()?);
+        let work = match self.asked.workload {
+            Workload::Process => Work::Process { category: self.category.to_owned(), external_id },
+            // An extraction is never queued.
+            Workload::Ingest | Workload::Extract => Work::Ingest { upload: subject.unwrap_or_default() },
+        };
+        let run = Run {
+            not_before,
+            max_attempts,
+            version: row.count::<u64>()?.saturating_add(1),
+            attempt: row.count::<u32>()?.saturating_add(1),
+            retry_count: row.count()?,
+            rate_limit_waited: span(&mut row)?,
+            error_class: row.opt_word()?,
+            error_message: row.opt_text()?,
+            error_traceback: row.opt_text()?,
+            metrics: row.opt_text()?,
+            task_id: Some(self.task_id),
+            worker: Some(self.asked.worker.clone()),
+            started_at: Some(self.now),
+            last_heartbeat: Some(self.now),
+            lease_until: Some(self.lease_until()),
+            ..Run::new(run_id, work, State::Running, submitted_at)
+        };
+        Ok(ClaimedRun { run, payload })
+    }
+}
 
 async fn claim(tx: &mut Tx<'_>, asked: &RunClaim, task_id: TaskId, now: Timestamp) -> Result<Vec<ClaimedRun>> {
-    let workload = asked.workload.as_str();
-    tx.execute(&PROMOTE_SQL, &[workload.into(), now.micros().into(), PROMOTED.into()]).await?;
+    promote(tx, asked.workload, now).await?;
+    let limit = room(tx, asked).await?;
     let mut claimed = Vec::new();
-    for (category, limit) in shares(tx, asked).await? {
-        let params = [
-            workload.into(),
-            (&category).into(),
-            i64::from(limit).into(),
-            task_id.uuid().into(),
-            (&asked.worker).into(),
-            now.micros().into(),
-            now.saturating_add(asked.lease).micros().into(),
-        ];
-        let started = tx
-            .rows(&START_SQL, &params, |row| Ok(ClaimedRun { run: read(row)?, payload: row.opt_text(READ_COLUMNS)? }));
-        claimed.extend(started.await?);
+    for (category, limit) in shares(tx, asked, limit).await? {
+        claimed.extend(Start { asked, category: &category, limit, task_id, now }.take(tx).await?);
     }
-    claimed.sort_by_key(|claimed| (claimed.run.submitted_at, claimed.run.run_id));
+    claimed.sort_by_key(|claimed| claimed.run.run_id);
     Ok(claimed)
 }
 
 /// How many runs are to be started of each category.
-async fn shares(tx: &mut Tx<'_>, asked: &RunClaim) -> Result<Vec<(String, u32)>> {
+async fn shares(tx: &mut Tx<'_>, asked: &RunClaim, limit: u32) -> Result<Vec<(String, u32)>> {
     let workload = asked.workload.as_str();
+    if limit == 0 {
+        return Ok(vec![]);
+    }
     let mut categories = match &asked.categories {
         Some(categories) => categories.clone(),
         None => tx.rows(&CATEGORIES, &[workload.into()], |row| row.text(0)).await?,
@@ -161,13 +377,13 @@ async fn shares(tx: &mut Tx<'_>, asked: &RunClaim) -> Result<Vec<(String, u32)>>
     categories.sort_unstable();
     categories.dedup();
     if categories.len() <= 1 {
-        return Ok(categories.into_iter().map(|category| (category, asked.limit)).collect());
+        return Ok(categories.into_iter().map(|category| (category, limit)).collect());
     }
     let mut queues = Vec::with_capacity(categories.len());
     for category in &categories {
-        let params = [workload.into(), category.into(), i64::from(asked.limit).into()];
-        queues.push(tx.rows(&OLDEST, &params, |row| row.int(0).map(Timestamp::from_micros)).await?);
+        let params = [workload.into(), category.into(), i64::from(limit).into()];
+        queues.push(tx.rows(&OLDEST, &params, |row| row.id(0)).await?);
     }
-    let shares = share::by_age(&queues, asked.limit);
+    let shares = share::by_age(&queues, limit);
     Ok(categories.into_iter().zip(shares).filter(|(_, share)| *share > 0).collect())
 }

@@ -3,31 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::fingerprint::{self, Fingerprint};
 use redrive_core::id::RunId;
 use redrive_core::run::{FailureRecord, Run, Workload};
 use redrive_core::time::{Timestamp, whole_micros};
 
 use crate::db::{Batch, Column, Effect, Kind, Row, Sql, Tx};
 use crate::error::Result;
+use crate::groups::{self, Seen};
 use crate::handles::{View, read};
 
 impl View {
     /// The failed tries of a run, oldest first.
-    pub async fn failures(&self, id: RunId) -> Result<Vec<PastFailure>> {
+    pub async fn run_failures(&self, id: RunId) -> Result<Vec<PastFailure>> {
         read!(self, "failures", |tx, id| of_run(tx, *id))
     }
 }
 
 static INSERT: Batch = Batch::new(
     "/* failures::insert */
-     INSERT INTO run_failures (run_id, attempt, failed_at, error_class, error_message, error_traceback, worker, delay,
-         stop)
-     {values @run_id, @attempt, @failed_at, @error_class, @error_message, @error_traceback, @worker, @delay, @stop}",
+     INSERT INTO run_failures (run_id, attempt, failed_at, error_class, error_group, error_message, error_traceback,
+         worker, delay, stop)
+     {values @run_id, @attempt, @failed_at, @error_class, @error_group, @error_message, @error_traceback, @worker, @delay,
+         @stop}",
     &[
         ("run_id", Kind::Id),
         ("attempt", Kind::Int),
         ("failed_at", Kind::Int),
         ("error_class", Kind::Text),
+        ("error_group", Kind::Int),
         ("error_message", Kind::Text),
         ("error_traceback", Kind::Text),
         ("worker", Kind::Text),
@@ -37,19 +41,33 @@ static INSERT: Batch = Batch::new(
     Effect::All,
 );
 
+/// Adds failed tries, and notes them in their groups.
 pub(super) async fn insert(tx: &mut Tx<'_>, failed: &[(&Run, &FailureRecord)]) -> Result<()> {
+    let failed: Vec<(&Run, &FailureRecord, Fingerprint)> =
+        failed.iter().map(|&(run, failure)| (run, failure, fingerprint::of_try(run, failure))).collect();
     let columns = [
-        Column::ids(failed, |(run, _)| Some(run.run_id.uuid())),
-        Column::ints(failed, |(run, _)| Some(i64::from(run.attempt))),
-        Column::ints(failed, |(_, failure)| Some(failure.at.micros())),
-        Column::texts(failed, |(_, failure)| Some(failure.class.as_str())),
-        Column::texts(failed, |(_, failure)| Some(failure.message.as_str())),
-        Column::texts(failed, |(_, failure)| failure.trace.as_deref()),
-        Column::texts(failed, |(_, failure)| failure.worker.as_deref()),
-        Column::ints(failed, |(_, failure)| failure.delay.map(whole_micros)),
-        Column::texts(failed, |(_, failure)| failure.stop.map(|stop| stop.as_str())),
+        Column::ids(&failed, |(run, ..)| Some(run.run_id.uuid())),
+        Column::ints(&failed, |(run, ..)| Some(i64::from(run.attempt))),
+        Column::ints(&failed, |(_, failure, _)| Some(failure.at.micros())),
+        Column::texts(&failed, |(_, failure, _)| Some(failure.class.as_str())),
+        Column::ints(&failed, |(.., fingerprint)| Some(fingerprint.group.number())),
+        Column::texts(&failed, |(_, failure, _)| Some(failure.message.as_str())),
+        Column::texts(&failed, |(_, failure, _)| failure.trace.as_deref()),
+        Column::texts(&failed, |(_, failure, _)| failure.worker.as_deref()),
+        Column::ints(&failed, |(_, failure, _)| failure.delay.map(whole_micros)),
+        Column::texts(&failed, |(_, failure, _)| failure.stop.map(|stop| stop.as_str())),
     ];
-    tx.batch(&INSERT, &columns).await.map(drop)
+    tx.batch(&INSERT, &columns).await?;
+    let seen: Vec<Seen<'_>> = failed
+        .iter()
+        .map(|(_, failure, fingerprint)| Seen {
+            fingerprint: fingerprint.clone(),
+            class: failure.class,
+            message: &failure.message,
+            at: failure.at,
+        })
+        .collect();
+    groups::note(tx, &seen).await
 }
 
 /// A failed try, and whose it was.
@@ -94,7 +112,7 @@ static RECENT: Sql = Sql::new(
      SELECT f.run_id, f.attempt, f.failed_at, f.error_class, f.error_message, f.error_traceback, f.worker, f.delay,
          f.stop
      FROM run_failures f
-     JOIN runs r ON r.run_id = f.run_id
+     JOIN run_specs r ON r.run_id = f.run_id
      WHERE r.workload = ?1
      ORDER BY f.failed_at DESC
      LIMIT CAST(?2 AS BIGINT)",

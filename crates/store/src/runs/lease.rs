@@ -12,7 +12,7 @@ use redrive_core::run::{self, Event, Fault, Run, Workload};
 use redrive_core::time::Timestamp;
 
 use super::record::write;
-use super::row::{read, run_columns};
+use super::row::get_many;
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{DataStore, View, read};
@@ -41,7 +41,7 @@ impl View {
     /// Runs of a workload whose lease has passed and that nobody has ended yet, longest ago first.
     pub async fn overdue(&self, workload: Workload, limit: u32) -> Result<Vec<Run>> {
         let now = self.inner.now();
-        read!(self.read_by_index, "overdue", |tx, workload, now, limit| overdue(tx, *workload, *now, *limit))
+        read!(self.read_by_index, "overdue", |tx, workload, now, limit| overdue(tx, &OVERDUE, *workload, *now, *limit))
     }
 }
 
@@ -85,12 +85,13 @@ impl DataStore {
 /// The one write that is not worth reading a run for. It agrees with `Event::Beat`; a test compares them.
 static BEAT: Batch = Batch::new(
     "/* runs::beat */
-     UPDATE runs
+     UPDATE run_claims
      SET last_heartbeat = @now, lease_until = @until
      {from}
-     WHERE run_id = @run_id
+     WHERE workload = (SELECT workload FROM run_specs s WHERE s.run_id = @run_id)
+       AND category = (SELECT category FROM run_specs s WHERE s.run_id = @run_id)
+       AND run_id = @run_id
        AND task_id = @task_id
-       AND state = 'running'
        AND lease_until > @now",
     &[("run_id", Kind::Id), ("task_id", Kind::Id), ("now", Kind::Int), ("until", Kind::Int)],
     Effect::Row,
@@ -134,13 +135,10 @@ macro_rules! overdue {
         Sql::new(concat!(
             $name,
             "
-     SELECT ",
-            run_columns!(),
-            "
-     FROM runs
-     WHERE state = 'running'
+     SELECT run_id
+     FROM run_claims
+     WHERE workload = ?3
        AND lease_until <= CAST(?1 AS BIGINT)
-       AND workload = ?3
      ORDER BY lease_until
      LIMIT CAST(?2 AS BIGINT)
      ",
@@ -152,9 +150,11 @@ macro_rules! overdue {
 static OVERDUE: Sql = overdue!("/* runs::overdue */", "");
 static EXPIRED: Sql = overdue!("/* runs::expired */", "{skip_locked}");
 
-async fn overdue(tx: &mut Tx<'_>, workload: Workload, now: Timestamp, limit: u32) -> Result<Vec<Run>> {
+/// Runs whose lease has passed, longest ago first. Claims are few, so that all of a workload's are looked at.
+async fn overdue(tx: &mut Tx<'_>, sql: &Sql, workload: Workload, now: Timestamp, limit: u32) -> Result<Vec<Run>> {
     let params = [now.micros().into(), i64::from(limit).into(), workload.as_str().into()];
-    tx.rows(&OVERDUE, &params, read).await
+    let ids = tx.rows(sql, &params, |row| row.id(0).map(RunId::from_uuid)).await?;
+    get_many(tx, &ids).await
 }
 
 async fn expire(
@@ -164,8 +164,7 @@ async fn expire(
     limit: u32,
     policy: &(dyn Fn(&Run) -> RetryPolicy + Send + Sync),
 ) -> Result<Vec<Run>> {
-    let params = [now.micros().into(), i64::from(limit).into(), workload.as_str().into()];
-    let expired = tx.rows(&EXPIRED, &params, read).await?;
+    let expired = overdue(tx, &EXPIRED, workload, now, limit).await?;
     let changes = expired
         .iter()
         .map(|run| run::apply(run, Event::LeaseExpired { policy: policy(run) }, now))

@@ -2,18 +2,28 @@
 //! methods of the handles that use them.
 
 mod attempts;
+mod change;
 mod claim;
+mod discovered;
 mod failures;
+mod find;
+mod group_commit;
+mod groups;
 mod lease;
+mod limit;
 mod list;
+mod prune;
 mod record;
 mod row;
+mod standing;
 mod submit;
 mod verdicts;
 
 pub use attempts::Running;
+pub use change::{DecidedRuns, RunOutcome};
 pub use claim::{ClaimedRun, RunClaim};
 pub use failures::PastFailure;
+pub use groups::RunGroup;
 pub use lease::{Heartbeat, HeartbeatAnswer};
 pub use list::RunPage;
 pub use record::Recorded;
@@ -21,8 +31,11 @@ pub use submit::{NewRun, Submitted};
 pub use verdicts::JudgedAttempt;
 
 pub(crate) use attempts::insert_attempts;
-pub(crate) use claim::{PROMOTE, START};
+pub(crate) use claim::{
+    BEGIN_ON_SQLITE, COME_DUE, LEAVE_ON_SQLITE, NEXT_ON_SQLITE, PAYLOAD_COLUMN, PROMOTE_ON_POSTGRES, START_ON_POSTGRES,
+};
 pub(crate) use failures::recent as recent_failures;
-pub(crate) use record::{UPDATE, UPDATE_COLUMNS};
-pub(crate) use row::READ_COLUMNS;
+pub(crate) use group_commit::SubmitLine;
+pub(crate) use record::move_run;
+pub(crate) use standing::{FINISH, QUEUE, TAKE_CLAIM};
 pub(crate) use submit::INSERT;

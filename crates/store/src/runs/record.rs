@@ -12,8 +12,9 @@ use redrive_core::run::{self, Change, End, Event, Fault, Run, State, Verdict, Wo
 use redrive_core::time::Timestamp;
 
 use super::failures;
-use super::row::get_locked;
-use crate::db::{Batch, Column, Effect, Kind, Tx};
+use super::row::{get, get_locked};
+use super::standing;
+use crate::db::Tx;
 use crate::error::{Error, Result};
 use crate::handles::ControlStore;
 use crate::handles::DataStore;
@@ -139,7 +140,8 @@ impl Ending {
         let absent = |what, id: String| Error::Absent { what, id };
         let InFlight { run_id, task_id } = self.attempt;
         // Runs are locked before partitions everywhere, so that no two transactions wait for each other.
-        let run = get_locked(tx, run_id).await?.ok_or_else(|| absent("run", run_id.to_string()))?;
+        let run =
+            get_locked(tx, (Workload::Extract, ""), run_id).await?.ok_or_else(|| absent("run", run_id.to_string()))?;
         let partition = partitions::get_many_locked(tx, std::slice::from_ref(&self.key)).await?;
         let partition =
             partition.into_iter().flatten().next().ok_or_else(|| absent("partition", self.key.to_string()))?;
@@ -157,7 +159,7 @@ impl Ending {
 }
 
 impl ControlStore {
-    /// Grants a dead run one more attempt.
+    /// Has a dead run tried again, with a fresh count.
     pub async fn retry_run(&self, id: RunId) -> Result<Run> {
         self.move_run("retry run", id, Event::RetryRequested).await
     }
@@ -173,15 +175,22 @@ impl ControlStore {
             .db
             .write(name, move |tx| {
                 let event = event.clone();
-                Box::pin(async move {
-                    let absent = || Error::Absent { what: "run", id: id.to_string() };
-                    let run = get_locked(tx, id).await?.ok_or_else(absent)?;
-                    let change = run::apply(&run, event, now)?;
-                    write(tx, std::slice::from_ref(&change)).await?;
-                    Ok(change.after)
-                })
+                Box::pin(async move { move_run(tx, id, event, now).await })
             })
             .await
+    }
+}
+
+/// Moves a run.
+pub(crate) async fn move_run(tx: &mut Tx<'_>, id: RunId, event: Event, now: Timestamp) -> Result<Run> {
+    let absent = || Error::Absent { what: "run", id: id.to_string() };
+    // A worker may come between the look and the write; the next look sees what it did.
+    loop {
+        let run = get(tx, id).await?.ok_or_else(absent)?;
+        let change = run::apply(&run, event.clone(), now)?;
+        if write(tx, std::slice::from_ref(&change)).await? == [true] {
+            return Ok(change.after);
+        }
     }
 }
 
@@ -190,77 +199,16 @@ fn claim_of(run: &Run) -> Result<TaskId> {
     run.task_id.ok_or_else(|| Error::Absent { what: "claim of run", id: run.run_id.to_string() })
 }
 
-pub(crate) static UPDATE: Batch = Batch::new(
-    "/* runs::write */
-     UPDATE runs
-     SET state = @state, attempt = @attempt, retry_count = @retry_count, next_retry_at = @next_retry_at,
-         error_class = @error_class, error_message = @error_message, error_traceback = @error_traceback,
-         task_id = @task_id, worker = @worker, started_at = @started_at, last_heartbeat = @last_heartbeat,
-         lease_until = @lease_until, completed_at = @completed_at, verdict = @verdict, metrics = @metrics,
-         ended_by = @ended_by
-     {from}
-     WHERE run_id = @run_id
-       AND state = @expect_state
-       AND task_id IS NOT DISTINCT FROM @expect_task",
-    &[
-        ("run_id", Kind::Id),
-        ("expect_state", Kind::Text),
-        ("expect_task", Kind::Id),
-        ("state", Kind::Text),
-        ("attempt", Kind::Int),
-        ("retry_count", Kind::Int),
-        ("next_retry_at", Kind::Int),
-        ("error_class", Kind::Text),
-        ("error_message", Kind::Text),
-        ("error_traceback", Kind::Text),
-        ("task_id", Kind::Id),
-        ("worker", Kind::Text),
-        ("started_at", Kind::Int),
-        ("last_heartbeat", Kind::Int),
-        ("lease_until", Kind::Int),
-        ("completed_at", Kind::Int),
-        ("verdict", Kind::Text),
-        ("metrics", Kind::Text),
-        ("ended_by", Kind::Text),
-    ],
-    Effect::Row,
-);
-
-/// How many values [`UPDATE`] takes for each run.
-pub(crate) const UPDATE_COLUMNS: usize = 19;
-
 /// Writes changes whose run is still as it was, with their failures; says of each whether it was.
 pub(super) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
-    let columns: [_; UPDATE_COLUMNS] = [
-        Column::ids(changes, |change| Some(change.after.run_id.uuid())),
-        Column::texts(changes, |change| Some(change.expect_state.as_str())),
-        Column::ids(changes, |change| change.expect_task.map(TaskId::uuid)),
-        Column::texts(changes, |change| Some(change.after.state.as_str())),
-        Column::ints(changes, |change| Some(i64::from(change.after.attempt))),
-        Column::ints(changes, |change| Some(i64::from(change.after.retry_count))),
-        Column::ints(changes, |change| change.after.next_retry_at.map(Timestamp::micros)),
-        Column::texts(changes, |change| change.after.error_class.map(|class| class.as_str())),
-        Column::texts(changes, |change| change.after.error_message.as_deref()),
-        Column::texts(changes, |change| change.after.error_traceback.as_deref()),
-        Column::ids(changes, |change| change.after.task_id.map(TaskId::uuid)),
-        Column::texts(changes, |change| change.after.worker.as_deref()),
-        Column::ints(changes, |change| change.after.started_at.map(Timestamp::micros)),
-        Column::ints(changes, |change| change.after.last_heartbeat.map(Timestamp::micros)),
-        Column::ints(changes, |change| change.after.lease_until.map(Timestamp::micros)),
-        Column::ints(changes, |change| change.after.completed_at.map(Timestamp::micros)),
-        Column::texts(changes, |change| change.after.verdict.map(|verdict| verdict.as_str())),
-        Column::texts(changes, |change| change.after.metrics.as_deref()),
-        Column::texts(changes, |change| change.after.ended_by.map(|by| by.as_str())),
-    ];
-    let took = tx.batch(&UPDATE, &columns).await?;
-    let failed: Vec<_> = changes
-        .iter()
-        .zip(&took)
-        .filter(|(_, took)| **took)
-        .filter_map(|(change, _)| change.failure.as_ref().map(|failure| (&change.after, failure)))
-        .collect();
-    failures::insert(tx, &failed).await?;
-    if changes.iter().zip(&took).any(|(change, took)| *took && change.after.state == State::Queued) {
+    let all: Vec<&Change> = changes.iter().collect();
+    let took = standing::take(tx, &all).await?;
+    let written: Vec<&Change> =
+        all.into_iter().zip(&took).filter(|(_, took)| **took).map(|(change, _)| change).collect();
+    standing::put(tx, &written.iter().map(|change| &change.after).collect::<Vec<_>>()).await?;
+    let failed = written.iter().filter_map(|change| Some((&change.after, change.failure.as_ref()?)));
+    failures::insert(tx, &failed.collect::<Vec<_>>()).await?;
+    if written.iter().any(|change| change.after.state == State::Queued) {
         tx.wake();
     }
     Ok(took)

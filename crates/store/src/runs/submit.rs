@@ -1,33 +1,42 @@
 //! Submitting runs.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use redrive_core::id::RunId;
-use redrive_core::run::{State, Work};
+use redrive_core::run::{Run, State, Work};
 use redrive_core::time::Timestamp;
 
-use super::row::WorkColumns;
+use super::{group_commit, standing};
+use crate::db::columns::{Field, Named, columns, named};
 use crate::db::{Batch, Column, Effect, Kind, Lookup, Tx};
 use crate::error::{Error, Result};
 use crate::handles::ControlStore;
 
 /// The longest external id, which has to fit into an index.
 const MAX_EXTERNAL_ID: usize = 1024;
+/// The longest category, which has to fit into one too.
+const MAX_CATEGORY: usize = 1024;
+/// The largest payload.
+const MAX_PAYLOAD: usize = 1024 * 1024;
 
 /// A job or an upload to be worked on. Submitting a job whose external id is already there gives the run it made then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRun {
     pub work: Work,
-    /// JSON, kept verbatim.
+    /// JSON, kept verbatim; at most 1 MiB.
     pub payload: Option<String>,
     pub submitted_at: Timestamp,
     /// Begins as [`State::Storing`]: no worker may claim it before [`redrive_core::run::Event::Stored`].
     pub awaits_input: bool,
+    /// No worker may claim it before.
+    pub not_before: Option<Timestamp>,
+    /// How many attempts it has; the policy of its section says it for the others.
+    pub max_attempts: Option<u32>,
 }
 
 impl NewRun {
     pub fn new(work: Work, payload: Option<String>, submitted_at: Timestamp) -> Self {
-        Self { work, payload, submitted_at, awaits_input: false }
+        Self { work, payload, submitted_at, awaits_input: false, not_before: None, max_attempts: None }
     }
 
     /// A job without an external id.
@@ -36,7 +45,7 @@ impl NewRun {
     }
 
     /// Refuses what is never submitted, and what one of the databases could not keep.
-    fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let (category, external_id, upload) = match &self.work {
             Work::Extract(_) => {
                 return Err(Error::Input { what: "an extraction", why: "it begins when its partition is claimed" });
@@ -44,22 +53,37 @@ impl NewRun {
             Work::Ingest { upload } => (None, None, Some(upload)),
             Work::Process { category, external_id } => (Some(category), external_id.as_ref(), None),
         };
-        let payload = self.payload.as_ref();
         let texts = [
-            ("category", category),
-            ("external id", external_id),
-            ("name of the upload", upload),
-            ("payload", payload),
+            ("category", category, MAX_CATEGORY, "it is longer than 1,024 bytes"),
+            ("external id", external_id, MAX_EXTERNAL_ID, "it is longer than 1,024 bytes"),
+            ("name of the upload", upload, usize::MAX, ""),
+            ("payload", self.payload.as_ref(), MAX_PAYLOAD, "it is larger than 1 MiB"),
         ];
-        for (what, text) in texts {
+        for (what, text, longest, too_long) in texts {
             if text.is_some_and(|text| text.contains('\0')) {
                 return Err(Error::Input { what, why: "it holds a NUL character" });
             }
+            if text.is_some_and(|text| text.len() > longest) {
+                return Err(Error::Input { what, why: too_long });
+            }
         }
-        if external_id.is_some_and(|id| id.len() > MAX_EXTERNAL_ID) {
-            return Err(Error::Input { what: "external id", why: "it is longer than 1,024 bytes" });
+        if self.submitted_at < Timestamp::from_micros(0) || self.submitted_at > RunId::LAST {
+            return Err(Error::Input { what: "time of submission", why: "it is before 1970 or after the year 9999" });
+        }
+        if self.max_attempts == Some(0) {
+            return Err(Error::Input { what: "max_attempts", why: "a run needs at least one attempt" });
         }
         Ok(())
+    }
+
+    /// The run that this makes.
+    fn begun(&self, run_id: RunId, now: Timestamp) -> Run {
+        let state = if self.awaits_input { State::Storing } else { Run::ready_state(self.not_before, now) };
+        Run {
+            not_before: self.not_before,
+            max_attempts: self.max_attempts,
+            ..Run::new(run_id, self.work.clone(), state, self.submitted_at)
+        }
     }
 }
 
@@ -71,45 +95,68 @@ pub struct Submitted {
     pub existing: bool,
 }
 
+/// A run that is about to be inserted, with its input.
+#[derive(Debug)]
+pub(super) struct Begun {
+    run: Run,
+    pub(super) payload: Option<String>,
+}
+
 impl ControlStore {
-    /// Submits runs in one transaction.
+    /// Submits runs: all of them, or none.
     pub async fn submit(&self, runs: Vec<NewRun>) -> Result<Vec<Submitted>> {
         runs.iter().try_for_each(NewRun::check)?;
         let now = self.inner.now();
-        let runs: Vec<_> = runs.into_iter().map(|run| (self.inner.ids.run(now), run)).collect();
-        let runs = Arc::new(runs);
-        self.inner
-            .db
-            .write("submit runs", move |tx| {
-                let runs = Arc::clone(&runs);
-                Box::pin(async move { insert(tx, &runs).await })
-            })
-            .await
+        let begun = |new: NewRun| {
+            let run = new.begun(self.inner.ids.run(new.submitted_at), now);
+            Begun { run, payload: new.payload }
+        };
+        group_commit::submit(&self.inner, runs.into_iter().map(begun).collect()).await
     }
 }
 
+const SPEC: [Field<Begun>; 9] = [
+    Field::id("run_id", |new| new.run.run_id.uuid().into()),
+    Field::int("submitted_at", |new| new.run.submitted_at.micros().into()),
+    Field::int("not_before", |new| new.run.not_before.map(Timestamp::micros).into()),
+    Field::int("max_attempts", |new| new.run.max_attempts.map(i64::from).into()),
+    Field::text("workload", |new| new.run.workload().as_str().into()),
+    Field::text("category", |new| new.run.work.category().into()),
+    Field::text("subject", |new| subject(&new.run.work).into()),
+    Field::text("external_id", |new| new.run.work.external_id().into()),
+    Field::text("payload", |new| new.payload.as_deref().into()),
+];
+const SPEC_NAMES: [Named; 9] = named(&SPEC);
+
+fn subject(work: &Work) -> Option<&str> {
+    match work {
+        Work::Ingest { upload } => Some(upload.as_str()),
+        Work::Extract(_) | Work::Process { .. } => None,
+    }
+}
+
+/// For runs that name no external id, of which every one is new.
 pub(crate) static INSERT: Batch = Batch::new(
     "/* runs::insert */
-     INSERT INTO runs (run_id, workload, category, subject, external_id, payload, state, submitted_at)
-     {values @run_id, @workload, @category, @subject, @external_id, @payload, @state, @submitted_at}
+     INSERT INTO run_specs ({columns})
+     {values}",
+    &SPEC_NAMES,
+    Effect::All,
+);
+
+static INSERT_NAMED: Batch = Batch::new(
+    "/* runs::insert_named */
+     INSERT INTO run_specs ({columns})
+     {values}
      ON CONFLICT DO NOTHING",
-    &[
-        ("run_id", Kind::Id),
-        ("workload", Kind::Text),
-        ("category", Kind::Text),
-        ("subject", Kind::Text),
-        ("external_id", Kind::Text),
-        ("payload", Kind::Text),
-        ("state", Kind::Text),
-        ("submitted_at", Kind::Int),
-    ],
+    &SPEC_NAMES,
     Effect::Inserted(&["run_id"]),
 );
 
 static BY_EXTERNAL_ID: Lookup = Lookup::new(
     "/* runs::by_external_id */
      SELECT run_id
-     FROM runs
+     FROM run_specs
      WHERE workload = @workload
        AND category = @category
        AND external_id = @external_id
@@ -117,27 +164,29 @@ static BY_EXTERNAL_ID: Lookup = Lookup::new(
     &[("workload", Kind::Text), ("category", Kind::Text), ("external_id", Kind::Text)],
 );
 
-async fn insert(tx: &mut Tx<'_>, runs: &[(RunId, NewRun)]) -> Result<Vec<Submitted>> {
-    let rows: Vec<_> = runs.iter().map(|(id, run)| (id, run, WorkColumns::of(&run.work))).collect();
-    let state = |run: &NewRun| if run.awaits_input { State::Storing } else { State::Queued };
-    let columns = [
-        Column::ids(&rows, |(id, ..)| Some(id.uuid())),
-        Column::texts(&rows, |(.., work)| Some(work.workload)),
-        Column::texts(&rows, |(.., work)| Some(work.category)),
-        Column::texts(&rows, |(.., work)| work.subject),
-        Column::texts(&rows, |(.., work)| work.external_id),
-        Column::texts(&rows, |(_, run, _)| run.payload.as_deref()),
-        Column::texts(&rows, |(_, run, _)| Some(state(run).as_str())),
-        Column::ints(&rows, |(_, run, _)| Some(run.submitted_at.micros())),
-    ];
-    let new = tx.batch(&INSERT, &columns).await?;
+pub(super) async fn insert(tx: &mut Tx<'_>, runs: &[Begun], now: Timestamp) -> Result<Vec<Submitted>> {
+    let all: Vec<&Begun> = runs.iter().collect();
+    let statement = match all.iter().any(|new| new.run.work.external_id().is_some()) {
+        true => &INSERT_NAMED,
+        false => &INSERT,
+    };
+    let is_new = tx.batch(statement, &columns(&SPEC, &all)).await?;
+    let new: Vec<&Run> = runs.iter().zip(&is_new).filter(|(_, is_new)| **is_new).map(|(new, _)| &new.run).collect();
+    standing::put(tx, &new).await?;
     let mut submitted: Vec<_> =
-        rows.iter().zip(&new).map(|((id, ..), new)| Submitted { run_id: **id, existing: !new }).collect();
-    let existing: Vec<usize> = (0..rows.len()).filter(|&nth| !new[nth]).collect();
+        runs.iter().zip(&is_new).map(|(new, is_new)| Submitted { run_id: new.run.run_id, existing: !is_new }).collect();
+    find_existing(tx, runs, &mut submitted, now).await?;
+    tx.wake();
+    Ok(submitted)
+}
+
+/// Finds the runs that were there already by their external ids.
+async fn find_existing(tx: &mut Tx<'_>, runs: &[Begun], submitted: &mut [Submitted], now: Timestamp) -> Result<()> {
+    let existing: Vec<usize> = (0..runs.len()).filter(|&nth| submitted[nth].existing).collect();
     let columns = [
-        Column::texts(&existing, |&nth| Some(rows[nth].2.workload)),
-        Column::texts(&existing, |&nth| Some(rows[nth].2.category)),
-        Column::texts(&existing, |&nth| rows[nth].2.external_id),
+        Column::texts(&existing, |&nth| Some(runs[nth].run.workload().as_str())),
+        Column::texts(&existing, |&nth| Some(runs[nth].run.work.category())),
+        Column::texts(&existing, |&nth| runs[nth].run.work.external_id()),
     ];
     let found = tx.lookup(&BY_EXTERNAL_ID, &columns, |mut row| row.id()).await?;
     if found.len() != existing.len() {
@@ -146,6 +195,34 @@ async fn insert(tx: &mut Tx<'_>, runs: &[(RunId, NewRun)]) -> Result<Vec<Submitt
     for (nth, id) in found {
         submitted[existing[nth]].run_id = RunId::from_uuid(id);
     }
-    tx.wake();
-    Ok(submitted)
+    note_named(tx, &existing.into_iter().map(|nth| submitted[nth].run_id).collect::<Vec<_>>(), now).await
+}
+
+static NAMED_AGAIN: Batch = Batch::new(
+    "/* runs::named_again */
+     UPDATE run_specs
+     SET named_at = @now
+     {from}
+     WHERE run_specs.run_id = @run_id
+       AND coalesce(run_specs.named_at, run_specs.submitted_at) < @before",
+    &[("run_id", Kind::Id), ("now", Kind::Int), ("before", Kind::Int)],
+    Effect::Row,
+);
+
+/// How often it is noted that a run was submitted again: a `discover` names every job each minute.
+const NOTED_EVERY: Duration = Duration::from_secs(3600);
+
+/// Notes which runs were submitted again. While their submitter names them they are not forgotten: they would be made, and
+/// worked on, a second time.
+async fn note_named(tx: &mut Tx<'_>, ids: &[RunId], now: Timestamp) -> Result<()> {
+    // One order for all, so that no two transactions wait for each other.
+    let mut ids = ids.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
+    let values = [
+        Column::ids(&ids, |id| Some(id.uuid())),
+        Column::ints(&ids, |_| Some(now.micros())),
+        Column::ints(&ids, |_| Some(now.saturating_sub(NOTED_EVERY).micros())),
+    ];
+    tx.batch(&NAMED_AGAIN, &values).await.map(drop)
 }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::property::{check, wait};
 use crate::raw::Raw;
 use crate::steps::job_claim;
-use crate::support::{LEASE, START, Subject};
+use crate::support::{LEASE, START, TestStore};
 
 const CATEGORIES: &[&str] = &["a", "b", "any%"];
 
@@ -40,81 +40,114 @@ fn runs() -> impl Strategy<Value = Run> {
     let counts = (select(State::ALL), 0u32..5, 0u32..5);
     let times = (moments(), option::of(moments()), option::of(moments()), option::of(moments()), moments());
     let errors = (option::of(select(ErrorClass::ALL)), text(), text(), text());
-    let ends = (option::of(moments()), option::of(select(Verdict::ALL)), text(), 1u128..9);
-    (work, counts, times, errors, ends).prop_map(|(work, counts, times, errors, ends)| Run {
-        run_id: RunId::from_uuid(Uuid::nil()),
-        work,
-        state: counts.0,
-        attempt: counts.1,
-        retry_count: counts.2,
-        submitted_at: times.0,
-        next_retry_at: times.1,
-        error_class: errors.0,
-        error_message: errors.1,
-        error_traceback: errors.2,
-        task_id: Some(TaskId::from_uuid(Uuid::from_u128(ends.3))),
-        worker: errors.3,
-        started_at: times.2,
-        last_heartbeat: times.3,
-        lease_until: Some(times.4).filter(|_| counts.0 == State::Running),
-        completed_at: ends.0,
-        ended_by: ends.1.map(|_| EndedBy::Completed),
-        verdict: ends.1,
-        metrics: ends.2,
+    let ends = (option::of(select(Verdict::ALL)), text(), 1u128..9);
+    let spec = (option::of(moments()), option::of(1u32..9), 0u64..9, 1u64..9);
+    (work, counts, times, errors, ends, spec).prop_map(|(work, counts, times, errors, ends, spec)| {
+        let state = counts.0;
+        let ended = matches!(state, State::Done | State::Dead);
+        Run {
+            run_id: RunId::from_uuid(Uuid::nil()),
+            work,
+            state,
+            attempt: counts.1,
+            retry_count: counts.2,
+            rate_limit_waited: Duration::from_secs(spec.2),
+            submitted_at: times.0,
+            not_before: spec.0,
+            max_attempts: spec.1,
+            next_retry_at: times.1,
+            error_class: errors.0,
+            error_message: errors.1,
+            error_traceback: errors.2,
+            task_id: Some(TaskId::from_uuid(Uuid::from_u128(ends.2))),
+            worker: errors.3,
+            started_at: times.2,
+            last_heartbeat: times.3,
+            lease_until: Some(times.4).filter(|_| state == State::Running),
+            completed_at: Some(times.4).filter(|_| ended),
+            ended_by: Some(EndedBy::Completed).filter(|_| ended),
+            verdict: ends.0.filter(|_| ended),
+            metrics: ends.1,
+            version: spec.3,
+        }
     })
 }
 
 fn many() -> impl Strategy<Value = Vec<Run>> {
     vec(runs(), 1..40).prop_map(|mut runs| {
         for (run, nth) in runs.iter_mut().zip(1..) {
-            run.run_id = RunId::from_uuid(Uuid::from_u128(nth));
+            run.run_id = RunId::new(run.submitted_at, nth);
         }
         runs
     })
 }
 
-async fn put(raw: &Raw, runs: &[Run]) {
+/// The statements that put a run into the tables as it is.
+fn rows_of(raw: &Raw, run: &Run) -> String {
     let text = |text: Option<&str>| text.map_or("NULL".to_owned(), |text| format!("'{}'", text.replace('\'', "''")));
     let time = |time: Option<Timestamp>| time.map_or("NULL".to_owned(), |time| time.micros().to_string());
-    let rows = runs.iter().map(|run| {
-        let values = [
-            raw.id(run.run_id.uuid()),
-            text(Some(run.workload().as_str())),
-            text(Some(run.work.category())),
-            text(match &run.work {
-                Work::Ingest { upload } => Some(upload),
-                Work::Extract(_) | Work::Process { .. } => None,
-            }),
-            text(Some(run.state.as_str())),
-            run.attempt.to_string(),
-            run.retry_count.to_string(),
-            time(Some(run.submitted_at)),
-            time(run.next_retry_at),
-            text(run.error_class.map(ErrorClass::as_str)),
-            text(run.error_message.as_deref()),
-            text(run.error_traceback.as_deref()),
-            run.task_id.map_or("NULL".to_owned(), |task| raw.id(task.uuid())),
-            text(run.worker.as_deref()),
-            time(run.started_at),
-            time(run.last_heartbeat),
-            time(run.lease_until),
-            time(run.completed_at),
-            text(run.verdict.map(Verdict::as_str)),
-            text(run.metrics.as_deref()),
-            text(run.ended_by.map(EndedBy::as_str)),
-        ];
-        format!("({})", values.join(", "))
+    let (id, workload, category) =
+        (raw.id(run.run_id.uuid()), text(Some(run.workload().as_str())), text(Some(run.work.category())));
+    let subject = text(match &run.work {
+        Work::Ingest { upload } => Some(upload),
+        Work::Extract(_) | Work::Process { .. } => None,
     });
-    let rows = rows.collect::<Vec<_>>().join(", ");
-    raw.run(&format!(
-        "DELETE FROM runs; INSERT INTO runs (run_id, workload, category, subject, state, attempt, retry_count, \
-         submitted_at, next_retry_at, error_class, error_message, error_traceback, task_id, worker, started_at, \
-         last_heartbeat, lease_until, completed_at, verdict, metrics, ended_by) VALUES {rows}"
-    ))
-    .await;
+    let attempts = run.max_attempts.map_or("NULL".to_owned(), |attempts| attempts.to_string());
+    let (submitted_at, not_before) = (time(Some(run.submitted_at)), time(run.not_before));
+    let state = text(Some(run.state.as_str()));
+    let (table, names, values) = match run.state {
+        State::Storing | State::Waiting => ("run_waiting", "state, due_at", vec![state, time(run.due_at())]),
+        State::Queued => ("run_queue", "", vec![]),
+        State::Running => ("run_claims", "lease_until", vec![time(run.lease_until)]),
+        State::Done | State::Dead => (
+            "run_ends",
+            "state, completed_at, ended_by, verdict",
+            vec![
+                state,
+                time(run.completed_at),
+                text(run.ended_by.map(EndedBy::as_str)),
+                text(run.verdict.map(Verdict::as_str)),
+            ],
+        ),
+    };
+    let mut all = vec![
+        workload.clone(),
+        category.clone(),
+        id.clone(),
+        run.version.to_string(),
+        run.attempt.to_string(),
+        run.retry_count.to_string(),
+        run.rate_limit_waited.as_micros().to_string(),
+        time(run.next_retry_at),
+        text(run.error_class.map(ErrorClass::as_str)),
+        text(run.error_message.as_deref()),
+        text(run.error_traceback.as_deref()),
+        run.task_id.map_or("NULL".to_owned(), |task| raw.id(task.uuid())),
+        text(run.worker.as_deref()),
+        time(run.started_at),
+        time(run.last_heartbeat),
+        text(run.metrics.as_deref()),
+    ];
+    all.extend(values);
+    let names = if names.is_empty() { String::new() } else { format!(", {names}") };
+    format!(
+        "INSERT INTO run_specs (run_id, workload, category, subject, submitted_at, not_before, max_attempts) \
+         VALUES ({id}, {workload}, {category}, {subject}, {submitted_at}, {not_before}, {attempts}); \
+         INSERT INTO {table} (workload, category, run_id, version, attempt, retry_count, rate_limit_waited, \
+         next_retry_at, error_class, error_message, error_traceback, task_id, worker, started_at, last_heartbeat, \
+         metrics{names}) VALUES ({}); ",
+        all.join(", ")
+    )
 }
 
-async fn all(subject: &Subject) -> BTreeMap<RunId, Run> {
+async fn put(raw: &Raw, runs: &[Run]) {
+    let tables = ["run_specs", "run_waiting", "run_queue", "run_claims", "run_ends"];
+    let mut sql: String = tables.iter().map(|table| format!("DELETE FROM {table}; ")).collect();
+    sql.extend(runs.iter().map(|run| rows_of(raw, run)));
+    raw.run(&format!("BEGIN; {sql} COMMIT")).await;
+}
+
+async fn all(subject: &TestStore) -> BTreeMap<RunId, Run> {
     let page = RunPage { limit: 1000, ..RunPage::default() };
     let runs = subject.store.view().runs(page).await.unwrap();
     runs.into_iter().map(|run| (run.run_id, run)).collect()
@@ -125,8 +158,8 @@ fn after(run: &Run, event: Event) -> Option<Run> {
 }
 
 /// AR-6, AR-7, AR-8, AR-9, AR-10, IN-2
-async fn claiming_is_due_and_claimed_of_the_oldest(subject: Subject) {
-    let raw = subject.raw().await;
+async fn claiming_is_due_and_claimed_of_the_oldest(subject: TestStore) {
+    let raw = Raw::of(&subject).await;
     let categories = option::of(vec(select(CATEGORIES).prop_map(str::to_owned), 0..3));
     check(40, (many(), 0u32..12, categories), |(runs, limit, categories)| {
         let asked = RunClaim { categories: categories.clone(), ..job_claim(limit) };
@@ -166,8 +199,8 @@ async fn claiming_is_due_and_claimed_of_the_oldest(subject: Subject) {
 }
 
 /// IN-5: also when the lease has passed, or the claim is another's.
-async fn a_heartbeat_is_the_event_beat(subject: Subject) {
-    let raw = subject.raw().await;
+async fn a_heartbeat_is_the_event_beat(subject: TestStore) {
+    let raw = Raw::of(&subject).await;
     check(40, (many(), vec(1u128..9, 40)), |(runs, tasks)| {
         wait(put(&raw, &runs));
         let tasks = tasks.into_iter().map(|task| TaskId::from_uuid(Uuid::from_u128(task)));

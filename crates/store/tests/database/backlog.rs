@@ -9,14 +9,14 @@ use redrive_core::run::Workload;
 use redrive_store::{Backlog, Cooldown, Queued};
 
 use crate::steps::{accepted, changed, keys, pause};
-use crate::support::{LEASE, Subject};
+use crate::support::{LEASE, TestStore};
 
 fn source(name: &str) -> Source {
     name.parse().unwrap()
 }
 
 /// What there is of the source `ads`, which may have so many attempts at once.
-async fn backlog(subject: &Subject, limit: Option<u32>) -> Backlog {
+async fn backlog(subject: &TestStore, limit: Option<u32>) -> Backlog {
     let limits = limit.map(|limit| (source("ads"), limit)).into_iter().collect();
     subject.store.view().backlog(vec![source("ads")], limits).await.unwrap()
 }
@@ -25,7 +25,7 @@ fn some(queued: Queued, in_flight: u64) -> Backlog {
     Backlog { queued, in_flight }
 }
 
-async fn a_full_source_is_held_back_until_an_attempt_ends(subject: Subject) {
+async fn a_full_source_is_held_back_until_an_attempt_ends(subject: TestStore) {
     assert_eq!(backlog(&subject, Some(1)).await, some(Queued::Nothing, 0));
     subject.want(Lane::Backfill, keys("ads", &["a"], 2)).await;
     assert_eq!(backlog(&subject, Some(1)).await, some(Queued::Claimable, 0));
@@ -40,7 +40,7 @@ async fn a_full_source_is_held_back_until_an_attempt_ends(subject: Subject) {
 }
 
 /// The lease has passed, and whoever finds that will end the attempt.
-async fn a_source_that_is_full_of_dead_attempts_is_held_back(subject: Subject) {
+async fn a_source_that_is_full_of_dead_attempts_is_held_back(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["a"], 2)).await;
     subject.claim(1).await;
     subject.clock.advance(LEASE + Duration::from_secs(1));
@@ -55,7 +55,7 @@ async fn a_source_that_is_full_of_dead_attempts_is_held_back(subject: Subject) {
     assert_eq!(backlog(&subject, Some(1)).await, some(Queued::Claimable, 0));
 }
 
-async fn what_no_attempts_end_would_free_is_not_waited_for(subject: Subject) {
+async fn what_no_attempts_end_would_free_is_not_waited_for(subject: TestStore) {
     let days = keys("ads", &["a"], 2);
     subject.want(Lane::Fresh, days.clone()).await;
     subject.want(Lane::Fresh, keys("crm", &["a"], 2)).await;
@@ -82,12 +82,12 @@ async fn what_no_attempts_end_would_free_is_not_waited_for(subject: Subject) {
 /// A mark of an attempt that is none, as damage may leave it, fills a limit for ever.
 #[tokio::test]
 async fn a_source_that_is_full_of_nothing_is_not_waited_for() {
-    let subject = Subject::sqlite().await;
+    let subject = TestStore::sqlite().await;
     subject.want(Lane::Fresh, keys("ads", &["a"], 2)).await;
     subject.claim(1).await;
-    let redrive_store::StoreUrl::Sqlite(file) = &subject.url else { panic!("it is a file") };
+    let redrive_store::StoreUrl::Sqlite(file) = &subject.database.url else { panic!("it is a file") };
     let database = rusqlite::Connection::open(file).unwrap();
-    database.execute_batch("UPDATE runs SET state = 'dead'").unwrap();
+    database.execute_batch("DELETE FROM run_claims").unwrap();
     assert_eq!(backlog(&subject, Some(1)).await, some(Queued::Nothing, 0));
 }
 

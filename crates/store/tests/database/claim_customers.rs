@@ -6,9 +6,9 @@ use redrive_core::lane::Lane;
 use redrive_store::{PartitionClaim, Rotation};
 
 use crate::steps::{claim, keys};
-use crate::support::Subject;
+use crate::support::TestStore;
 
-async fn take(subject: &Subject, rotation: &mut Rotation, limit: u32) -> Vec<String> {
+async fn take(subject: &TestStore, rotation: &mut Rotation, limit: u32) -> Vec<String> {
     let asked = PartitionClaim { rotation: rotation.clone(), ..claim(limit) };
     let (claimed, next) = subject.store.data().claim_partitions(asked).await.unwrap();
     *rotation = next;
@@ -24,7 +24,7 @@ fn counted(customers: impl IntoIterator<Item = String>) -> BTreeMap<String, usiz
 }
 
 /// RP-6.3
-async fn one_customer_with_thousands_starves_nobody(subject: Subject) {
+async fn one_customer_with_thousands_starves_nobody(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["big"], 3000)).await;
     let small: Vec<String> = (0..20).map(|nth| format!("{}-{nth}", if nth % 2 == 0 { "a" } else { "z" })).collect();
     let small: Vec<&str> = small.iter().map(String::as_str).collect();
@@ -43,7 +43,7 @@ async fn one_customer_with_thousands_starves_nobody(subject: Subject) {
 }
 
 /// RP-6.3
-async fn a_large_claim_is_shared_among_customers(subject: Subject) {
+async fn a_large_claim_is_shared_among_customers(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["big"], 500)).await;
     subject.want(Lane::Fresh, keys("ads", &["a", "b", "z"], 5)).await;
     let served = counted(take(&subject, &mut Rotation::default(), 40).await);
@@ -51,7 +51,7 @@ async fn a_large_claim_is_shared_among_customers(subject: Subject) {
     assert_eq!(served, expected.map(|(customer, count)| (customer.to_owned(), count)).into());
 }
 
-async fn the_rotation_comes_round_to_the_beginning(subject: Subject) {
+async fn the_rotation_comes_round_to_the_beginning(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["a", "b", "c"], 6)).await;
     let mut rotation = Rotation::default();
     for expected in [["a", "b"], ["c", "a"], ["b", "c"], ["a", "b"], ["c", "a"]] {
@@ -61,7 +61,7 @@ async fn the_rotation_comes_round_to_the_beginning(subject: Subject) {
 }
 
 /// CP-4.1: within a customer, what has waited longest goes first.
-async fn a_customers_oldest_wish_goes_first(subject: Subject) {
+async fn a_customers_oldest_wish_goes_first(subject: TestStore) {
     let days = keys("ads", &["a"], 3);
     for key in [&days[2], &days[0], &days[1]] {
         subject.want(Lane::Fresh, vec![key.clone()]).await;
@@ -73,7 +73,7 @@ async fn a_customers_oldest_wish_goes_first(subject: Subject) {
 }
 
 /// What a lane leaves over is given out again; customers who have nothing left must not stand in the way.
-async fn a_claim_is_filled_although_the_first_in_turn_have_nothing_left(subject: Subject) {
+async fn a_claim_is_filled_although_the_first_in_turn_have_nothing_left(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["a", "b", "c", "d"], 1)).await;
     subject.want(Lane::Fresh, keys("ads", &["e", "f"], 50)).await;
     let served = counted(take(&subject, &mut Rotation::default(), 10).await);

@@ -6,7 +6,7 @@ use redrive_core::lane::Lane;
 use redrive_store::{ClaimedPartition, PartitionClaim, Rotation};
 
 use crate::steps::{claim, keys};
-use crate::support::Subject;
+use crate::support::TestStore;
 
 fn by_lane(claimed: &[ClaimedPartition]) -> BTreeMap<Lane, usize> {
     let mut counts = BTreeMap::new();
@@ -17,7 +17,7 @@ fn by_lane(claimed: &[ClaimedPartition]) -> BTreeMap<Lane, usize> {
 }
 
 /// Claims of one worker after another, each going on where the last one stopped.
-async fn claims(subject: &Subject, rotation: &mut Rotation, limit: u32, times: usize) -> Vec<ClaimedPartition> {
+async fn claims(subject: &TestStore, rotation: &mut Rotation, limit: u32, times: usize) -> Vec<ClaimedPartition> {
     let mut all = Vec::new();
     for _ in 0..times {
         let asked = PartitionClaim { rotation: rotation.clone(), ..claim(limit) };
@@ -29,14 +29,14 @@ async fn claims(subject: &Subject, rotation: &mut Rotation, limit: u32, times: u
     all
 }
 
-async fn fill_all_lanes(subject: &Subject, days: usize) {
+async fn fill_all_lanes(subject: &TestStore, days: usize) {
     for (&lane, source) in Lane::ALL.iter().zip(["a", "b", "c"]) {
         subject.want(lane, keys(source, &["1", "2", "3"], days)).await;
     }
 }
 
 /// RP-6.3
-async fn shares_hold_over_many_small_claims(subject: Subject) {
+async fn shares_hold_over_many_small_claims(subject: TestStore) {
     fill_all_lanes(&subject, 40).await;
     for limit in [1, 3] {
         let claimed = claims(&subject, &mut Rotation::default(), limit, 30).await;
@@ -47,14 +47,14 @@ async fn shares_hold_over_many_small_claims(subject: Subject) {
 }
 
 /// RP-6.3
-async fn shares_hold_within_one_large_claim(subject: Subject) {
+async fn shares_hold_within_one_large_claim(subject: TestStore) {
     fill_all_lanes(&subject, 40).await;
     let claimed = claims(&subject, &mut Rotation::default(), 100, 1).await;
     assert_eq!(by_lane(&claimed), [(Lane::Fresh, 60), (Lane::Retry, 30), (Lane::Backfill, 10)].into());
 }
 
 /// RP-6.3
-async fn what_a_lane_does_not_use_goes_to_the_others(subject: Subject) {
+async fn what_a_lane_does_not_use_goes_to_the_others(subject: TestStore) {
     subject.want(Lane::Fresh, keys("a", &["1"], 2)).await;
     subject.want(Lane::Backfill, keys("c", &["1", "2"], 40)).await;
     let claimed = claims(&subject, &mut Rotation::default(), 20, 1).await;
@@ -66,7 +66,7 @@ async fn what_a_lane_does_not_use_goes_to_the_others(subject: Subject) {
 }
 
 /// RP-6.3: neither starves the other.
-async fn fresh_work_behind_a_large_backfill_is_claimed_at_once_and_leaves_it_its_share(subject: Subject) {
+async fn fresh_work_behind_a_large_backfill_is_claimed_at_once_and_leaves_it_its_share(subject: TestStore) {
     let customers: Vec<String> = (0..20).map(|nth| format!("customer-{nth:02}")).collect();
     let customers: Vec<&str> = customers.iter().map(String::as_str).collect();
     subject.want(Lane::Backfill, keys("ads", &customers, 1000)).await;

@@ -9,20 +9,20 @@ use redrive_core::partition::ControlEvent;
 use redrive_store::{ClaimedPartition, Cooldown, PartitionClaim};
 
 use crate::steps::{accepted, changed, claim, keys, pause};
-use crate::support::{Subject, key};
+use crate::support::{TestStore, key};
 
 fn source(name: &str) -> Source {
     name.parse().unwrap()
 }
 
-async fn cool(subject: &Subject, name: &str, customer: Option<&str>, seconds: u64) {
+async fn cool(subject: &TestStore, name: &str, customer: Option<&str>, seconds: u64) {
     let customer_id = customer.map(|customer| customer.parse().unwrap());
     let until = subject.now().saturating_add(Duration::from_secs(seconds));
     let cooldown = Cooldown { source: source(name), customer_id, until, why: Some("429".to_owned()) };
     subject.store.data().cool_down(cooldown).await.unwrap();
 }
 
-async fn claim_with(subject: &Subject, asked: PartitionClaim) -> Vec<ClaimedPartition> {
+async fn claim_with(subject: &TestStore, asked: PartitionClaim) -> Vec<ClaimedPartition> {
     subject.store.data().claim_partitions(asked).await.unwrap().0
 }
 
@@ -35,7 +35,7 @@ fn names(claimed: &[ClaimedPartition]) -> BTreeMap<String, usize> {
     counts
 }
 
-async fn a_cooldown_holds_back_one_customer(subject: Subject) {
+async fn a_cooldown_holds_back_one_customer(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["a", "b"], 3)).await;
     subject.want(Lane::Fresh, keys("crm", &["a"], 3)).await;
     cool(&subject, "ads", Some("a"), 60).await;
@@ -51,7 +51,7 @@ async fn a_cooldown_holds_back_one_customer(subject: Subject) {
     assert!(subject.store.view().cooldowns().await.unwrap().is_empty());
 }
 
-async fn a_cooldown_holds_back_a_whole_source(subject: Subject) {
+async fn a_cooldown_holds_back_a_whole_source(subject: TestStore) {
     for name in ["ads", "ads ", "adsx", "Ads"] {
         subject.want(Lane::Fresh, keys(name, &["a", "b"], 2)).await;
     }
@@ -64,7 +64,7 @@ async fn a_cooldown_holds_back_a_whole_source(subject: Subject) {
 }
 
 /// A source with many customers that cools down, is full or is not asked for stands in nobody's way.
-async fn a_source_that_may_not_be_claimed_hides_nobody_behind_it(subject: Subject) {
+async fn a_source_that_may_not_be_claimed_hides_nobody_behind_it(subject: TestStore) {
     let many: Vec<String> = (0..500).map(|nth| format!("{nth:03}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     for name in ["a", "b", "c"] {
@@ -79,7 +79,7 @@ async fn a_source_that_may_not_be_claimed_hides_nobody_behind_it(subject: Subjec
 }
 
 /// Customers who cool down one by one stand in nobody's way either.
-async fn many_customers_who_cool_down_hide_nobody_behind_them(subject: Subject) {
+async fn many_customers_who_cool_down_hide_nobody_behind_them(subject: TestStore) {
     let many: Vec<String> = (0..50).map(|nth| format!("{nth:03}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     subject.want(Lane::Fresh, keys("ads", &many, 1)).await;
@@ -91,7 +91,7 @@ async fn many_customers_who_cool_down_hide_nobody_behind_them(subject: Subject) 
 }
 
 /// A source that has room for one more takes one, and the rest of the claim goes to those behind it.
-async fn a_source_that_becomes_full_hides_nobody_behind_it(subject: Subject) {
+async fn a_source_that_becomes_full_hides_nobody_behind_it(subject: TestStore) {
     let many: Vec<String> = (0..30).map(|nth| format!("{nth:02}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     for name in ["a", "b", "c"] {
@@ -104,7 +104,7 @@ async fn a_source_that_becomes_full_hides_nobody_behind_it(subject: Subject) {
 }
 
 /// CP-2.5
-async fn a_paused_partition_is_not_claimed_until_it_is_resumed(subject: Subject) {
+async fn a_paused_partition_is_not_claimed_until_it_is_resumed(subject: TestStore) {
     let days = keys("ads", &["a"], 2);
     subject.want(Lane::Fresh, days.clone()).await;
     assert!(changed(&subject.ask(&days[0], pause()).await));
@@ -116,7 +116,7 @@ async fn a_paused_partition_is_not_claimed_until_it_is_resumed(subject: Subject)
     assert_eq!(subject.claim(9).await[0].partition.state.key, days[0]);
 }
 
-async fn a_claim_takes_only_the_sources_asked_for_and_never_more_than_asked(subject: Subject) {
+async fn a_claim_takes_only_the_sources_asked_for_and_never_more_than_asked(subject: TestStore) {
     for name in ["a", "b", "c"] {
         subject.want(Lane::Fresh, keys(name, &["1", "2"], 10)).await;
         subject.want(Lane::Backfill, keys(name, &["3"], 10)).await;
@@ -134,7 +134,7 @@ async fn a_claim_takes_only_the_sources_asked_for_and_never_more_than_asked(subj
 }
 
 /// The limit of a source counts every attempt in flight, whoever claimed it.
-async fn a_sources_limit_is_kept_exactly(subject: Subject) {
+async fn a_sources_limit_is_kept_exactly(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["a", "b"], 20)).await;
     subject.want(Lane::Fresh, keys("crm", &["a"], 2)).await;
     let limited = |limit| PartitionClaim { max_in_flight: [(source("ads"), 3)].into(), ..claim(limit) };
@@ -152,7 +152,7 @@ async fn a_sources_limit_is_kept_exactly(subject: Subject) {
 }
 
 /// RP-9.4: eight claimers at once never have more than the limit in flight, and never the same partition.
-async fn a_sources_limit_holds_with_many_claimers_at_once(subject: Subject) {
+async fn a_sources_limit_holds_with_many_claimers_at_once(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["a", "b", "c"], 40)).await;
     let mut tasks = Vec::new();
     for nth in 0..8u32 {

@@ -8,10 +8,10 @@ use redrive_core::retry::RetryPolicy;
 use redrive_store::{Outcome, Verified};
 
 use crate::steps::{accepted, changed, keys, mark, pause, rejected, retry};
-use crate::support::{Subject, key};
+use crate::support::{TestStore, key};
 
 /// CP-4.2, CP-4.3, CP-5.3, CP-6.2, CP-3c.2
-async fn one_commit_gives_each_partition_its_own_outcome(subject: Subject) {
+async fn one_commit_gives_each_partition_its_own_outcome(subject: TestStore) {
     let policy = RetryPolicy::partitions();
     let days = keys("ads", &["a"], 4);
     let failed = subject.judged(days, rejected(ErrorClass::Retryable, "boom")).await;
@@ -48,14 +48,12 @@ async fn one_commit_gives_each_partition_its_own_outcome(subject: Subject) {
     let audited = subject.store.view().changes(operation.op_id, 0, 99).await.unwrap();
     assert_eq!(audited.len(), 1);
     let change = &audited[0].1;
-    assert_eq!(
-        (&change.key, &change.before, &change.after),
-        (&plain.state.key, &Some(plain.snapshot()), &after.snapshot())
-    );
+    assert_eq!(change.subject, redrive_store::Subject::Partition(plain.state.key.clone()));
+    assert_eq!(change.snapshots().unwrap(), (Some(plain.snapshot()), after.snapshot()));
 }
 
 /// CP-4.2
-async fn a_partition_given_twice_in_one_commit_is_changed_once(subject: Subject) {
+async fn a_partition_given_twice_in_one_commit_is_changed_once(subject: TestStore) {
     let failed = subject.failed(&key("ads", "a", "daily", "2026-01-01")).await;
     let operation = subject.operation("state pause");
     let items = vec![(failed.clone(), pause()), (failed.clone(), pause())];
@@ -64,11 +62,11 @@ async fn a_partition_given_twice_in_one_commit_is_changed_once(subject: Subject)
     let now = subject.read(&failed.state.key).await;
     assert_eq!(now.state.version, failed.state.version + 1);
     assert!(outcomes.contains(&Outcome::Overtaken(Box::new(now))));
-    assert!(matches!(subject.store.view().verify_audit().await.unwrap(), Verified::Whole(head) if head.seq == 2));
+    assert!(matches!(subject.store.view().verify_audit().await.unwrap(), Verified::Whole(head) if head.seq == 2 + 2));
 }
 
 /// RD-7, CP-6.3: eight daemons see the same failures and requeue them at once, each in its own order.
-async fn many_daemons_requeue_each_failure_once(subject: Subject) {
+async fn many_daemons_requeue_each_failure_once(subject: TestStore) {
     let failed = subject.judged(keys("ads", &["a", "b"], 50), rejected(ErrorClass::Retryable, "boom")).await;
     let mut tasks = Vec::new();
     for nth in 0..8 {
@@ -99,12 +97,12 @@ async fn many_daemons_requeue_each_failure_once(subject: Subject) {
         assert_eq!(&subject.read(&partition.state.key).await, partition);
     }
     let operations = subject.store.view().operations(None, 99).await.unwrap();
-    assert_eq!(operations.iter().map(|operation| operation.changes).sum::<u64>(), 100);
+    assert_eq!(operations.iter().map(|operation| operation.changes).sum::<u64>(), 100 + 100, "wanted and requeued");
     assert!(matches!(subject.store.view().verify_audit().await.unwrap(), Verified::Whole(_)));
 }
 
 /// CP-3a.1, CP-7.3, RP-3.1, RD-10
-async fn a_retry_leaves_the_run_the_count_and_the_history(subject: Subject) {
+async fn a_retry_leaves_the_run_the_count_and_the_history(subject: TestStore) {
     let policy = RetryPolicy::partitions();
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.judged(vec![key.clone()], accepted(12)).await;
@@ -127,7 +125,7 @@ async fn a_retry_leaves_the_run_the_count_and_the_history(subject: Subject) {
 }
 
 /// CP-2.3, CP-2.4, CP-2.5, CP-3c.1
-async fn marks_and_pauses_come_off_as_they_went_on(subject: Subject) {
+async fn marks_and_pauses_come_off_as_they_went_on(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     let failed = subject.failed(&key).await;
     let below = subject.ask(&key, mark(2)).await;
@@ -147,8 +145,28 @@ async fn marks_and_pauses_come_off_as_they_went_on(subject: Subject) {
     assert_eq!(bare, failed);
 }
 
+/// CP-4.2, CP-4.4: days of one query that follow one another are written together, but for those that another caller changed.
+async fn a_long_stretch_is_changed_day_by_day_where_another_caller_was_first(subject: TestStore) {
+    let policy = RetryPolicy::partitions();
+    let failed = subject.judged(keys("ads", &["a", "b"], 25), rejected(ErrorClass::Retryable, "boom")).await;
+    let overtaken = &failed[17].state.key;
+    assert!(changed(&subject.ask(overtaken, pause()).await));
+    let operation = subject.operation("state retry");
+    let items = failed.iter().map(|partition| (partition.clone(), retry(&policy))).collect();
+    let outcomes = subject.store.control().commit(&operation, items).await.unwrap();
+    for (before, outcome) in failed.iter().zip(&outcomes) {
+        let now = subject.read(&before.state.key).await;
+        match before.state.key == *overtaken {
+            true => assert_eq!(*outcome, Outcome::Overtaken(Box::new(now))),
+            false => assert_eq!(*outcome, Outcome::Changed { before: before.clone(), after: now }),
+        }
+    }
+    let changes = subject.store.view().changes(operation.op_id, 0, 99).await.unwrap();
+    assert_eq!(changes.len(), failed.len() - 1);
+}
+
 /// CP-4.2: undo puts back what an operation changed, and only while nothing has happened since.
-async fn an_undo_restores_the_standing_unless_something_happened_since(subject: Subject) {
+async fn an_undo_restores_the_standing_unless_something_happened_since(subject: TestStore) {
     let policy = RetryPolicy::partitions();
     let failed = subject.judged(keys("ads", &["a"], 2), rejected(ErrorClass::Retryable, "boom")).await;
     let operation = subject.operation("state retry");
@@ -159,8 +177,10 @@ async fn an_undo_restores_the_standing_unless_something_happened_since(subject: 
     let changes = subject.store.view().changes(operation.op_id, 0, 9).await.unwrap();
     let mut outcomes = Vec::new();
     for (_, change) in &changes {
-        let to = change.before.as_ref().unwrap();
-        outcomes.push(subject.ask(&change.key, ControlEvent::Revert { to, from_version: change.after.version }).await);
+        let redrive_store::Subject::Partition(key) = &change.subject else { panic!("{change:?}") };
+        let (before, after) = change.snapshots().unwrap();
+        let to = &before.unwrap();
+        outcomes.push(subject.ask(key, ControlEvent::Revert { to, from_version: after.version }).await);
     }
     assert!(changed(&outcomes[0]), "{outcomes:?}");
     assert_eq!(outcomes[1], Outcome::Refused(Refused::Rule(Reason::ChangedSincePlan)));
@@ -175,5 +195,6 @@ crate::on_both_databases!(
     many_daemons_requeue_each_failure_once,
     a_retry_leaves_the_run_the_count_and_the_history,
     marks_and_pauses_come_off_as_they_went_on,
+    a_long_stretch_is_changed_day_by_day_where_another_caller_was_first,
     an_undo_restores_the_standing_unless_something_happened_since,
 );

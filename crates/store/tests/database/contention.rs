@@ -3,13 +3,14 @@
 use redrive_core::lane::Lane;
 use redrive_store::{PartitionClaim, Rotation};
 
+use crate::raw::Raw;
 use crate::steps::{claim, job_claim, keys};
-use crate::support::Subject;
+use crate::support::TestStore;
 
 const CLAIMERS: u32 = 8;
 
 /// RP-9.4, AR-7
-async fn eight_claimers_take_five_thousand_runs_and_none_twice(subject: Subject) {
+async fn eight_claimers_take_five_thousand_runs_and_none_twice(subject: TestStore) {
     let ids = subject.submit(&["a", "b"].repeat(2500)).await;
     subject.clock.advance(std::time::Duration::from_secs(5000));
     let mut tasks = Vec::new();
@@ -42,7 +43,7 @@ async fn eight_claimers_take_five_thousand_runs_and_none_twice(subject: Subject)
 }
 
 /// RP-9.4
-async fn eight_claimers_take_each_partition_once(subject: Subject) {
+async fn eight_claimers_take_each_partition_once(subject: TestStore) {
     let mut expected = keys("ads", &["a", "b", "c", "d", "e"], 120);
     subject.want(Lane::Fresh, expected[..300].to_vec()).await;
     subject.want(Lane::Backfill, expected[300..].to_vec()).await;
@@ -78,11 +79,11 @@ async fn eight_claimers_take_each_partition_once(subject: Subject) {
 /// AR-10: PostgreSQL lets several claim at once; none waits for what another is about to take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_passes_over_what_another_is_taking() {
-    let subject = Subject::postgres().await;
+    let subject = TestStore::postgres().await;
     let ids = subject.submit(&["a"; 3]).await;
-    let raw = subject.raw().await;
+    let raw = Raw::of(&subject).await;
     raw.run("BEGIN").await;
-    raw.rows(&format!("SELECT 1 FROM runs WHERE run_id = {} FOR UPDATE", raw.id(ids[0].uuid()))).await;
+    raw.rows(&format!("SELECT 1 FROM run_queue WHERE run_id = {} FOR UPDATE", raw.id(ids[0].uuid()))).await;
     let patience = std::time::Duration::from_secs(20);
     let claimed = tokio::time::timeout(patience, subject.claim_jobs(1)).await.expect("the claim waits for another");
     assert_eq!(claimed.iter().map(|run| run.run_id).collect::<Vec<_>>(), ids[1..2]);

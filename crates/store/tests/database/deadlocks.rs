@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::raw::Raw;
 use crate::steps::{claim, job_claim, keys, pause, rejected};
-use crate::support::{LEASE, Subject};
+use crate::support::{LEASE, TestStore};
 
 /// How many transactions the server has sacrificed in this database. Servers count when a connection ends.
 async fn deadlocks(raw: &Raw) -> i64 {
@@ -30,8 +30,11 @@ async fn deadlocks(raw: &Raw) -> i64 {
 }
 
 /// Lets tasks run on stores of their own, and counts what the server had to sacrifice for them.
-async fn count<F: Future<Output = ()> + Send + 'static>(subject: &Subject, works: Vec<impl FnOnce(Store) -> F>) -> i64 {
-    let raw = subject.raw().await;
+async fn count<F: Future<Output = ()> + Send + 'static>(
+    subject: &TestStore,
+    works: Vec<impl FnOnce(Store) -> F>,
+) -> i64 {
+    let raw = Raw::of(subject).await;
     let mut tasks = JoinSet::new();
     for work in works {
         tasks.spawn(work(subject.again_as("works").await));
@@ -41,7 +44,7 @@ async fn count<F: Future<Output = ()> + Send + 'static>(subject: &Subject, works
 }
 
 /// CP-2.5
-async fn claims_and_pauses_of_the_same_partitions(subject: Subject) {
+async fn claims_and_pauses_of_the_same_partitions(subject: TestStore) {
     let days = keys("ads", &["a", "b"], 200);
     subject.want(Lane::Fresh, days).await;
     let operation = subject.operation("state pause");
@@ -73,7 +76,7 @@ async fn claims_and_pauses_of_the_same_partitions(subject: Subject) {
 }
 
 /// A lease runs out while its worker's verdict is on the way.
-async fn verdicts_and_expiries_of_the_same_attempts(subject: Subject) {
+async fn verdicts_and_expiries_of_the_same_attempts(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["a"], 400)).await;
     let claimed = subject.claim(400).await;
     subject.submit(&["a"; 50]).await;

@@ -17,7 +17,7 @@ use redrive_store::{DueBand, DueQuery, Page};
 use crate::property::{check, wait};
 use crate::raw::Raw;
 use crate::steps::{changed, keys, mark, pause, rejected, retry};
-use crate::support::{START, Subject, key};
+use crate::support::{START, TestStore, key};
 
 /// A row of `partitions`, and of `partition_control` where it needs one.
 #[derive(Debug, Clone)]
@@ -67,6 +67,7 @@ fn policies() -> impl Strategy<Value = RetryPolicy> {
             max_attempts,
             max_age: max_age.map(Duration::from_secs),
             hint: HintRule::AtLeast,
+            rate_limit_budget: None,
         },
     )
 }
@@ -121,6 +122,7 @@ fn due_at(partition: &Partition, policy: &RetryPolicy) -> Option<Timestamp> {
         at: state.updated_at,
         class: state.error_class?,
         retry_after: partition.control.not_before.map(|until| until.since(state.updated_at)),
+        rate_limit_waited: Duration::ZERO,
         attempt: state.attempt_count,
         age: START.since(state.created_at),
         seed: seed(&state.key),
@@ -138,7 +140,7 @@ fn may_go(partition: &Partition, policy: &RetryPolicy) -> bool {
 }
 
 /// What the policy leaves of a band, page by page.
-async fn reached(subject: &Subject, band: DueBand, policy: &RetryPolicy, limit: u32) -> Vec<Partition> {
+async fn reached(subject: &TestStore, band: DueBand, policy: &RetryPolicy, limit: u32) -> Vec<Partition> {
     let wait = policy.delay(band.attempt_count).saturating_sub(policy.jitter);
     let mut query = DueQuery {
         band,
@@ -163,8 +165,8 @@ fn by_key(mut partitions: Vec<Partition>) -> Vec<PartitionKey> {
 }
 
 /// RD-1, RD-2, RD-3, RD-4, RP-4.3, RP-5.1
-async fn bands_and_reaches_hold_exactly_what_may_be_retried(subject: Subject) {
-    let raw = subject.raw().await;
+async fn bands_and_reaches_hold_exactly_what_may_be_retried(subject: TestStore) {
+    let raw = Raw::of(&subject).await;
     make_series(&raw).await;
     check(40, (vec(rows(), 0..60), policies(), 1u32..9), |(rows, policy, limit)| {
         wait(put(&raw, &rows));
@@ -207,7 +209,7 @@ async fn bands_and_reaches_hold_exactly_what_may_be_retried(subject: Subject) {
 }
 
 /// Everything that a policy without patience would retry now.
-async fn in_reach(subject: &Subject) -> Vec<PartitionKey> {
+async fn in_reach(subject: &TestStore) -> Vec<PartitionKey> {
     let hasty = RetryPolicy { backoff: Backoff::Fixed(vec![]), jitter: Duration::ZERO, ..RetryPolicy::partitions() };
     let mut found = Vec::new();
     for band in subject.store.view().due_bands().await.unwrap() {
@@ -217,7 +219,7 @@ async fn in_reach(subject: &Subject) -> Vec<PartitionKey> {
 }
 
 /// RD-4, CP-2.3, CP-2.4, CP-2.5, CP-3c.2
-async fn a_mark_or_a_pause_takes_a_failure_out_of_reach_and_back(subject: Subject) {
+async fn a_mark_or_a_pause_takes_a_failure_out_of_reach_and_back(subject: TestStore) {
     let policy = RetryPolicy::partitions();
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.failed(&key).await;
@@ -247,7 +249,7 @@ async fn a_mark_or_a_pause_takes_a_failure_out_of_reach_and_back(subject: Subjec
 }
 
 /// A pause that comes while an attempt is under way outlives its verdict, in reach as elsewhere.
-async fn a_pause_in_flight_keeps_the_failure_out_of_reach(subject: Subject) {
+async fn a_pause_in_flight_keeps_the_failure_out_of_reach(subject: TestStore) {
     let days = keys("ads", &["a"], 1);
     subject.want(Lane::Fresh, days.clone()).await;
     let claimed = subject.claim(1).await.remove(0);

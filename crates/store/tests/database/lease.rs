@@ -11,11 +11,11 @@ use redrive_core::run::{End, State, Verdict, Workload};
 use redrive_store::{HeartbeatAnswer, NewRun, Recorded, RunClaim};
 
 use crate::steps::{accepted, changed, job_claim, keys, upload};
-use crate::support::{LEASE, Subject, key};
+use crate::support::{LEASE, TestStore, key};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn expire(subject: &Subject, limit: u32) -> Vec<redrive_core::run::Run> {
+async fn expire(subject: &TestStore, limit: u32) -> Vec<redrive_core::run::Run> {
     let mut ended = Vec::new();
     for &workload in Workload::ALL {
         let policy = move |_: &_| match workload {
@@ -29,7 +29,7 @@ async fn expire(subject: &Subject, limit: u32) -> Vec<redrive_core::run::Run> {
 }
 
 /// A silent worker counts as a retryable failure.
-async fn a_silent_worker_counts_as_a_retryable_failure_of_its_run(subject: Subject) {
+async fn a_silent_worker_counts_as_a_retryable_failure_of_its_run(subject: TestStore) {
     let job = NewRun::job("a", None, subject.now());
     subject.store.control().submit(vec![job, upload(subject.now())]).await.unwrap();
     let mut claimed = subject.claim_jobs(1).await;
@@ -45,7 +45,7 @@ async fn a_silent_worker_counts_as_a_retryable_failure_of_its_run(subject: Subje
         assert!(ended.contains(&after));
         assert_eq!((after.state, after.retry_count, after.lease_until), (State::Waiting, 1, None));
         assert_eq!(after.next_retry_at, Some(subject.now().saturating_add(60 * SECOND)));
-        let failures = subject.store.view().failures(before.run_id).await.unwrap();
+        let failures = subject.store.view().run_failures(before.run_id).await.unwrap();
         assert_eq!((failures.len(), failures[0].record.message.as_str()), (1, "lease expired"));
         let held = vec![(before.run_id, before.task_id.unwrap())];
         assert_eq!(subject.store.data().beat(held, LEASE).await.unwrap().answers, [HeartbeatAnswer::Lost]);
@@ -57,7 +57,7 @@ async fn a_silent_worker_counts_as_a_retryable_failure_of_its_run(subject: Subje
 }
 
 /// RP-3.1, RP-2.2
-async fn a_silent_worker_fails_its_partition_and_burns_an_attempt(subject: Subject) {
+async fn a_silent_worker_fails_its_partition_and_burns_an_attempt(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let claimed = subject.claim(1).await.remove(0);
@@ -76,7 +76,7 @@ async fn a_silent_worker_fails_its_partition_and_burns_an_attempt(subject: Subje
 }
 
 /// RP-2.6
-async fn a_silent_reprocessing_leaves_the_success_whole(subject: Subject) {
+async fn a_silent_reprocessing_leaves_the_success_whole(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     let done = subject.judged(vec![key.clone()], accepted(5)).await.remove(0);
     assert!(changed(&subject.ask(&key, ControlEvent::Reprocess).await));
@@ -90,7 +90,7 @@ async fn a_silent_reprocessing_leaves_the_success_whole(subject: Subject) {
 }
 
 /// IN-5
-async fn a_heartbeat_keeps_the_lease(subject: Subject) {
+async fn a_heartbeat_keeps_the_lease(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["a"], 1)).await;
     subject.submit(&["a"]).await;
     let runs = [subject.claim(1).await.remove(0).run, subject.claim_jobs(1).await.remove(0)];
@@ -109,7 +109,7 @@ async fn a_heartbeat_keeps_the_lease(subject: Subject) {
 }
 
 /// CP-6.3: several keepers at once end each run once.
-async fn concurrent_keepers_end_each_run_once(subject: Subject) {
+async fn concurrent_keepers_end_each_run_once(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["a", "b"], 20)).await;
     subject.submit(&["a"; 40]).await;
     assert_eq!((subject.claim(40).await.len(), subject.claim_jobs(40).await.len()), (40, 40));

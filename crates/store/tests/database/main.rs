@@ -1,6 +1,7 @@
 //! One conformance suite for the store, run on every database it knows.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
+#![expect(clippy::print_stdout, reason = "a measurement prints what it found")]
 
 mod agreement;
 mod audit;
@@ -13,6 +14,7 @@ mod contention;
 mod deadlocks;
 mod due;
 mod enqueue;
+mod jobs;
 mod lease;
 mod metrics;
 mod model;
@@ -25,9 +27,13 @@ mod races;
 mod raw;
 mod reprocess;
 mod retries;
+mod search_plans;
+mod stanzas;
 mod steps;
 mod support;
 mod tampering;
 mod text;
 mod verdicts;
 mod views;
+
+use redrive_fixture::on_both_databases;

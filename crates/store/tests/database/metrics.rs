@@ -9,12 +9,12 @@ use redrive_core::run::{End, State, Verdict, Workload};
 use redrive_store::PartitionMetrics;
 
 use crate::steps::{accepted, changed, fault, keys, mark, pause, recorded, rejected};
-use crate::support::Subject;
+use crate::support::TestStore;
 
 const DONE: End = End::Completed { verdict: Verdict::Passed, metrics: None };
 
 /// IN-11
-async fn runs_are_counted_by_state_and_retry(subject: Subject) {
+async fn runs_are_counted_by_state_and_retry(subject: TestStore) {
     subject.submit(&["a"; 5]).await;
     let claimed = subject.claim_jobs(3).await;
     subject.clock.advance(Duration::from_secs(10));
@@ -36,7 +36,7 @@ async fn runs_are_counted_by_state_and_retry(subject: Subject) {
 }
 
 /// IN-11: the average is the same number wherever it is asked for.
-async fn an_average_is_cut_to_whole_microseconds(subject: Subject) {
+async fn an_average_is_cut_to_whole_microseconds(subject: TestStore) {
     subject.submit(&["a"; 2]).await;
     for micros in [1, 2] {
         let run = subject.claim_jobs(1).await.remove(0);
@@ -48,7 +48,7 @@ async fn an_average_is_cut_to_whole_microseconds(subject: Subject) {
 }
 
 /// IN-11
-async fn recent_failures_are_those_of_the_workload_asked_for(subject: Subject) {
+async fn recent_failures_are_those_of_the_workload_asked_for(subject: TestStore) {
     subject.submit(&["a"]).await;
     let run = subject.claim_jobs(1).await.remove(0);
     recorded(subject.report(&run, fault(ErrorClass::Retryable, None)).await);
@@ -59,7 +59,7 @@ async fn recent_failures_are_those_of_the_workload_asked_for(subject: Subject) {
 }
 
 /// RP-8.1
-async fn partitions_are_counted_by_status_lane_and_mark(subject: Subject) {
+async fn partitions_are_counted_by_status_lane_and_mark(subject: TestStore) {
     let failed = subject.judged(keys("ads", &["a"], 3), rejected(ErrorClass::Final, "gone")).await;
     subject.judged(keys("ads", &["b"], 2), accepted(1)).await;
     assert!(changed(&subject.put(failed[0].clone(), mark(1)).await));

@@ -13,7 +13,7 @@ use redrive_store::Page;
 
 use crate::property::{check, wait};
 use crate::steps::{accepted, changed, mark, pause, rejected};
-use crate::support::{Subject, key};
+use crate::support::{TestStore, key};
 
 const SOURCES: &[&str] = &["ads", "Ads", "a d s", "%", "日本", "\u{ffff}"];
 const CUSTOMERS: &[&str] =
@@ -33,7 +33,7 @@ fn odd_keys() -> Vec<PartitionKey> {
 }
 
 /// Puts partitions of every status and class there; gives them as they are, in key order.
-async fn furnish(subject: &Subject) -> Vec<Partition> {
+async fn furnish(subject: &TestStore) -> Vec<Partition> {
     subject.want(Lane::Fresh, odd_keys()).await;
     let claimed = subject.claim(600).await;
     let judgements = [
@@ -59,7 +59,7 @@ async fn furnish(subject: &Subject) -> Vec<Partition> {
 }
 
 /// Everything that a page's filter means, page by page.
-async fn through(subject: &Subject, mut page: Page) -> Vec<Partition> {
+async fn through(subject: &TestStore, mut page: Page) -> Vec<Partition> {
     let mut seen = Vec::new();
     loop {
         let rows = subject.store.view().partitions(page.clone()).await.unwrap();
@@ -93,7 +93,7 @@ fn filters() -> impl Strategy<Value = Filter> {
 }
 
 /// CP-3a.2, CP-4.1, CP-3d.1
-async fn pages_of_a_filter_are_what_matching_and_sorting_gives(subject: Subject) {
+async fn pages_of_a_filter_are_what_matching_and_sorting_gives(subject: TestStore) {
     let all = furnish(&subject).await;
     assert!(all.len() > 1000);
     check(64, (filters(), 1u32..400, any::<bool>(), any::<bool>()), |(filter, limit, terminal, paused)| {
@@ -113,7 +113,7 @@ async fn pages_of_a_filter_are_what_matching_and_sorting_gives(subject: Subject)
 }
 
 /// CP-3d.2
-async fn a_partition_that_is_not_there_is_not_guessed(subject: Subject) {
+async fn a_partition_that_is_not_there_is_not_guessed(subject: TestStore) {
     let absent = key("ads", "1", "daily", "2026-01-01");
     assert_eq!(subject.store.view().partition(&absent).await.unwrap(), None);
     assert!(subject.store.view().attempts(&absent).await.unwrap().is_empty());

@@ -9,14 +9,18 @@ use redrive_core::retry::RetryPolicy;
 use redrive_store::{Outcome, Page, Recorded, Verified};
 
 use crate::steps::claim;
-use crate::support::{Subject, key};
+use crate::support::{TestStore, key};
 
-async fn a_partition_goes_from_wanted_to_success_and_back_to_wanted(subject: Subject) {
+async fn a_partition_goes_from_wanted_to_success_and_back_to_wanted(subject: TestStore) {
     let (control, data, view) = (subject.store.control(), subject.store.data(), subject.store.view());
     let key = key("ads", "111", "daily", "2026-01-01");
-    let new = control.enqueue(None, vec![subject.wanted(key.clone(), Lane::Fresh)]).await.unwrap();
+    let new =
+        control.enqueue(&subject.operation("want"), vec![subject.wanted(key.clone(), Lane::Fresh)]).await.unwrap();
     assert_eq!(new, [true]);
-    assert_eq!(control.enqueue(None, vec![subject.wanted(key.clone(), Lane::Fresh)]).await.unwrap(), [false]);
+    assert_eq!(
+        control.enqueue(&subject.operation("want"), vec![subject.wanted(key.clone(), Lane::Fresh)]).await.unwrap(),
+        [false]
+    );
 
     let (claimed, _) = data.claim_partitions(claim(10)).await.unwrap();
     assert_eq!(claimed.len(), 1);
@@ -52,7 +56,7 @@ async fn a_partition_goes_from_wanted_to_success_and_back_to_wanted(subject: Sub
     let page =
         Page { filter: Filter { status: Some(Status::Success), ..Filter::key(&key) }, limit: 9, ..Page::default() };
     assert_eq!(view.partitions(page).await.unwrap(), [done]);
-    assert!(matches!(view.verify_audit().await.unwrap(), Verified::Whole(head) if head.seq == 2));
+    assert!(matches!(view.verify_audit().await.unwrap(), Verified::Whole(head) if head.seq == 4));
 }
 
 crate::on_both_databases!(a_partition_goes_from_wanted_to_success_and_back_to_wanted);

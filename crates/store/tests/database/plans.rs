@@ -3,7 +3,7 @@
 //! The store keeps its statements to itself; these say the same, and a plan is asked for what it would do.
 
 use crate::raw::Raw;
-use crate::support::Subject;
+use crate::support::TestStore;
 
 /// Twenty thousand partitions of as many series, nearly all of them successes.
 async fn furnish(raw: &Raw) {
@@ -41,8 +41,8 @@ fn assert_uses(plan: &str, index: &str) {
 }
 
 /// RD-1
-async fn what_may_be_due_is_read_from_its_index(subject: Subject) {
-    let raw = subject.raw().await;
+async fn what_may_be_due_is_read_from_its_index(subject: TestStore) {
+    let raw = Raw::of(&subject).await;
     furnish(&raw).await;
     let due = "SELECT p.period, p.error_message, c.not_before \
          FROM partitions p LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period \
@@ -59,8 +59,8 @@ async fn what_may_be_due_is_read_from_its_index(subject: Subject) {
 }
 
 /// RP-2.6
-async fn rejected_reprocesses_are_read_from_their_index(subject: Subject) {
-    let raw = subject.raw().await;
+async fn rejected_reprocesses_are_read_from_their_index(subject: TestStore) {
+    let raw = Raw::of(&subject).await;
     furnish(&raw).await;
     raw.run("UPDATE partition_control SET lane = NULL, reprocess = 1, rejected = 1 WHERE source_no = 1 AND series_id < 2000")
         .await;
@@ -75,8 +75,8 @@ async fn rejected_reprocesses_are_read_from_their_index(subject: Subject) {
 }
 
 /// RP-6.3
-async fn the_next_customer_is_one_step_down_an_index(subject: Subject) {
-    let raw = subject.raw().await;
+async fn the_next_customer_is_one_step_down_an_index(subject: TestStore) {
+    let raw = Raw::of(&subject).await;
     furnish(&raw).await;
     let customer = "SELECT min(scope) FROM partition_control WHERE lane IS NOT NULL AND active_run_id IS NULL \
          AND paused_at IS NULL AND lane = 'backfill' AND scope > 8589934592";

@@ -9,7 +9,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{NewRun, Recorded, RunClaim};
 
 use crate::steps::{fault, job_claim, named_job, recorded, upload};
-use crate::support::{START, Subject};
+use crate::support::{START, TestStore};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -17,12 +17,12 @@ fn day(nth: u32) -> Timestamp {
     START.saturating_add(DAY * (nth - 1))
 }
 
-async fn submit_at(subject: &Subject, at: Timestamp) -> RunId {
+async fn submit_at(subject: &TestStore, at: Timestamp) -> RunId {
     subject.store.control().submit(vec![NewRun::job("any%", None, at)]).await.unwrap()[0].run_id
 }
 
 /// IN-7, IN-8, AR-6
-async fn a_run_is_claimed_and_completed_once(subject: Subject) {
+async fn a_run_is_claimed_and_completed_once(subject: TestStore) {
     let (control, data) = (subject.store.control(), subject.store.data());
     let jobs = vec![NewRun::job("any%", Some("{\"x\":1.50}".to_owned()), subject.now())];
     let submitted = control.submit(jobs).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_run_is_claimed_and_completed_once(subject: Subject) {
 }
 
 /// AR-7: age decides, whatever the kind.
-async fn new_runs_and_due_retries_compete_by_the_age_of_their_submission(subject: Subject) {
+async fn new_runs_and_due_retries_compete_by_the_age_of_their_submission(subject: TestStore) {
     let oldest = submit_at(&subject, day(1)).await;
     let claimed = subject.claim_jobs(1).await;
     recorded(subject.report(&claimed[0], fault(ErrorClass::RateLimited, Some(4 * DAY))).await);
@@ -62,7 +62,7 @@ async fn new_runs_and_due_retries_compete_by_the_age_of_their_submission(subject
 }
 
 /// AR-7: age decides across categories too, within one claim.
-async fn age_decides_across_categories(subject: Subject) {
+async fn age_decides_across_categories(subject: TestStore) {
     let ids = subject.submit(&["c", "a", "b", "a", "c", "b", "a"]).await;
     let claimed: Vec<_> = subject.claim_jobs(4).await.into_iter().map(|run| run.run_id).collect();
     assert_eq!(claimed, ids[..4]);
@@ -71,7 +71,7 @@ async fn age_decides_across_categories(subject: Subject) {
 }
 
 /// AR-8
-async fn only_allowed_categories_are_claimed(subject: Subject) {
+async fn only_allowed_categories_are_claimed(subject: TestStore) {
     let ids = subject.submit(&["any%", "100%", "other", "any%", "ANY%"]).await;
     let only = |categories: &[&str]| RunClaim {
         categories: Some(categories.iter().map(|category| (*category).to_owned()).collect()),
@@ -88,7 +88,7 @@ async fn only_allowed_categories_are_claimed(subject: Subject) {
 }
 
 /// AR-10
-async fn waiting_retries_never_block_new_work(subject: Subject) {
+async fn waiting_retries_never_block_new_work(subject: TestStore) {
     subject.submit(&["a"; 300]).await;
     let claimed = subject.claim_jobs(300).await;
     let failed = claimed.into_iter().map(|run| (run, fault(ErrorClass::Retryable, None))).collect();
@@ -102,7 +102,7 @@ async fn waiting_retries_never_block_new_work(subject: Subject) {
 }
 
 /// AR-7: also when more retries come due at once than a claim moves back to the queue.
-async fn the_oldest_due_retry_goes_first_however_many_are_due(subject: Subject) {
+async fn the_oldest_due_retry_goes_first_however_many_are_due(subject: TestStore) {
     let ids = subject.submit(&["a"; 1200]).await;
     let claimed = subject.claim_jobs(1200).await;
     let failed = claimed.into_iter().map(|run| {
@@ -115,7 +115,7 @@ async fn the_oldest_due_retry_goes_first_however_many_are_due(subject: Subject) 
     assert_eq!(subject.claim_jobs(1).await[0].run_id, ids[0]);
 }
 
-async fn an_external_id_gives_the_run_that_is_there(subject: Subject) {
+async fn an_external_id_gives_the_run_that_is_there(subject: TestStore) {
     let named = |category: &str, id: &str| named_job(category, id, subject.now());
     let control = subject.store.control();
     let first = control.submit(vec![named("a", "x"), named("a", "y"), named("a", "x"), named("b", "x")]).await.unwrap();
@@ -132,7 +132,7 @@ async fn an_external_id_gives_the_run_that_is_there(subject: Subject) {
 }
 
 /// IN-1: no worker gets an upload whose file is still on its way.
-async fn an_upload_is_not_claimed_while_it_is_being_stored(subject: Subject) {
+async fn an_upload_is_not_claimed_while_it_is_being_stored(subject: TestStore) {
     let stored = upload(subject.now());
     let awaited = NewRun { awaits_input: true, ..stored.clone() };
     let submitted = subject.store.control().submit(vec![awaited, stored]).await.unwrap();
@@ -146,7 +146,7 @@ async fn an_upload_is_not_claimed_while_it_is_being_stored(subject: Subject) {
 }
 
 /// CP-6.2: the same submission from eight clients at once makes one run.
-async fn concurrent_submissions_of_one_external_id_make_one_run(subject: Subject) {
+async fn concurrent_submissions_of_one_external_id_make_one_run(subject: TestStore) {
     let named = named_job("a", "x", subject.now());
     let mut tasks = Vec::new();
     for _ in 0..8 {
@@ -164,7 +164,7 @@ async fn concurrent_submissions_of_one_external_id_make_one_run(subject: Subject
 }
 
 /// AR-6: several verdicts, and one refused report among good ones.
-async fn reports_in_one_call_stand_each_for_itself(subject: Subject) {
+async fn reports_in_one_call_stand_each_for_itself(subject: TestStore) {
     subject.submit(&["a"; 4]).await;
     let mut claimed = subject.claim_jobs(4).await;
     recorded(subject.report(&claimed[1], End::Completed { verdict: Verdict::Passed, metrics: None }).await);
@@ -182,7 +182,7 @@ async fn reports_in_one_call_stand_each_for_itself(subject: Subject) {
     assert_eq!(outcome[1], Recorded::Lost);
     assert!(matches!(&outcome[2], Recorded::As(run) if run.state == State::Dead), "{outcome:?}");
     assert!(matches!(&outcome[3], Recorded::Refused(_)), "{outcome:?}");
-    assert!(subject.store.view().failures(claimed[1].run_id).await.unwrap().is_empty());
+    assert!(subject.store.view().run_failures(claimed[1].run_id).await.unwrap().is_empty());
     assert_eq!(subject.run(claimed[3].run_id).await.state, State::Running);
 }
 

@@ -1,4 +1,4 @@
-//! Two things at once on one partition: whoever comes second sees everything the first one did.
+//! Two things at once on one partition: the second sees everything that the first did.
 
 use std::time::Duration;
 
@@ -7,19 +7,20 @@ use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Run, Workload};
+use redrive_fixture::eventually;
 use redrive_store::{Outcome, Recorded, Store};
 
 use crate::raw::Raw;
 use crate::steps::{accepted, claim, keys, pause, recorded, rejected};
-use crate::support::{LEASE, Subject, key};
+use crate::support::{LEASE, TestStore, key};
 
 /// Begins to pause a partition, lets `work` run into it, ends the pause, and gives what both left behind.
 async fn pausing_meanwhile<T: Send + 'static>(
-    subject: &Subject,
+    subject: &TestStore,
     partition: &Partition,
     work: impl Future<Output = T> + Send + 'static,
 ) -> (T, Partition) {
-    let raw = subject.raw().await;
+    let raw = Raw::of(subject).await;
     let key = &partition.state.key;
     // 2026-01-01
     let place = format!(
@@ -32,7 +33,7 @@ async fn pausing_meanwhile<T: Send + 'static>(
     raw.run(&format!("UPDATE partition_control SET paused_by = 'ada', paused_at = 5 {place}")).await;
     let task = tokio::spawn(work);
     if raw.is_postgres() {
-        let other = subject.raw().await;
+        let other = Raw::of(subject).await;
         tokio::time::timeout(Duration::from_secs(20), wait_for_lock(&other)).await.expect("nobody waits for the pause");
     }
     raw.run("COMMIT").await;
@@ -48,7 +49,31 @@ async fn wait_for_lock(raw: &Raw) {
     }
 }
 
-async fn in_flight(subject: &Subject) -> (Partition, Run, Store) {
+/// Both have looked for the series and found none before either may make it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_callers_who_want_the_same_new_series_make_one() {
+    const NEW_SERIES: i64 = 0x7365_7269_6573;
+    let subject = TestStore::postgres().await;
+    let (raw, other) = (Raw::of(&subject).await, Raw::of(&subject).await);
+    raw.run("BEGIN").await;
+    raw.rows(&format!("SELECT pg_advisory_xact_lock({NEW_SERIES})")).await;
+    let callers = keys("ads", &["a"], 2).into_iter().map(|key| {
+        let (control, wanted) = (subject.store.control(), subject.wanted(key, Lane::Fresh));
+        let operation = subject.operation("want");
+        tokio::spawn(async move { control.enqueue(&operation, vec![wanted]).await })
+    });
+    let callers: Vec<_> = callers.collect();
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'";
+    eventually("both wait for their turn", async || other.int(waiting).await == 2).await;
+    raw.run("COMMIT").await;
+    for caller in callers {
+        assert_eq!(caller.await.unwrap().unwrap(), [true]);
+    }
+    assert_eq!(raw.int("SELECT count(*) FROM series").await, 1);
+}
+
+async fn in_flight(subject: &TestStore) -> (Partition, Run, Store) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let claimed = subject.claim(1).await.remove(0);
@@ -56,7 +81,7 @@ async fn in_flight(subject: &Subject) -> (Partition, Run, Store) {
 }
 
 /// CP-2.5
-async fn a_verdict_that_waits_for_a_pause_keeps_it(subject: Subject) {
+async fn a_verdict_that_waits_for_a_pause_keeps_it(subject: TestStore) {
     let (partition, run, store) = in_flight(&subject).await;
     let judge = async move { store.data().judge(&run, rejected(ErrorClass::Retryable, "boom"), None).await.unwrap() };
     let (judged, after) = pausing_meanwhile(&subject, &partition, judge).await;
@@ -66,7 +91,7 @@ async fn a_verdict_that_waits_for_a_pause_keeps_it(subject: Subject) {
 }
 
 /// CP-2.5
-async fn a_release_that_waits_for_a_pause_keeps_it(subject: Subject) {
+async fn a_release_that_waits_for_a_pause_keeps_it(subject: TestStore) {
     let (partition, run, store) = in_flight(&subject).await;
     let release = async move { store.data().release(&run, None).await.unwrap() };
     let (released, after) = pausing_meanwhile(&subject, &partition, release).await;
@@ -76,7 +101,7 @@ async fn a_release_that_waits_for_a_pause_keeps_it(subject: Subject) {
 }
 
 /// CP-2.5
-async fn an_expiry_that_waits_for_a_pause_keeps_it(subject: Subject) {
+async fn an_expiry_that_waits_for_a_pause_keeps_it(subject: TestStore) {
     let (partition, _, store) = in_flight(&subject).await;
     subject.clock.advance(LEASE);
     let expire = async move { store.data().expire(Workload::Extract, 9, |_| RetryPolicy::partitions()).await.unwrap() };
@@ -87,11 +112,11 @@ async fn an_expiry_that_waits_for_a_pause_keeps_it(subject: Subject) {
 }
 
 /// CP-2.5
-async fn a_claim_that_waits_for_a_pause_respects_it(subject: Subject) {
+async fn a_claim_that_waits_for_a_pause_respects_it(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let (partition, store) = (subject.read(&key).await, subject.again().await);
-    let raw = subject.raw().await;
+    let raw = Raw::of(&subject).await;
     raw.run(if raw.is_postgres() { "BEGIN" } else { "BEGIN IMMEDIATE" }).await;
     raw.run("UPDATE partitions SET version = version + 1, held = 1").await;
     raw.run("UPDATE partition_control SET paused_by = 'ada', paused_at = 5").await;
@@ -105,7 +130,7 @@ async fn a_claim_that_waits_for_a_pause_respects_it(subject: Subject) {
 }
 
 /// CP-2.5, CP-4.2, RP-9.4: pauses, verdicts and claims of the same partitions at once, through the store alone.
-async fn pauses_verdicts_and_claims_at_once_lose_nothing(subject: Subject) {
+async fn pauses_verdicts_and_claims_at_once_lose_nothing(subject: TestStore) {
     let days = keys("ads", &["a"], 40);
     subject.want(Lane::Fresh, days.clone()).await;
     let claimed = subject.claim(20).await;

@@ -3,7 +3,7 @@
 use redrive_store::StoreUrl;
 use uuid::Uuid;
 
-use crate::support::Subject;
+use crate::support::TestStore;
 
 pub enum Raw {
     Sqlite(rusqlite::Connection),
@@ -11,7 +11,11 @@ pub enum Raw {
 }
 
 impl Raw {
-    pub async fn open(url: &StoreUrl) -> Self {
+    pub async fn of(subject: &TestStore) -> Self {
+        Self::open(&subject.database.url).await
+    }
+
+    async fn open(url: &StoreUrl) -> Self {
         match url {
             StoreUrl::Sqlite(path) => {
                 let connection = rusqlite::Connection::open(path).unwrap();
@@ -87,11 +91,5 @@ fn shown(value: rusqlite::types::ValueRef<'_>) -> Option<String> {
         ValueRef::Real(value) => Some(value.to_string()),
         ValueRef::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
         ValueRef::Blob(bytes) => Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
-    }
-}
-
-impl Subject {
-    pub async fn raw(&self) -> Raw {
-        Raw::open(&self.url).await
     }
 }

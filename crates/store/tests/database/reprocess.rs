@@ -7,14 +7,14 @@ use redrive_core::refusal::{Reason, Refused};
 use redrive_store::Outcome;
 
 use crate::steps::{accepted, changed, recorded, rejected};
-use crate::support::{Subject, key};
+use crate::support::{TestStore, key};
 
 fn outcome_of(partition: &Partition) -> (Status, Option<redrive_core::id::RunId>, Option<u64>) {
     (partition.state.status, partition.state.current_run_id, partition.state.record_count)
 }
 
 /// RP-2.6, CP-7.1, CP-7.3, RP-9.2
-async fn a_success_stays_until_a_new_run_is_accepted(subject: Subject) {
+async fn a_success_stays_until_a_new_run_is_accepted(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     let first = subject.judged(vec![key.clone()], accepted(10)).await.remove(0);
     assert!(subject.claim(9).await.is_empty(), "nobody asked for it again");
@@ -35,7 +35,7 @@ async fn a_success_stays_until_a_new_run_is_accepted(subject: Subject) {
         let waiting = Control { reprocess: Some(Reprocess { rejected: 1 }), ..Control::default() };
         assert_eq!(still.control, waiting, "the request stands");
         assert!(subject.claim(9).await.is_empty(), "and waits for its time");
-        assert_eq!(subject.store.view().failures(claimed.run.run_id).await.unwrap().len(), 1);
+        assert_eq!(subject.store.view().run_failures(claimed.run.run_id).await.unwrap().len(), 1);
     }
     assert!(changed(&subject.ask(&key, ControlEvent::Reprocess).await));
     let claimed = subject.claim(9).await.remove(0);

@@ -9,9 +9,9 @@ use redrive_core::run::{End, Run, State, Verdict, Workload};
 use redrive_store::{Error, HeartbeatAnswer, Recorded, RunClaim};
 
 use crate::steps::{fault, fault_under, job_claim, recorded, upload};
-use crate::support::Subject;
+use crate::support::TestStore;
 
-async fn fail_when_due(subject: &Subject, class: ErrorClass, hint: Option<Duration>) -> Run {
+async fn fail_when_due(subject: &TestStore, class: ErrorClass, hint: Option<Duration>) -> Run {
     let run = subject.claim_jobs(1).await.remove(0);
     assert_eq!((run.state, run.next_retry_at), (State::Running, None));
     let failed = recorded(subject.report(&run, fault(class, hint)).await);
@@ -25,7 +25,7 @@ async fn fail_when_due(subject: &Subject, class: ErrorClass, hint: Option<Durati
 }
 
 /// AR-1, AR-3, AR-5, AR-9
-async fn a_retryable_failure_backs_off_until_attempts_run_out(subject: Subject) {
+async fn a_retryable_failure_backs_off_until_attempts_run_out(subject: TestStore) {
     let id = subject.submit(&["a"]).await[0];
     let delays = [60, 120, 240, 480, 960, 1920, 3600];
     for (nth, delay) in (1u32..).zip(delays) {
@@ -39,7 +39,7 @@ async fn a_retryable_failure_backs_off_until_attempts_run_out(subject: Subject) 
     assert_eq!((dead.state, dead.retry_count, dead.next_retry_at), (State::Dead, 7, None));
     subject.clock.advance(Duration::from_secs(1_000_000));
     assert!(subject.claim_jobs(9).await.is_empty());
-    let failures = subject.store.view().failures(id).await.unwrap();
+    let failures = subject.store.view().run_failures(id).await.unwrap();
     let told: Vec<_> =
         failures.iter().map(|failure| (failure.attempt, failure.record.delay, failure.record.stop)).collect();
     let mut expected: Vec<_> =
@@ -51,16 +51,16 @@ async fn a_retryable_failure_backs_off_until_attempts_run_out(subject: Subject) 
 }
 
 /// AR-2
-async fn a_final_failure_is_never_retried(subject: Subject) {
+async fn a_final_failure_is_never_retried(subject: TestStore) {
     let id = subject.submit(&["a"]).await[0];
     let dead = fail_when_due(&subject, ErrorClass::Final, Some(Duration::from_secs(5))).await;
     assert_eq!((dead.state, dead.next_retry_at, dead.completed_at), (State::Dead, None, Some(subject.now())));
-    let failures = subject.store.view().failures(id).await.unwrap();
+    let failures = subject.store.view().run_failures(id).await.unwrap();
     assert_eq!((failures.len(), failures[0].record.stop), (1, Some(StopReason::FinalError)));
 }
 
 /// AR-4
-async fn a_rate_limit_with_a_hint_is_exact_and_free(subject: Subject) {
+async fn a_rate_limit_with_a_hint_is_exact_and_free(subject: TestStore) {
     subject.submit(&["a"]).await;
     for _ in 0..10 {
         let before = subject.now();
@@ -75,7 +75,7 @@ async fn a_rate_limit_with_a_hint_is_exact_and_free(subject: Subject) {
 }
 
 /// AR-9
-async fn starting_keeps_the_count_and_success_clears_it(subject: Subject) {
+async fn starting_keeps_the_count_and_success_clears_it(subject: TestStore) {
     let id = subject.submit(&["a"]).await[0];
     fail_when_due(&subject, ErrorClass::Retryable, None).await;
     let run = subject.claim_jobs(1).await.remove(0);
@@ -85,11 +85,11 @@ async fn starting_keeps_the_count_and_success_clears_it(subject: Subject) {
     let done = subject.run(id).await;
     assert_eq!((done.retry_count, done.next_retry_at, done.error_class), (0, None, None));
     assert_eq!((done.error_message, done.error_traceback, done.verdict), (None, None, Some(Verdict::Passed)));
-    assert_eq!(subject.store.view().failures(id).await.unwrap().len(), 1, "history stays");
+    assert_eq!(subject.store.view().run_failures(id).await.unwrap().len(), 1, "history stays");
 }
 
 /// IN-3
-async fn an_archive_is_retried_after_1_3_and_10_minutes(subject: Subject) {
+async fn an_archive_is_retried_after_1_3_and_10_minutes(subject: TestStore) {
     subject.store.control().submit(vec![upload(subject.now())]).await.unwrap();
     let ingest = || RunClaim { workload: Workload::Ingest, ..job_claim(1) };
     let mut waits = Vec::new();
@@ -108,7 +108,7 @@ async fn an_archive_is_retried_after_1_3_and_10_minutes(subject: Subject) {
     assert_eq!(waits, [60, 180, 600]);
 }
 
-async fn a_dead_run_can_be_granted_another_attempt(subject: Subject) {
+async fn a_dead_run_can_be_granted_another_attempt(subject: TestStore) {
     let id = subject.submit(&["a"]).await[0];
     let control = subject.store.control();
     let refused = |result: Result<Run, Error>| match result {
@@ -129,7 +129,7 @@ async fn a_dead_run_can_be_granted_another_attempt(subject: Subject) {
     assert!(matches!(control.retry_run(absent).await, Err(Error::Absent { .. })));
 }
 
-async fn a_cancelled_runs_worker_changes_nothing_any_more(subject: Subject) {
+async fn a_cancelled_runs_worker_changes_nothing_any_more(subject: TestStore) {
     let ids = subject.submit(&["a"; 3]).await;
     let run = subject.claim_jobs(1).await.remove(0);
     for id in &ids[..2] {
@@ -149,7 +149,7 @@ async fn a_cancelled_runs_worker_changes_nothing_any_more(subject: Subject) {
         assert_eq!(subject.report(&run, report).await, Recorded::Lost);
     }
     assert_eq!(subject.run(run.run_id).await, cancelled);
-    assert!(subject.store.view().failures(run.run_id).await.unwrap().is_empty());
+    assert!(subject.store.view().run_failures(run.run_id).await.unwrap().is_empty());
     assert_eq!(subject.claim_jobs(9).await[0].run_id, ids[2]);
 }
 

@@ -6,17 +6,17 @@ use redrive_store::{Operation, Verified};
 
 use crate::raw::Raw;
 use crate::steps::{changed, keys, pause};
-use crate::support::Subject;
+use crate::support::TestStore;
 
 const TABLES: [&str; 3] = ["operations", "operation_changes", "audit_head"];
 const FORGED: &str = "1111111111111111111111111111111111111111111111111111111111111111";
 
 /// Three operations: 1 made partitions (2, 3, 4), 5 paused two of them (6, 7), 8 resumed one (9).
-async fn furnish(subject: &Subject) -> Raw {
+async fn furnish(subject: &TestStore) -> Raw {
     let days = keys("ads", &["a"], 3);
     let wanted = days.iter().map(|key| subject.wanted(key.clone(), Lane::Backfill)).collect();
     let operation = Operation { reason: Some("gaps".to_owned()), ..subject.operation("state backfill enqueue") };
-    subject.store.control().enqueue(Some(&operation), wanted).await.unwrap();
+    subject.store.control().enqueue(&operation, wanted).await.unwrap();
     let operation = subject.operation("state pause");
     let mut items = Vec::new();
     for key in &days[..2] {
@@ -24,7 +24,7 @@ async fn furnish(subject: &Subject) -> Raw {
     }
     subject.store.control().commit(&operation, items).await.unwrap();
     assert!(changed(&subject.ask(&days[0], ControlEvent::Resume).await));
-    let raw = subject.raw().await;
+    let raw = Raw::of(subject).await;
     for table in TABLES {
         raw.run(&format!("CREATE TABLE kept_{table} AS SELECT * FROM {table}")).await;
     }
@@ -33,7 +33,7 @@ async fn furnish(subject: &Subject) -> Raw {
 }
 
 /// Tampers, looks where the chain is said to be broken, and puts everything back.
-async fn broken_by(subject: &Subject, raw: &Raw, tampering: &str) -> Option<i64> {
+async fn broken_by(subject: &TestStore, raw: &Raw, tampering: &str) -> Option<i64> {
     raw.run(tampering).await;
     let found = subject.store.view().verify_audit().await.unwrap();
     for table in TABLES {
@@ -55,15 +55,15 @@ fn operation_at(raw: &Raw, seq: i64) -> String {
 }
 
 fn change_at(raw: &Raw, seq: i64) -> String {
-    let (id, hash) = (raw.id(uuid::Uuid::from_u128(99)), raw.bytes(FORGED));
+    let hash = raw.bytes(FORGED);
     format!(
-        "INSERT INTO operation_changes (seq, op_id, source, customer_id, query_name, logical_date, after, hash) \
-             VALUES ({seq}, {id}, 'ads', 'a', 'daily', '2026-01-01', '', {hash});"
+        "INSERT INTO operation_changes (seq, operation_seq, series_id, period, after, hash) \
+             VALUES ({seq}, 1, 1, 20454, '', {hash});"
     )
 }
 
 /// CP-5.4, RP-8.5
-async fn an_altered_row_is_named(subject: Subject) {
+async fn an_altered_row_is_named(subject: TestStore) {
     let raw = furnish(&subject).await;
     let (id, hash) = (raw.id(uuid::Uuid::from_u128(99)), raw.bytes(FORGED));
     let columns = [
@@ -81,13 +81,11 @@ async fn an_altered_row_is_named(subject: Subject) {
         assert_eq!(found, Some(5), "{column}");
     }
     let columns = [
-        ("source", "'x'"),
-        ("customer_id", "'x'"),
-        ("query_name", "'x'"),
-        ("logical_date", "'2026-02-02'"),
+        ("operation_seq", "5"),
+        ("series_id", "2"),
+        ("period", "7"),
         ("before", "'{}'"),
         ("after", "'{}'"),
-        ("op_id", &id),
         ("hash", &hash),
     ];
     for (column, value) in columns {
@@ -95,12 +93,25 @@ async fn an_altered_row_is_named(subject: Subject) {
         assert_eq!(broken_by(&subject, &raw, &altered).await, Some(3), "{column}");
     }
     let swapped = "UPDATE operation_changes SET after = (SELECT after FROM kept_operation_changes WHERE seq = 7), \
-         logical_date = (SELECT logical_date FROM kept_operation_changes WHERE seq = 7) WHERE seq = 6";
+         period = (SELECT period FROM kept_operation_changes WHERE seq = 7) WHERE seq = 6";
     assert_eq!(broken_by(&subject, &raw, swapped).await, Some(6));
+    let of_a_run = format!("UPDATE operation_changes SET series_id = NULL, period = NULL, run_id = {id} WHERE seq = 6");
+    assert_eq!(broken_by(&subject, &raw, &of_a_run).await, Some(6), "it was about a partition");
+    for column in ["source", "customer_id", "query_name"] {
+        raw.run(&format!("UPDATE series SET {column} = {column} || 'x' WHERE series_id = 1")).await;
+        let found = subject.store.view().verify_audit().await.unwrap();
+        assert!(matches!(found, Verified::Broken { seq: 2, .. }), "{column}: {found:?}");
+        let back =
+            format!("UPDATE series SET {column} = substr({column}, 1, length({column}) - 1) WHERE series_id = 1");
+        raw.run(&back).await;
+    }
+    raw.run("UPDATE series SET series_id = 77").await;
+    let found = subject.store.view().verify_audit().await.unwrap();
+    assert!(matches!(found, Verified::Broken { seq: 2, .. }), "a series that is gone: {found:?}");
 }
 
 /// CP-5.4
-async fn nothing_is_not_the_same_as_an_empty_text(subject: Subject) {
+async fn nothing_is_not_the_same_as_an_empty_text(subject: TestStore) {
     let raw = furnish(&subject).await;
     let found = broken_by(&subject, &raw, "UPDATE operations SET reason = '' WHERE seq = 5").await;
     assert_eq!(found, Some(5), "a reason appeared");
@@ -109,7 +120,7 @@ async fn nothing_is_not_the_same_as_an_empty_text(subject: Subject) {
 }
 
 /// CP-5.4
-async fn a_deleted_row_is_named(subject: Subject) {
+async fn a_deleted_row_is_named(subject: TestStore) {
     let raw = furnish(&subject).await;
     for (sql, seq) in [
         ("DELETE FROM operation_changes WHERE seq = 3", 3),
@@ -125,7 +136,7 @@ async fn a_deleted_row_is_named(subject: Subject) {
 }
 
 /// CP-5.4
-async fn a_row_beyond_the_head_is_named(subject: Subject) {
+async fn a_row_beyond_the_head_is_named(subject: TestStore) {
     let raw = furnish(&subject).await;
     assert_eq!(broken_by(&subject, &raw, &change_at(&raw, 10)).await, Some(10));
     assert_eq!(broken_by(&subject, &raw, &operation_at(&raw, 12)).await, Some(12));
@@ -133,7 +144,7 @@ async fn a_row_beyond_the_head_is_named(subject: Subject) {
 }
 
 /// CP-5.4: an operation comes before its changes, also when both were forged.
-async fn the_first_of_several_rows_beyond_the_head_is_named(subject: Subject) {
+async fn the_first_of_several_rows_beyond_the_head_is_named(subject: TestStore) {
     let raw = furnish(&subject).await;
     let both = operation_at(&raw, 10) + &change_at(&raw, 11);
     assert_eq!(broken_by(&subject, &raw, &both).await, Some(10));
@@ -142,14 +153,14 @@ async fn the_first_of_several_rows_beyond_the_head_is_named(subject: Subject) {
 }
 
 /// CP-5.4: the chain begins at 1; a listing would show a row before it all the same.
-async fn a_row_before_the_first_is_found(subject: Subject) {
+async fn a_row_before_the_first_is_found(subject: TestStore) {
     let raw = furnish(&subject).await;
     assert!(broken_by(&subject, &raw, &operation_at(&raw, 0)).await.is_some());
     assert!(broken_by(&subject, &raw, &change_at(&raw, -1)).await.is_some());
 }
 
 /// CP-5.4
-async fn a_changed_head_is_found(subject: Subject) {
+async fn a_changed_head_is_found(subject: TestStore) {
     let raw = furnish(&subject).await;
     let hash = raw.bytes(FORGED);
     for (sql, seq) in [

@@ -4,7 +4,7 @@ use redrive_core::run::Work;
 use redrive_store::{Error, NewRun};
 
 use crate::steps::named_job;
-use crate::support::{Subject, key};
+use crate::support::{TestStore, key};
 
 /// Text that no compression makes short.
 fn noise(bytes: usize) -> String {
@@ -17,7 +17,7 @@ fn noise(bytes: usize) -> String {
     text
 }
 
-async fn an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond(subject: Subject) {
+async fn an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond(subject: TestStore) {
     let control = subject.store.control();
     let job = |bytes| named_job("a", &noise(bytes), subject.now());
     assert!(!control.submit(vec![job(1024)]).await.unwrap()[0].existing);
@@ -26,7 +26,7 @@ async fn an_external_id_is_kept_up_to_1024_bytes_and_refused_beyond(subject: Sub
     assert_eq!(subject.claim_jobs(9).await.len(), 1, "a submission is taken whole or not at all");
 }
 
-async fn a_nul_in_a_submission_is_refused(subject: Subject) {
+async fn a_nul_in_a_submission_is_refused(subject: TestStore) {
     let job = NewRun::job("a", None, subject.now());
     let odd = "before\0after";
     for bad in [

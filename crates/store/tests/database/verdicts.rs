@@ -12,13 +12,14 @@ use redrive_core::run::{End, State, Verdict, Workload};
 use redrive_store::{JudgedAttempt, Recorded};
 use uuid::Uuid;
 
+use crate::raw::Raw;
 use crate::steps::{accepted, changed, claim, keys, pause, recorded, rejected, retry};
-use crate::support::{LEASE, Subject, key};
+use crate::support::{LEASE, TestStore, key};
 
 const STALE: Recorded = Recorded::Refused(Refused::Rule(Reason::StaleFence));
 
 /// RP-2.1, RP-2.2, RP-3.1, CP-6.2
-async fn a_second_verdict_changes_nothing(subject: Subject) {
+async fn a_second_verdict_changes_nothing(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let claimed = subject.claim(1).await.remove(0);
@@ -30,11 +31,11 @@ async fn a_second_verdict_changes_nothing(subject: Subject) {
     assert_eq!(subject.store.data().release(&claimed.run, None).await.unwrap(), STALE);
     assert_eq!(subject.read(&key).await, done);
     assert_eq!(subject.store.view().attempts(&key).await.unwrap(), history);
-    assert!(subject.store.view().failures(claimed.run.run_id).await.unwrap().is_empty());
+    assert!(subject.store.view().run_failures(claimed.run.run_id).await.unwrap().is_empty());
 }
 
 /// RP-9.4, CP-6.3: the same verdict from eight stores at once counts once.
-async fn concurrent_verdicts_count_once(subject: Subject) {
+async fn concurrent_verdicts_count_once(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let claimed = subject.claim(1).await.remove(0);
@@ -56,12 +57,12 @@ async fn concurrent_verdicts_count_once(subject: Subject) {
     assert_eq!(after.state.attempt_count, 1);
     assert_eq!(after.control.active, None);
     assert_eq!(subject.store.view().attempts(&key).await.unwrap(), taken);
-    let failures = subject.store.view().failures(claimed.run.run_id).await.unwrap();
+    let failures = subject.store.view().run_failures(claimed.run.run_id).await.unwrap();
     assert_eq!(failures.len(), usize::from(after.state.status == Status::Failed));
 }
 
 /// RP-9.4
-async fn a_stale_fence_changes_nothing(subject: Subject) {
+async fn a_stale_fence_changes_nothing(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let first = subject.claim(1).await.remove(0);
@@ -86,7 +87,7 @@ async fn a_stale_fence_changes_nothing(subject: Subject) {
 }
 
 /// A verdict that comes after the lease, and before anybody noticed, is too late all the same.
-async fn a_verdict_after_the_lease_is_refused(subject: Subject) {
+async fn a_verdict_after_the_lease_is_refused(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let claimed = subject.claim(1).await.remove(0);
@@ -99,7 +100,7 @@ async fn a_verdict_after_the_lease_is_refused(subject: Subject) {
 }
 
 /// RP-1.3: a run of a partition ends with its partition or not at all; nothing would ever wake the partition again.
-async fn an_attempt_cannot_end_without_its_partition(subject: Subject) {
+async fn an_attempt_cannot_end_without_its_partition(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let claimed = subject.claim(1).await.remove(0);
@@ -110,11 +111,11 @@ async fn an_attempt_cannot_end_without_its_partition(subject: Subject) {
 }
 
 /// RP-9.4: both the run and its partition must know the fence.
-async fn a_verdict_whose_fence_the_partition_does_not_know_changes_nothing(subject: Subject) {
+async fn a_verdict_whose_fence_the_partition_does_not_know_changes_nothing(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let claimed = subject.claim(1).await.remove(0);
-    let raw = subject.raw().await;
+    let raw = Raw::of(&subject).await;
     raw.run(&format!("UPDATE partition_control SET active_task_id = {}", raw.id(Uuid::from_u128(7)))).await;
     let before = subject.read(&key).await;
     assert_eq!(subject.judge(&claimed.run, accepted(1)).await, STALE);
@@ -124,11 +125,11 @@ async fn a_verdict_whose_fence_the_partition_does_not_know_changes_nothing(subje
 }
 
 /// RP-9.4: should the control row ever forget an attempt, the table of runs still knows it.
-async fn the_database_itself_refuses_a_second_attempt_in_flight(subject: Subject) {
+async fn the_database_itself_refuses_a_second_attempt_in_flight(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let claimed = subject.claim(1).await.remove(0);
-    subject.raw().await.run("UPDATE partition_control SET active_run_id = NULL, active_task_id = NULL").await;
+    Raw::of(&subject).await.run("UPDATE partition_control SET active_run_id = NULL, active_task_id = NULL").await;
     let before = subject.read(&key).await;
     assert!(subject.store.data().claim_partitions(claim(1)).await.is_err());
     assert_eq!(subject.read(&key).await, before);
@@ -136,7 +137,7 @@ async fn the_database_itself_refuses_a_second_attempt_in_flight(subject: Subject
 }
 
 /// RP-3.1, RP-1.2
-async fn a_release_burns_no_attempt(subject: Subject) {
+async fn a_release_burns_no_attempt(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
     let wanted = subject.read(&key).await;
@@ -147,7 +148,7 @@ async fn a_release_burns_no_attempt(subject: Subject) {
     assert_eq!(back.state.version, wanted.state.version + 2);
     back.state.version = wanted.state.version;
     assert_eq!(back, wanted);
-    assert!(subject.store.view().failures(claimed.run.run_id).await.unwrap().is_empty());
+    assert!(subject.store.view().run_failures(claimed.run.run_id).await.unwrap().is_empty());
     let again = subject.claim(1).await.remove(0);
     assert_ne!(again.run.run_id, claimed.run.run_id);
     assert_eq!(again.run.attempt, 1);
@@ -156,7 +157,7 @@ async fn a_release_burns_no_attempt(subject: Subject) {
 }
 
 /// RP-1.2, RP-2.4, RP-3.1, RP-3.2, RP-8.2, RP-9.5
-async fn each_attempt_is_a_new_run_and_none_is_rewritten(subject: Subject) {
+async fn each_attempt_is_a_new_run_and_none_is_rewritten(subject: TestStore) {
     let policy = RetryPolicy::partitions();
     let key = key("ads", "a", "daily", "2026-01-01");
     subject.want(Lane::Fresh, vec![key.clone()]).await;
@@ -182,7 +183,7 @@ async fn each_attempt_is_a_new_run_and_none_is_rewritten(subject: Subject) {
         }
     }
     for run in &history[..4] {
-        let failures = subject.store.view().failures(run.run_id).await.unwrap();
+        let failures = subject.store.view().run_failures(run.run_id).await.unwrap();
         assert_eq!(failures.len(), 1);
         assert_eq!(Some(&failures[0].record.message), run.error_message.as_ref());
         assert_eq!((run.state, run.verdict), (State::Dead, Some(Verdict::Failed)));
@@ -192,7 +193,7 @@ async fn each_attempt_is_a_new_run_and_none_is_rewritten(subject: Subject) {
 }
 
 /// A source's hint is kept beside the partition until the next time it is wanted.
-async fn a_hint_is_kept_until_the_partition_is_wanted_again(subject: Subject) {
+async fn a_hint_is_kept_until_the_partition_is_wanted_again(subject: TestStore) {
     let key = key("ads", "a", "daily", "2026-01-01");
     let until = subject.now().saturating_add(Duration::from_secs(900));
     let limited =
@@ -205,7 +206,7 @@ async fn a_hint_is_kept_until_the_partition_is_wanted_again(subject: Subject) {
 
 /// Among many judged at once, one whose partition was paused meanwhile is judged all the same, one that was given back and
 /// one whose lease has passed are refused, and none of them stops another.
-async fn verdicts_given_together_stand_for_themselves(subject: Subject) {
+async fn verdicts_given_together_stand_for_themselves(subject: TestStore) {
     let keys = keys("ads", &["a"], 8);
     subject.want(Lane::Fresh, keys.clone()).await;
     let mut claimed = subject.claim(8).await;
@@ -235,13 +236,32 @@ async fn verdicts_given_together_stand_for_themselves(subject: Subject) {
             _ => assert_eq!(recorded(outcome), subject.run(claimed[nth].run.run_id).await),
         }
     }
-    assert_eq!(subject.store.view().failures(claimed[1].run.run_id).await.unwrap().len(), 1);
+    assert_eq!(subject.store.view().run_failures(claimed[1].run.run_id).await.unwrap().len(), 1);
     let again = subject.store.data().judge_many(judged).await.unwrap();
     assert!(again.iter().all(|outcome| *outcome == STALE), "{again:?}");
 }
 
+/// RP-9.4: a verdict among many whose fence the run no longer knows is refused, though its partition is as it was.
+async fn a_verdict_among_many_whose_fence_the_run_does_not_know_changes_nothing(subject: TestStore) {
+    let keys = keys("ads", &["a"], 2);
+    subject.want(Lane::Fresh, keys.clone()).await;
+    let mut claimed = subject.claim(2).await;
+    claimed.sort_by(|a, b| a.partition.state.key.cmp(&b.partition.state.key));
+    let raw = Raw::of(&subject).await;
+    let (fence, run) = (raw.id(Uuid::from_u128(7)), raw.id(claimed[0].run.run_id.uuid()));
+    raw.run(&format!("UPDATE run_claims SET task_id = {fence}, version = version + 1 WHERE run_id = {run}")).await;
+    let before = subject.read(&keys[0]).await;
+    let judged = claimed.iter().cloned();
+    let judged = judged.map(|claimed| JudgedAttempt { claimed, judgement: accepted(1), metrics: "{}".to_owned() });
+    let outcomes = subject.store.data().judge_many(judged.collect()).await.unwrap();
+    assert_eq!(outcomes[0], STALE);
+    assert_eq!(subject.read(&keys[0]).await, before);
+    recorded(outcomes.into_iter().nth(1).unwrap());
+    assert_eq!(subject.read(&keys[1]).await.state.status, Status::Success);
+}
+
 /// What its worker knows of the lease is enough where it was prolonged, and not where it has passed.
-async fn a_verdict_among_many_after_the_lease_is_refused(subject: Subject) {
+async fn a_verdict_among_many_after_the_lease_is_refused(subject: TestStore) {
     subject.want(Lane::Fresh, keys("ads", &["a"], 2)).await;
     let claimed = subject.claim(2).await;
     subject.clock.advance(LEASE - Duration::from_secs(1));
@@ -261,6 +281,7 @@ async fn a_verdict_among_many_after_the_lease_is_refused(subject: Subject) {
 crate::on_both_databases!(
     verdicts_given_together_stand_for_themselves,
     a_verdict_among_many_after_the_lease_is_refused,
+    a_verdict_among_many_whose_fence_the_run_does_not_know_changes_nothing,
     a_second_verdict_changes_nothing,
     concurrent_verdicts_count_once,
     a_stale_fence_changes_nothing,

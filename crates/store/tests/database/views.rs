@@ -9,7 +9,7 @@ use redrive_core::time::Timestamp;
 
 use crate::raw::Raw;
 use crate::steps::{changed, fault, keys, mark, pause, rejected, retry};
-use crate::support::Subject;
+use crate::support::TestStore;
 
 /// Rows of a view by their columns' names.
 async fn rows(raw: &Raw, view: &str, columns: &[&str]) -> Vec<BTreeMap<String, Option<String>>> {
@@ -30,7 +30,7 @@ fn is(shown: &Option<String>, moment: Option<Timestamp>) {
 }
 
 /// RP-8.2, CP-3d.1
-async fn partition_state_shows_iso_timestamps(subject: Subject) {
+async fn partition_state_shows_iso_timestamps(subject: TestStore) {
     subject.clock.advance(Duration::from_micros(86_399_123_456));
     let days = keys("ads", &["a"], 2);
     subject.judged(days[..1].to_vec(), rejected(ErrorClass::Retryable, "boom")).await;
@@ -38,7 +38,7 @@ async fn partition_state_shows_iso_timestamps(subject: Subject) {
     subject.want(Lane::Backfill, days[1..].to_vec()).await;
     assert!(changed(&subject.ask(&days[0], mark(1)).await));
     assert!(changed(&subject.ask(&days[1], pause()).await));
-    let raw = subject.raw().await;
+    let raw = Raw::of(&subject).await;
     assert_eq!(raw.rows("SELECT * FROM partition_state").await.len(), 2);
     let columns = [
         "source",
@@ -71,12 +71,12 @@ async fn partition_state_shows_iso_timestamps(subject: Subject) {
 }
 
 /// RP-8.2
-async fn run_status_shows_iso_timestamps(subject: Subject) {
+async fn run_status_shows_iso_timestamps(subject: TestStore) {
     subject.clock.advance(Duration::from_micros(999_999));
     let id = subject.submit(&["a"]).await[0];
     let run = subject.claim_jobs(1).await.remove(0);
     subject.report(&run, fault(ErrorClass::Retryable, None)).await;
-    let raw = subject.raw().await;
+    let raw = Raw::of(&subject).await;
     let columns = [
         "workload",
         "category",
@@ -99,12 +99,12 @@ async fn run_status_shows_iso_timestamps(subject: Subject) {
 }
 
 /// An id copied from a view is the id that the commands know.
-async fn ids_are_shown_as_the_commands_write_them(subject: Subject) {
+async fn ids_are_shown_as_the_commands_write_them(subject: TestStore) {
     let key = keys("ads", &["a"], 1).remove(0);
     subject.failed(&key).await;
     assert!(changed(&subject.ask(&key, retry(&redrive_core::retry::RetryPolicy::partitions())).await));
     let claimed = subject.claim(1).await.remove(0);
-    let raw = subject.raw().await;
+    let raw = Raw::of(&subject).await;
     let shown = raw.rows("SELECT active_run_id FROM partition_state").await;
     assert_eq!(shown[0][0], Some(claimed.run.run_id.to_string()));
     let shown = raw.rows("SELECT run_id FROM run_status WHERE state = 'running'").await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive_fixture::{Database, Postgres};
 use redrive_store::{PartitionClaim, Store, StoreUrl};
 
-use crate::support::{claim_partitions, open, wanted, within};
+use crate::support::{claim_partitions, open, operation, wanted, within};
 
 /// A database that sorts as English does, beside `home`; none, after `skip`, where the server cannot.
 async fn english(home: &Database) -> Option<(Store, Dropped<'_>)> {
@@ -37,7 +37,11 @@ async fn a_source_at_its_limit_is_passed_over_in_any_language() {
     let home = Postgres::shared().fresh_database();
     let Some((store, _dropped)) = english(&home).await else { return };
     let ads = (0..5).map(|nth| wanted("ads", &format!("{nth}")));
-    store.control().enqueue(None, ads.chain([wanted("ads-2", "x"), wanted("Zoo", "x")]).collect()).await.unwrap();
+    store
+        .control()
+        .enqueue(&operation(&store, "want"), ads.chain([wanted("ads-2", "x"), wanted("Zoo", "x")]).collect())
+        .await
+        .unwrap();
     let limited = || {
         let max_in_flight = BTreeMap::from([("ads".parse().unwrap(), 1)]);
         PartitionClaim { max_in_flight, ..claim_partitions("w", 2) }
@@ -57,7 +61,7 @@ async fn customers_take_turns_in_any_language() {
     let Some((store, _dropped)) = english(&home).await else { return };
     let customers = ["a", "B", "_c", "d e", "D-e", "é", "1", "Z"];
     let all = customers.iter().map(|customer| wanted("ads", customer)).collect();
-    store.control().enqueue(None, all).await.unwrap();
+    store.control().enqueue(&operation(&store, "want"), all).await.unwrap();
     let mut claim = claim_partitions("w", 1);
     let mut served = Vec::new();
     while served.len() < customers.len() {

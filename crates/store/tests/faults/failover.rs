@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use futures_util::future::join_all;
 use redrive_fixture::{Durability, Postgres};
 use redrive_store::{Error, StoreUrl};
 use tokio::net::{TcpListener, TcpStream};
@@ -61,6 +62,14 @@ async fn after_a_failover_the_store_finds_the_new_primary() {
     // Reads are still answered, on the connections that are there.
     store.view().partition_metrics().await.unwrap();
 
+    // More connections than a call may try, all of them to the old primary.
+    let pooled =
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'redrive' AND query <> 'LISTEN redrive'";
+    eventually("every connection leads to the old primary", async || {
+        join_all((0..16).map(|_| store.view()).map(async |view| view.partition_metrics().await.unwrap())).await;
+        primary.query(pooled) == "4"
+    })
+    .await;
     standby.query("SELECT pg_promote()");
     entrance.leads_to.store(standby.port(), Ordering::SeqCst);
     store.control().submit(vec![job("after")]).await.unwrap();

@@ -91,7 +91,7 @@ async fn fill(store: &Store, ledger: &Arc<Ledger>) {
                 let name = format!("partition-{caller}-{nth}");
                 let enqueue = operation(&store, "enqueue");
                 let all = vec![wanted("ads", &name)];
-                if !ledger.note(name, store.control().enqueue(Some(&enqueue), all).await) {
+                if !ledger.note(name, store.control().enqueue(&enqueue, all).await) {
                     return;
                 }
             }
@@ -139,7 +139,8 @@ async fn a_full_disk_is_told_truly_and_the_store_works_again_when_there_is_room(
 #[tokio::test]
 async fn a_disk_that_fills_in_the_middle_of_a_shared_commit_is_told_to_all_in_it() {
     // More than the page cache holds, so that the disk fills before the commit, and SQLite gives the transaction up.
-    const TOO_MUCH: usize = 96 * 1024 * 1024;
+    const TOO_MANY: usize = 96;
+    const LARGEST: usize = 1024 * 1024;
     let Some(mount) = Mount::of_size("24m") else { return };
     let (file, place) = (mount.file(), mount.file().display().to_string());
     let store = open(&sqlite(&file)).await;
@@ -151,8 +152,11 @@ async fn a_disk_that_fills_in_the_middle_of_a_shared_commit_is_told_to_all_in_it
         let (store, ledger) = (store.clone(), Arc::clone(&ledger));
         callers.spawn(async move {
             let name = format!("run-{nth}");
-            let run = filling(&name, if nth == 10 { TOO_MUCH } else { 10 });
-            ledger.note(name, store.control().submit(vec![run]).await);
+            let runs = match nth {
+                10 => (0..TOO_MANY).map(|n| filling(&format!("{name}{}", "+".repeat(n)), LARGEST)).collect(),
+                _ => vec![filling(&name, 10)],
+            };
+            ledger.note(name, store.control().submit(runs).await);
         });
     }
     // All have lined up behind the lock when it is let go.

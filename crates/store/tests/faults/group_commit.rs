@@ -33,7 +33,7 @@ async fn forbidden_insert(store: Store, nth: usize) -> Told {
     let fine = wanted("ads", &format!("taken-along-{nth}"));
     let mut bad = wanted("ads", &format!("forbidden-{nth}"));
     bad.state.status = Status::Success;
-    told(String::new(), store.control().enqueue(Some(&operation(&store, "enqueue")), vec![fine, bad]).await)
+    told(String::new(), store.control().enqueue(&operation(&store, "enqueue"), vec![fine, bad]).await)
 }
 
 async fn submit(store: Store, name: String) -> Told {
@@ -45,7 +45,7 @@ async fn submit(store: Store, name: String) -> Told {
 }
 
 async fn enqueue(store: Store, name: String) -> Told {
-    let new = store.control().enqueue(Some(&operation(&store, "enqueue")), vec![wanted("ads", &name)]).await;
+    let new = store.control().enqueue(&operation(&store, "enqueue"), vec![wanted("ads", &name)]).await;
     told(name, new.map(|new| assert_eq!(new, [true])))
 }
 
@@ -60,7 +60,7 @@ async fn not_dead(store: Store, run: RunId) -> Told {
 /// Everything at once, good and bad in turn.
 async fn throng(store: &Store) -> JoinSet<Told> {
     let control = store.control();
-    control.enqueue(None, vec![wanted("ads", "victim")]).await.unwrap();
+    control.enqueue(&operation(store, "want"), vec![wanted("ads", "victim")]).await.unwrap();
     let queued = control.submit(vec![job("queued")]).await.unwrap()[0].run_id;
     let victim = store.view().partition(&wanted("ads", "victim").state.key).await.unwrap().unwrap();
     let mut callers = JoinSet::new();
@@ -94,7 +94,7 @@ async fn assert_told_truly(store: &Store, callers: JoinSet<Told>, count: impl Fn
     assert_eq!(count("SELECT count(*) FROM runs"), 22);
     assert_eq!(count("SELECT count(*) FROM partition_state WHERE customer_id LIKE 'partition-%'"), 20);
     assert_eq!(count("SELECT count(*) FROM partitions"), 21);
-    assert_eq!(count("SELECT count(*) FROM operations"), 20);
+    assert_eq!(count("SELECT count(*) FROM operations"), 20 + 1, "and the one that made the victim wanted");
     assert_whole(store, count).await;
 }
 

@@ -43,7 +43,7 @@ async fn call(store: Store, caller: usize) {
     for nth in 0..ROUNDS {
         let name = format!("{caller}-{nth}");
         control.submit(vec![job(&name)]).await.unwrap();
-        control.enqueue(Some(&operation(&store, "enqueue")), vec![wanted("ads", &name)]).await.unwrap();
+        control.enqueue(&operation(&store, "enqueue"), vec![wanted("ads", &name)]).await.unwrap();
         data.claim_partitions(claim_partitions(&name, 1)).await.unwrap();
         let claimed = data.claim_runs(claim_runs(&name, 2)).await.unwrap();
         let done = End::Completed { verdict: Verdict::Passed, metrics: None };

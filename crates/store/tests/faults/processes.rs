@@ -87,7 +87,7 @@ async fn child() {
         }
         let customer = format!("{name}-{round}");
         let enqueued = operation(&store, "enqueue");
-        assert_eq!(control.enqueue(Some(&enqueued), vec![wanted("ads", &customer)]).await.unwrap(), [true]);
+        assert_eq!(control.enqueue(&enqueued, vec![wanted("ads", &customer)]).await.unwrap(), [true]);
         tell("enqueued", &customer);
 
         let mut claimed = data.claim_runs(claim_runs(name, 4)).await.unwrap();

@@ -9,7 +9,9 @@ use redrive_fixture::Postgres;
 use redrive_store::{Error, Open, Store, StoreUrl};
 
 use crate::child;
-use crate::support::{Place, closed, count_in, job, one_line, open, sqlite, standing_still, unavailable_at, wanted};
+use crate::support::{
+    Place, closed, count_in, job, one_line, open, operation, sqlite, standing_still, unavailable_at, wanted,
+};
 use redrive_fixture::Mount;
 
 const NOBODY: u32 = 65534;
@@ -111,7 +113,7 @@ async fn a_read_only_postgres_is_told_and_nothing_is_changed() {
     let store = Store::open(&StoreUrl::parse(&url).unwrap(), Open::Current, standing_still()).await.unwrap();
     let refused = [
         store.control().submit(vec![job("a")]).await.map(drop),
-        store.control().enqueue(None, vec![wanted("ads", "1")]).await.map(drop),
+        store.control().enqueue(&operation(&store, "want"), vec![wanted("ads", "1")]).await.map(drop),
         store.data().claim_runs(crate::support::claim_runs("w", 1)).await.map(drop),
     ];
     for error in refused.map(Result::unwrap_err) {

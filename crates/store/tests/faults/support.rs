@@ -1,25 +1,18 @@
 //! Stores to break, and what must hold of them afterwards.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
 use redrive_core::run::{Work, Workload};
-use redrive_core::time::Timestamp;
+pub use redrive_fixture::{LEASE, START, eventually, operation, within};
 use redrive_store::clock::ManualClock;
-use redrive_store::{
-    Error, NewRun, Open, Operation, Options, PartitionClaim, Rotation, RunClaim, Store, StoreUrl, Verified,
-};
+use redrive_store::{Error, NewRun, Open, Options, PartitionClaim, RunClaim, Store, StoreUrl, Verified};
 
-/// 2026-01-01T00:00:00Z.
-pub const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
-pub const LEASE: Duration = Duration::from_secs(120);
-/// How long a test waits for what must happen soon.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a look past the store waits for the store's writer.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Options with a clock that stands still.
 pub fn standing_still() -> Options {
@@ -27,7 +20,7 @@ pub fn standing_still() -> Options {
 }
 
 pub fn with_clock(clock: &ManualClock) -> Options {
-    Options { clock: Arc::new(clock.clone()), follow_server_clock: false, connections: 4, ..Options::default() }
+    Options { connections: 4, ..redrive_fixture::with_clock(clock) }
 }
 
 pub fn sqlite(path: &Path) -> StoreUrl {
@@ -63,19 +56,18 @@ pub fn job(external_id: &str) -> NewRun {
 }
 
 pub fn claim_runs(worker: &str, limit: u32) -> RunClaim {
-    RunClaim { workload: Workload::Process, categories: None, limit, worker: worker.to_owned(), lease: LEASE }
+    RunClaim {
+        workload: Workload::Process,
+        categories: None,
+        limit,
+        max_in_flight: None,
+        worker: worker.to_owned(),
+        lease: LEASE,
+    }
 }
 
 pub fn claim_partitions(worker: &str, limit: u32) -> PartitionClaim {
-    PartitionClaim {
-        limit,
-        worker: worker.to_owned(),
-        lease: LEASE,
-        sources: None,
-        max_in_flight: BTreeMap::new(),
-        at_most: BTreeMap::new(),
-        rotation: Rotation::default(),
-    }
+    PartitionClaim::new(worker, limit, LEASE)
 }
 
 pub fn key(source: &str, customer: &str) -> PartitionKey {
@@ -84,18 +76,6 @@ pub fn key(source: &str, customer: &str) -> PartitionKey {
 
 pub fn wanted(source: &str, customer: &str) -> Partition {
     Partition::new(key(source, customer), Lane::Fresh, START)
-}
-
-pub fn operation(store: &Store, command: &str) -> Operation {
-    Operation {
-        op_id: store.control().new_operation_id(),
-        at: store.now(),
-        actor: "tester@here".to_owned(),
-        command: command.to_owned(),
-        filters: "{}".to_owned(),
-        flags: "{}".to_owned(),
-        reason: None,
-    }
 }
 
 /// The text of an error as a person gets to see it, which is one line.
@@ -111,20 +91,6 @@ pub fn unavailable_at(error: &Error, place: &str) -> String {
     assert!(error.is_unavailable(), "{error:?}");
     assert!(text.contains(place), "{place} is not named in: {text}");
     text
-}
-
-/// Waits until a condition holds.
-pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition().await {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// What a future gives, which must not take longer than `bound`.
-pub async fn within<T>(bound: Duration, what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(bound, future).await.unwrap_or_else(|_| panic!("not within {bound:?}: {what}"))
 }
 
 /// Rows that may not be there, whatever happened: halves of what is written as a whole.
@@ -145,11 +111,11 @@ const HALVES: &[(&str, &str)] = &[
     ),
     (
         "changes without an operation",
-        "SELECT count(*) FROM operation_changes WHERE op_id NOT IN (SELECT op_id FROM operations)",
+        "SELECT count(*) FROM operation_changes WHERE operation_seq NOT IN (SELECT seq FROM operations)",
     ),
     (
         "operations without a change",
-        "SELECT count(*) FROM operations WHERE op_id NOT IN (SELECT op_id FROM operation_changes)",
+        "SELECT count(*) FROM operations WHERE seq NOT IN (SELECT operation_seq FROM operation_changes)",
     ),
     (
         "attempts in flight without a running run",

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use redrive_fixture::{Database, Durability, Postgres};
-use redrive_store::{Store, StoreUrl};
+use redrive_store::{Listen, Open, Options, Store, StoreUrl};
 use tokio::sync::watch;
 
-use crate::support::{Place, eventually, job, open, wanted, within};
+use crate::support::{Place, eventually, job, open, operation, standing_still, wanted, within};
 
 const SOON: Duration = Duration::from_secs(10);
 const BURST: u32 = 20;
@@ -37,7 +37,7 @@ async fn on_postgres_every_store_hears_of_work() {
     news.mark_unchanged();
     speaker.control().submit(vec![job("a")]).await.unwrap();
     woken(&mut news, "news of a run").await;
-    speaker.control().enqueue(None, vec![wanted("ads", "1")]).await.unwrap();
+    speaker.control().enqueue(&operation(&speaker, "want"), vec![wanted("ads", "1")]).await.unwrap();
     woken(&mut news, "news of a partition").await;
     let mut own = speaker.wakeups();
     own.mark_unchanged();
@@ -76,7 +76,34 @@ async fn no_commit_waits_for_an_announcement_and_a_burst_of_them_gives_one() {
     eventually("the burst is heard of", async || *news.borrow() >= before + 3).await;
     speaker.control().submit(vec![job("last")]).await.unwrap();
     eventually("the last is heard of", async || *news.borrow() >= before + 4).await;
+    let speaking = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'NOTIFY redrive%' \
+                    AND (state <> 'idle' OR clock_timestamp() - state_change < interval '200 ms')";
+    eventually("the announcer has no more to say", async || database.query(speaking) == "0").await;
     assert_eq!(*news.borrow(), before + 4);
+}
+
+/// A worker that is woken too early looks, finds nothing, and goes to sleep beside the work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_woken_before_the_commit() {
+    let server = Postgres::start(Durability::Fast);
+    let database = server.fresh_database();
+    let url = format!("{}?options=-c%20synchronous_commit%3Don", database.url);
+    // One that listens looks around once when it begins to.
+    let options = Options { listen: Listen::Never, ..standing_still() };
+    let store = Store::open(&StoreUrl::parse(&url).unwrap(), Open::Migrate, options).await.unwrap();
+    server.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    server.query("SELECT pg_reload_conf()");
+    let mut news = store.wakeups();
+    news.mark_unchanged();
+    let control = store.control();
+    let submitted = tokio::spawn(async move { control.submit(vec![job("slow")]).await });
+    let held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    eventually("the commit is held", async || database.query(held) == "1").await;
+    assert!(!news.has_changed().unwrap(), "woken before there is work to see");
+    server.query("ALTER SYSTEM RESET synchronous_standby_names");
+    server.query("SELECT pg_reload_conf()");
+    submitted.await.unwrap().unwrap();
+    woken(&mut news, "news of the commit").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,7 +115,7 @@ async fn on_sqlite_the_same_store_hears_of_work() {
     store.control().submit(vec![job("a")]).await.unwrap();
     assert!(news.has_changed().unwrap());
     news.mark_unchanged();
-    store.control().enqueue(None, vec![wanted("ads", "1")]).await.unwrap();
+    store.control().enqueue(&operation(&store, "want"), vec![wanted("ads", "1")]).await.unwrap();
     assert!(news.has_changed().unwrap());
     news.mark_unchanged();
     store.control().cancel_run(store.control().submit(vec![job("a")]).await.unwrap()[0].run_id, "me").await.unwrap();

@@ -90,7 +90,7 @@ async fn a_sources_limit_is_reached_exactly_and_never_passed() {
     const MOST: u32 = 5;
     let (database, stores) = stores().await;
     let all = (0..60).map(|nth| wanted("ads", &format!("{nth:02}"))).collect();
-    stores[0].control().enqueue(None, all).await.unwrap();
+    stores[0].control().enqueue(&operation(&stores[0], "want"), all).await.unwrap();
 
     let first = claim_at_once(&stores, 3, MOST).await;
     assert_eq!(first.len(), 5, "what is in flight after every worker has asked");
@@ -148,7 +148,7 @@ async fn toggle(store: &Store, backwards: bool) {
 async fn cross(claimers: usize, operators: usize, both_ways: bool) -> u64 {
     let (database, stores) = stores().await;
     let all = (0..40).map(|nth| wanted("ads", &format!("{nth:02}"))).collect();
-    stores[0].control().enqueue(None, all).await.unwrap();
+    stores[0].control().enqueue(&operation(&stores[0], "want"), all).await.unwrap();
     let claiming = Arc::new(AtomicUsize::new(claimers));
     let workers = stores.iter().take(claimers + operators).cloned().enumerate().map(|(nth, store)| {
         let claiming = Arc::clone(&claiming);

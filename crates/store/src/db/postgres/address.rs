@@ -135,7 +135,7 @@ impl Encryption {
         };
         let mode = self.mode();
         if self.root == Some(Root::System) && mode < Mode::VerifyFull {
-            // Anybody can have a certificate of an authority that the system trusts.
+            // Any server can have a certificate of an authority that the system trusts.
             return Err("sslrootcert=system proves nothing without the name; write sslmode=verify-full".to_owned());
         }
         match (mode, file) {

@@ -32,7 +32,7 @@ pub(super) fn segment(field: &str, value: &str) -> String {
 }
 
 /// The encoded value, and where to cut it so that no more than `BEGINNING_MAX` bytes and only whole characters remain:
-/// half a character would be bytes that are no UTF-8 to whoever decodes the name.
+/// half a character would be bytes that are no UTF-8 once the name is decoded.
 fn encode(value: &str) -> (String, usize) {
     let bytes = value.as_bytes();
     let mut encoded = String::with_capacity(value.len());

@@ -28,6 +28,10 @@ impl Part {
         Self { encoder: None, bytes: 0 }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.encoder.is_none()
+    }
+
     /// About how many compressed bytes there will be after `more` bytes: as many in proportion as so far.
     pub(super) fn expected(&self, more: usize) -> usize {
         let so_far = self.encoder.as_ref().map_or(0, |encoder| encoder.get_ref().len());

@@ -1,5 +1,5 @@
 //! Reading a run back. A part is read whole (it is at most about `part_bytes`) and its hash is checked before any of it
-//! is handed out, so nobody sees a line that differs from what was written; decompressed, it is never held whole.
+//! is handed out, so no reader sees a line that differs from what was written; decompressed, it is never held whole.
 
 use std::io::{Cursor, Read as _};
 
@@ -12,9 +12,10 @@ use zstd::stream::read::Decoder;
 
 use super::layout;
 use super::manifest::{Manifest, PartInfo};
+use crate::raw::blocking::blocking;
 use crate::raw::digest::Sha256;
 use crate::raw::error::{Damage, Error};
-use crate::raw::place::{Found, Place, blocking};
+use crate::raw::place::{Found, Place};
 
 /// Decompressed bytes handed out at once.
 const CHUNK: usize = 256 << 10;

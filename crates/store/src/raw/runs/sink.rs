@@ -6,6 +6,7 @@ use redrive_core::time::Timestamp;
 
 use super::view::RawView;
 use super::writer::RawWriter;
+use crate::raw::blocking::at_once;
 use crate::raw::error::Error;
 use crate::raw::place::Place;
 use crate::raw::s3::S3Options;
@@ -58,6 +59,15 @@ impl RawSink {
     /// Whether it can be written now, as far as can be told without writing a run.
     pub async fn check(&self) -> Result<(), Error> {
         self.place.check().await
+    }
+
+    /// Does what is left of a short run, its writing and its reading. On a file system all of it is done on one thread,
+    /// which may be blocked; on S3 as any other future, because it waits for answers.
+    pub async fn at_once<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
+        match self.place.directories() {
+            Some(_) => at_once(future).await,
+            None => future.await,
+        }
     }
 
     pub fn view(&self) -> RawView {

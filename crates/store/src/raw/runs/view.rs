@@ -51,7 +51,7 @@ impl RawView {
         found.ok_or_else(|| Damage::Missing { object: self.place.location(&object) }.into())
     }
 
-    /// The run's directory as other programs are told of it: an absolute path, or an `s3://` URL.
+    /// The run's directory as it is given to other programs: an absolute path, or an `s3://` URL.
     pub fn directory(&self, key: &PartitionKey, run_id: RunId) -> String {
         self.place.location(&layout::run(&self.place.base, key, run_id))
     }

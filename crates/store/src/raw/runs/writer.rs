@@ -188,6 +188,11 @@ impl RawWriter {
         .await
     }
 
+    /// Whether all that was written so far is in memory, in one chunk.
+    pub fn is_short(&self) -> bool {
+        self.parts.is_empty() && matches!(&self.compressor, Compressor::Idle(part) if part.is_empty())
+    }
+
     /// Lines taken so far.
     pub fn lines(&self) -> u64 {
         self.lines

@@ -16,10 +16,10 @@ use crate::model::memory::Memory;
 use crate::model::op::{Op, ops};
 use crate::model::side::Side;
 use crate::property::{check, wait};
-use crate::support::Subject;
+use crate::support::TestStore;
 
 async fn same_in_all_three(ops: &[Op]) -> Result<(), TestCaseError> {
-    let (mut sqlite, mut postgres) = (Side::new(Subject::sqlite().await), Side::new(Subject::postgres().await));
+    let (mut sqlite, mut postgres) = (Side::new(TestStore::sqlite().await), Side::new(TestStore::postgres().await));
     let mut memory = Memory::default();
     for (nth, op) in ops.iter().enumerate() {
         let chosen = sqlite.apply(op, &memory).await;

@@ -16,10 +16,10 @@ use super::answer::{Answer, forged, run_id, task_id};
 use super::memory::{Memory, job};
 use super::op::{Op, Pick, SOURCES, Shown};
 use crate::steps::{claim, job_claim};
-use crate::support::{LEASE, Subject};
+use crate::support::{LEASE, TestStore};
 
 pub struct Side {
-    pub subject: Subject,
+    pub subject: TestStore,
     rotation: Rotation,
     /// The real id of the model's nth run.
     runs: Vec<RunId>,
@@ -31,7 +31,7 @@ pub struct Side {
 }
 
 impl Side {
-    pub fn new(subject: Subject) -> Self {
+    pub fn new(subject: TestStore) -> Self {
         Self {
             subject,
             rotation: Rotation::default(),
@@ -115,7 +115,7 @@ impl Side {
             Op::Enqueue(wanted) => {
                 let wanted = wanted.iter().map(|(key, lane)| self.subject.wanted(key.clone(), *lane)).collect();
                 let operation = self.subject.operation("state backfill enqueue");
-                Answer::Flags(control.enqueue(Some(&operation), wanted).await.unwrap())
+                Answer::Flags(control.enqueue(&operation, wanted).await.unwrap())
             }
             Op::Ask { key, wish, overtaken } => {
                 let Some(mut read) = control.view().partition(key).await.unwrap() else { return Answer::Nothing };
@@ -227,7 +227,7 @@ impl Side {
     pub async fn compare_the_rest(&self, memory: &Memory) -> Result<(), TestCaseError> {
         let view = self.subject.store.view();
         for (nth, real) in self.runs.iter().enumerate() {
-            let stored = view.failures(*real).await.unwrap();
+            let stored = view.run_failures(*real).await.unwrap();
             let stored: Vec<_> =
                 stored.into_iter().map(|failure| (run_id(nth), failure.attempt, failure.record)).collect();
             let expected = memory.failures.iter().filter(|(id, ..)| *id == run_id(nth)).cloned().collect::<Vec<_>>();

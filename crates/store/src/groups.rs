@@ -1,0 +1,101 @@
+//! Failure groups: one row for each fingerprint that was ever met, written in the transaction of the failure.
+
+use std::collections::BTreeMap;
+
+use redrive_core::failure::ErrorClass;
+use redrive_core::fingerprint::{Fingerprint, GroupId};
+use redrive_core::time::Timestamp;
+
+use crate::db::{Batch, Column, Effect, Kind, Lookup, Tx};
+use crate::error::Result;
+
+/// A failure, as its group notes it.
+#[derive(Debug)]
+pub(crate) struct Seen<'a> {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) class: ErrorClass,
+    pub(crate) message: &'a str,
+    pub(crate) at: Timestamp,
+}
+
+/// A group is touched at most this often: were it for every failure, the workers of a source that fails would wait for
+/// each other at one row.
+const TOUCHED_EVERY: i64 = 1_000_000;
+
+static KNOWN: Lookup = Lookup::new(
+    "/* groups::known */
+     SELECT last_seen
+     FROM failure_groups
+     WHERE group_id = @group_id",
+    &[("group_id", Kind::Int)],
+);
+
+static INSERT: Batch = Batch::new(
+    "/* groups::insert */
+     INSERT INTO failure_groups (group_id, error_class, template, sample, first_seen, last_seen)
+     {values @group_id, @error_class, @template, @sample, @first_seen, @last_seen}
+     ON CONFLICT DO NOTHING",
+    &[
+        ("group_id", Kind::Int),
+        ("error_class", Kind::Text),
+        ("template", Kind::Text),
+        ("sample", Kind::Text),
+        ("first_seen", Kind::Int),
+        ("last_seen", Kind::Int),
+    ],
+    Effect::Inserted(&["group_id"]),
+);
+
+static TOUCH: Batch = Batch::new(
+    "/* groups::touch */
+     UPDATE failure_groups
+     SET last_seen = @last_seen
+     {from}
+     WHERE failure_groups.group_id = @group_id
+       AND failure_groups.last_seen < @last_seen",
+    &[("group_id", Kind::Int), ("last_seen", Kind::Int)],
+    Effect::Row,
+);
+
+/// Notes failures in their groups. Groups are written in the order of their ids, so that no two transactions wait for each
+/// other.
+pub(crate) async fn note(tx: &mut Tx<'_>, seen: &[Seen<'_>]) -> Result<()> {
+    let mut groups: BTreeMap<GroupId, (&Seen<'_>, Timestamp)> = BTreeMap::new();
+    for one in seen {
+        let (_, last) = groups.entry(one.fingerprint.group).or_insert((one, one.at));
+        *last = one.at.max(*last);
+    }
+    let groups: Vec<(GroupId, &Seen<'_>, Timestamp)> =
+        groups.into_iter().map(|(group, (first, last))| (group, first, last)).collect();
+    let ids = [Column::ints(&groups, |(group, ..)| Some(group.number()))];
+    let mut known: Vec<Option<i64>> = vec![None; groups.len()];
+    for (nth, last_seen) in tx.lookup(&KNOWN, &ids, |mut row| row.int()).await? {
+        known[nth] = Some(last_seen);
+    }
+    let (mut new, mut stale) = (Vec::new(), Vec::new());
+    for (group, known) in groups.into_iter().zip(known) {
+        match known {
+            None => new.push(group),
+            Some(last_seen) if group.2.micros().saturating_sub(last_seen) >= TOUCHED_EVERY => stale.push(group),
+            Some(_) => {}
+        }
+    }
+    insert(tx, &new).await?;
+    let columns = [
+        Column::ints(&stale, |(group, ..)| Some(group.number())),
+        Column::ints(&stale, |(.., last)| Some(last.micros())),
+    ];
+    tx.batch(&TOUCH, &columns).await.map(drop)
+}
+
+async fn insert(tx: &mut Tx<'_>, new: &[(GroupId, &Seen<'_>, Timestamp)]) -> Result<()> {
+    let columns = [
+        Column::ints(new, |(group, ..)| Some(group.number())),
+        Column::texts(new, |(_, seen, _)| Some(seen.class.as_str())),
+        Column::texts(new, |(_, seen, _)| Some(seen.fingerprint.template.as_str())),
+        Column::texts(new, |(_, seen, _)| Some(seen.message)),
+        Column::ints(new, |(_, seen, _)| Some(seen.at.micros())),
+        Column::ints(new, |(.., last)| Some(last.micros())),
+    ];
+    tx.batch(&INSERT, &columns).await.map(drop)
+}

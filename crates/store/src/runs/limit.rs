@@ -1,0 +1,178 @@
+//! How many runs of some categories may still be started, and what is left when a claim came back empty.
+
+use std::sync::Arc;
+
+use redrive_core::run::Workload;
+use redrive_core::time::Timestamp;
+
+use super::claim::{CATEGORIES, RunClaim};
+use crate::db::{Column, Kind, Lookup, Sql, Tx};
+use crate::error::Result;
+use crate::handles::{View, read};
+use crate::partitions::{Backlog, Queued};
+
+impl View {
+    /// What is queued of these categories (all of the workload's where none are named), under the limit given, and what of
+    /// them is under way.
+    pub async fn run_backlog(
+        &self,
+        workload: Workload,
+        categories: Option<Vec<String>>,
+        max_in_flight: Option<u32>,
+    ) -> Result<Backlog> {
+        let now = self.inner.now();
+        read!(self.read_by_index, "run backlog", |tx, workload, categories, max_in_flight, now| backlog(
+            tx,
+            *workload,
+            Option::as_deref(&categories),
+            *max_in_flight,
+            *now
+        ))
+    }
+
+    /// The categories of jobs that have something queued, each with how many, counted up to a thousand.
+    pub async fn categories_waiting(&self) -> Result<Vec<(String, u64)>> {
+        read!(self.read_by_index, "categories waiting", |tx| categories_waiting(tx))
+    }
+}
+
+/// The most that [`View::categories_waiting`] counts of a category.
+const COUNTED: i64 = 1000;
+
+static IN_FLIGHT: Lookup = Lookup::new(
+    "/* runs::in_flight */
+     SELECT count(*)
+     FROM run_claims
+     WHERE workload = @workload
+       AND category = @category",
+    &[("workload", Kind::Text), ("category", Kind::Text)],
+);
+static ALL_IN_FLIGHT: Sql = Sql::new(
+    "/* runs::all_in_flight */
+     SELECT count(*)
+     FROM run_claims
+     WHERE workload = ?1",
+);
+
+async fn in_flight(tx: &mut Tx<'_>, workload: Workload, categories: Option<&[String]>) -> Result<u64> {
+    let Some(categories) = categories else {
+        let all = tx.row(&ALL_IN_FLIGHT, &[workload.as_str().into()], |row| row.int(0)).await?;
+        return Ok(u64::try_from(all.unwrap_or(0)).unwrap_or(0));
+    };
+    let values = [
+        Column::texts(categories, |_| Some(workload.as_str())),
+        Column::texts(categories, |category| Some(category.as_str())),
+    ];
+    Ok(tx.lookup(&IN_FLIGHT, &values, |mut row| row.count::<u64>()).await?.into_iter().map(|(_, count)| count).sum())
+}
+
+/// How many runs a claim may start. Where there is a limit, claims under it take turns until they have committed, so that each
+/// counts what the others started.
+pub(super) async fn room(tx: &mut Tx<'_>, asked: &RunClaim) -> Result<u32> {
+    let Some(most) = asked.max_in_flight else { return Ok(asked.limit) };
+    let mut categories = asked.categories.clone();
+    if let Some(categories) = &mut categories {
+        categories.sort_unstable();
+        categories.dedup();
+    }
+    tx.exclusive(lock_of(asked.workload, categories.as_deref())).await?;
+    let running = in_flight(tx, asked.workload, categories.as_deref()).await?;
+    let free = u64::from(most).saturating_sub(running);
+    Ok(asked.limit.min(u32::try_from(free).unwrap_or(u32::MAX)))
+}
+
+/// The number of the lock under which claims of these categories take turns. FNV-1a.
+fn lock_of(workload: Workload, categories: Option<&[String]>) -> i64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |text: &str| {
+        for &byte in text.as_bytes().iter().chain(&[0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    add("redrive runs");
+    add(workload.as_str());
+    categories.into_iter().flatten().for_each(|category| add(category));
+    i64::from_le_bytes(hash.to_le_bytes())
+}
+
+static ANY_QUEUED: Lookup = Lookup::new(
+    "/* runs::any_queued */
+     SELECT CAST(1 AS BIGINT)
+     WHERE EXISTS (SELECT 1 FROM run_queue WHERE workload = @workload AND category = @category)
+        OR EXISTS (
+            SELECT 1
+            FROM run_waiting
+            WHERE state = 'waiting'
+              AND workload = @workload
+              AND category = @category
+              AND due_at <= @now
+        )",
+    &[("workload", Kind::Text), ("category", Kind::Text), ("now", Kind::Int)],
+);
+static ANY_OF_ALL_QUEUED: Sql = Sql::new(
+    "/* runs::any_of_all_queued */
+     SELECT CAST(1 AS BIGINT)
+     WHERE EXISTS (SELECT 1 FROM run_queue WHERE workload = ?1)
+        OR EXISTS (
+            SELECT 1
+            FROM run_waiting
+            WHERE state = 'waiting'
+              AND workload = ?1
+              AND due_at <= CAST(?2 AS BIGINT)
+        )",
+);
+
+async fn is_any_queued(
+    tx: &mut Tx<'_>,
+    workload: Workload,
+    categories: Option<&[String]>,
+    now: Timestamp,
+) -> Result<bool> {
+    let Some(categories) = categories else {
+        let params = [workload.as_str().into(), now.micros().into()];
+        return Ok(tx.row(&ANY_OF_ALL_QUEUED, &params, |row| row.int(0)).await?.is_some());
+    };
+    let values = [
+        Column::texts(categories, |_| Some(workload.as_str())),
+        Column::texts(categories, |category| Some(category.as_str())),
+        Column::ints(categories, |_| Some(now.micros())),
+    ];
+    Ok(!tx.lookup(&ANY_QUEUED, &values, |_| Ok(())).await?.is_empty())
+}
+
+async fn backlog(
+    tx: &mut Tx<'_>,
+    workload: Workload,
+    categories: Option<&[String]>,
+    max_in_flight: Option<u32>,
+    now: Timestamp,
+) -> Result<Backlog> {
+    let in_flight = in_flight(tx, workload, categories).await?;
+    let has_room = max_in_flight.is_none_or(|most| in_flight < u64::from(most));
+    let queued = match is_any_queued(tx, workload, categories, now).await? {
+        true if has_room => Queued::Claimable,
+        true if in_flight > 0 => Queued::HeldBack,
+        // A limit of 0 withholds it: nothing that ends makes room.
+        true | false => Queued::Nothing,
+    };
+    Ok(Backlog { queued, in_flight })
+}
+
+static COUNT_QUEUED: Lookup = Lookup::new(
+    "/* runs::count_queued */
+     SELECT count(*)
+     FROM (SELECT 1 FROM run_queue WHERE workload = 'process' AND category = @category LIMIT @most) AS counted",
+    &[("category", Kind::Text), ("most", Kind::Int)],
+);
+
+async fn categories_waiting(tx: &mut Tx<'_>) -> Result<Vec<(String, u64)>> {
+    let categories = tx.rows(&CATEGORIES, &[Workload::Process.as_str().into()], |row| row.text(0)).await?;
+    let values =
+        [Column::texts(&categories, |category| Some(category.as_str())), Column::ints(&categories, |_| Some(COUNTED))];
+    let counts = tx.lookup(&COUNT_QUEUED, &values, |mut row| row.count::<u64>()).await?;
+    let mut counted: Vec<u64> = vec![0; categories.len()];
+    for (nth, count) in counts {
+        counted[nth] = count;
+    }
+    Ok(categories.into_iter().zip(counted).collect())
+}

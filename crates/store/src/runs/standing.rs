@@ -1,0 +1,220 @@
+//! Moving runs between the tables that say where they stand.
+//!
+//! A run has one row in one of them. A change first takes that row away, under the guard of what the change expects: only one
+//! caller can take it. Then it puts a row where the run stands now. Rows are taken in the order of their places, so that no two
+//! transactions wait for each other.
+
+use redrive_core::fingerprint;
+use redrive_core::run::{Change, Run, State};
+use redrive_core::time::Timestamp;
+
+use super::row::{PLACE, PLACE_NAMES, STANDING_NAMES, standing_columns};
+use crate::db::columns::{Field, Named, columns, join, named};
+use crate::db::{Batch, Effect, Tx};
+use crate::error::{Error, Result};
+
+/// The group of what is failed now. What is queued or runs is being tried again, and has none.
+const ERROR_GROUP: Field<Run> =
+    Field::int("error_group", |run| fingerprint::of_run(run).map(|found| found.group.number()).into());
+
+const WAITING: [Field<Run>; 3] = [
+    ERROR_GROUP,
+    Field::text("state", |run| run.state.as_str().into()),
+    Field::int("due_at", |run| run.due_at().map(Timestamp::micros).into()),
+];
+const WAITING_NAMES: [Named; 19] = join(STANDING_NAMES, named(&WAITING));
+
+const END: [Field<Run>; 5] = [
+    ERROR_GROUP,
+    Field::text("state", |run| run.state.as_str().into()),
+    Field::int("completed_at", |run| run.completed_at.map(Timestamp::micros).into()),
+    Field::text("ended_by", |run| run.ended_by.map(|by| by.as_str()).into()),
+    Field::text("verdict", |run| run.verdict.map(|verdict| verdict.as_str()).into()),
+];
+const END_NAMES: [Named; 21] = join(STANDING_NAMES, named(&END));
+
+static WAIT: Batch = Batch::new(
+    "/* runs::wait */
+     INSERT INTO run_waiting ({columns})
+     {values}",
+    &WAITING_NAMES,
+    Effect::All,
+);
+
+pub(crate) static QUEUE: Batch = Batch::new(
+    "/* runs::queue */
+     INSERT INTO run_queue ({columns})
+     {values}",
+    &STANDING_NAMES,
+    Effect::All,
+);
+
+pub(crate) static FINISH: Batch = Batch::new(
+    "/* runs::finish */
+     INSERT INTO run_ends ({columns})
+     {values}",
+    &END_NAMES,
+    Effect::All,
+);
+
+/// Puts runs where they stand. Those that run are put by their claim alone.
+pub(super) async fn put(tx: &mut Tx<'_>, runs: &[&Run]) -> Result<()> {
+    let (mut waiting, mut queued, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+    for &run in runs {
+        match run.state {
+            State::Storing | State::Waiting => waiting.push(run),
+            State::Queued => queued.push(run),
+            State::Done | State::Dead => ended.push(run),
+            State::Running => {
+                return Err(Error::Statement { name: "put runs", why: "only a claim starts a run".to_owned() });
+            }
+        }
+    }
+    for (statement, fields, runs) in
+        [(&WAIT, &WAITING[..], waiting), (&QUEUE, &[][..], queued), (&FINISH, &END[..], ended)]
+    {
+        let mut values = standing_columns(&runs);
+        values.extend(columns(fields, &runs));
+        tx.batch(statement, &values).await?;
+    }
+    Ok(())
+}
+
+/// What must still be so of a run that does not run.
+const AS_SEEN: [Field<Change>; 2] = [
+    Field::text("expect_state", |change| change.expect_state.as_str().into()),
+    Field::int("expect_version", |change| i64::try_from(change.expect_version).unwrap_or(i64::MAX).into()),
+];
+/// What must still be so of a run that runs. Every claim has a new task, so that the version is needless.
+const HELD: [Field<Change>; 1] = [Field::id("expect_task", |change| change.expect_task.map(|task| task.uuid()).into())];
+const AS_SEEN_NAMES: [Named; 5] = join(PLACE_NAMES, named(&AS_SEEN));
+const HELD_NAMES: [Named; 4] = join(PLACE_NAMES, named(&HELD));
+
+static TAKE_WAITING: Batch = Batch::new(
+    "/* runs::take_waiting */
+     DELETE FROM run_waiting
+     {using}
+     WHERE workload = @workload
+       AND category = @category
+       AND run_id = @run_id
+       AND state = @expect_state
+       AND version = @expect_version",
+    &AS_SEEN_NAMES,
+    Effect::Row,
+);
+static TAKE_QUEUED: Batch = Batch::new(
+    "/* runs::take_queued */
+     DELETE FROM run_queue
+     {using}
+     WHERE workload = @workload
+       AND category = @category
+       AND run_id = @run_id
+       AND @expect_state = 'queued'
+       AND version = @expect_version",
+    &AS_SEEN_NAMES,
+    Effect::Row,
+);
+static TAKE_ENDED: Batch = Batch::new(
+    "/* runs::take_ended */
+     DELETE FROM run_ends
+     {using}
+     WHERE workload = @workload
+       AND category = @category
+       AND run_id = @run_id
+       AND state = @expect_state
+       AND version = @expect_version",
+    &AS_SEEN_NAMES,
+    Effect::Row,
+);
+pub(crate) static TAKE_CLAIM: Batch = Batch::new(
+    "/* runs::take_claim */
+     DELETE FROM run_claims
+     {using}
+     WHERE workload = @workload
+       AND category = @category
+       AND run_id = @run_id
+       AND task_id = @expect_task",
+    &HELD_NAMES,
+    Effect::Row,
+);
+
+/// A table that says where runs stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    Waiting,
+    Queue,
+    Claims,
+    Ends,
+}
+
+impl Table {
+    pub(super) const ALL: [Self; 4] = [Self::Waiting, Self::Queue, Self::Claims, Self::Ends];
+
+    fn of(state: State) -> Self {
+        match state {
+            State::Storing | State::Waiting => Self::Waiting,
+            State::Queued => Self::Queue,
+            State::Running => Self::Claims,
+            State::Done | State::Dead => Self::Ends,
+        }
+    }
+
+    /// The states of the runs in it.
+    pub(super) fn states(self) -> &'static [State] {
+        match self {
+            Self::Waiting => &[State::Storing, State::Waiting],
+            Self::Queue => &[State::Queued],
+            Self::Claims => &[State::Running],
+            Self::Ends => &[State::Done, State::Dead],
+        }
+    }
+
+    /// Whether its rows carry the group of a failure.
+    pub(super) fn has_groups(self) -> bool {
+        match self {
+            Self::Waiting | Self::Ends => true,
+            Self::Queue | Self::Claims => false,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "run_waiting",
+            Self::Queue => "run_queue",
+            Self::Claims => "run_claims",
+            Self::Ends => "run_ends",
+        }
+    }
+
+    /// The statement that takes a row of it, and what it guards.
+    fn taking(self) -> (&'static Batch, &'static [Field<Change>]) {
+        match self {
+            Self::Waiting => (&TAKE_WAITING, &AS_SEEN),
+            Self::Queue => (&TAKE_QUEUED, &AS_SEEN),
+            Self::Claims => (&TAKE_CLAIM, &HELD),
+            Self::Ends => (&TAKE_ENDED, &AS_SEEN),
+        }
+    }
+}
+
+/// Takes the rows of runs that are still as their changes expect; says of each whether it was.
+pub(super) async fn take(tx: &mut Tx<'_>, changes: &[&Change]) -> Result<Vec<bool>> {
+    let mut took = vec![false; changes.len()];
+    for table in Table::ALL {
+        let mut here: Vec<usize> =
+            (0..changes.len()).filter(|&nth| Table::of(changes[nth].expect_state) == table).collect();
+        here.sort_by_key(|&nth| {
+            let run = &changes[nth].after;
+            (run.workload(), run.work.category(), run.run_id)
+        });
+        let changes: Vec<&Change> = here.iter().map(|&nth| changes[nth]).collect();
+        let runs: Vec<&Run> = changes.iter().map(|change| &change.after).collect();
+        let (statement, guard) = table.taking();
+        let mut values = columns(&PLACE, &runs);
+        values.extend(columns(guard, &changes));
+        for (nth, this) in here.into_iter().zip(tx.batch(statement, &values).await?) {
+            took[nth] = this;
+        }
+    }
+    Ok(took)
+}

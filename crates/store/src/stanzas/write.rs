@@ -1,0 +1,325 @@
+//! Adds what was parsed. A stanza goes in together with its settings, or not at all; one that is there is left as it is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use redrive_core::run::Run;
+
+use super::PARSER;
+use super::batch::{ParsedBatch, Setting};
+use super::id::UploadNo;
+use crate::db::{Batch, Column, Effect, Kind, Lookup, Sql, Tx};
+use crate::error::{Error, Result};
+use crate::handles::DataStore;
+use crate::uploads::{self, Upload};
+
+/// Keeps two transactions from giving out the same id of a name.
+const NEW_CONF: i64 = 0x636f_6e66;
+
+/// What became of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StanzasAdded {
+    /// So many stanzas are new.
+    New(usize),
+    /// The run is no longer this worker's; nothing was added.
+    Lost,
+}
+
+impl DataStore {
+    /// Finds where the bytes of a claimed run lie, and makes its rows ready: those that another version of the parser
+    /// made are taken away. None when the bytes never arrived.
+    pub async fn begin_parsing(&self, run: &Run) -> Result<Option<Upload>> {
+        let run_id = run.run_id;
+        let task = run.task_id.map(redrive_core::id::TaskId::uuid);
+        self.inner
+            .db
+            .write("begin parsing", move |tx| {
+                Box::pin(async move {
+                    let Some(upload) = uploads::get(tx, run_id).await? else { return Ok(None) };
+                    let held = tx.row(&IS_HELD, &[run_id.uuid().into(), task.into()], |row| row.int(0)).await?;
+                    if held.is_some() && upload.parser != Some(PARSER) {
+                        forget(tx, UploadNo(upload.number)).await?;
+                        tx.execute(&SET_PARSER, &[PARSER.into(), upload.number.into()]).await?;
+                    }
+                    Ok(Some(upload))
+                })
+            })
+            .await
+    }
+
+    /// Takes away what was added of an upload that is refused for good, while the run is this worker's.
+    pub async fn forget_parsed(&self, run: &Run, upload: &Upload) -> Result<()> {
+        let (run_id, task) = (run.run_id.uuid(), run.task_id.map(redrive_core::id::TaskId::uuid));
+        let upload = UploadNo(upload.number);
+        self.inner
+            .db
+            .write("forget stanzas", move |tx| {
+                Box::pin(async move {
+                    match tx.row(&IS_HELD, &[run_id.into(), task.into()], |row| row.int(0)).await? {
+                        Some(_) => forget(tx, upload).await,
+                        None => Ok(()),
+                    }
+                })
+            })
+            .await
+    }
+
+    /// Adds a batch in one transaction, while the run is this worker's.
+    pub async fn add_parsed(&self, run: &Run, upload: &Upload, batch: ParsedBatch) -> Result<StanzasAdded> {
+        let no_claim = || Error::Absent { what: "claim of run", id: run.run_id.to_string() };
+        let (run_id, task_id) = (run.run_id.uuid(), run.task_id.ok_or_else(no_claim)?.uuid());
+        let (upload, batch) = (UploadNo(upload.number), Arc::new(batch));
+        self.inner
+            .db
+            .write("add stanzas", move |tx| {
+                let batch = Arc::clone(&batch);
+                Box::pin(async move {
+                    match tx.row(&IS_HELD, &[run_id.into(), task_id.into()], |row| row.int(0)).await? {
+                        Some(_) => Ok(StanzasAdded::New(add(tx, upload, &batch).await?)),
+                        None => Ok(StanzasAdded::Lost),
+                    }
+                })
+            })
+            .await
+    }
+}
+
+static IS_HELD: Sql = Sql::new(
+    "/* stanzas::is_held */
+     SELECT CAST(1 AS BIGINT)
+     FROM run_claims
+     WHERE workload = 'ingest'
+       AND category = ''
+       AND run_id = ?1
+       AND task_id = ?2",
+);
+static SET_PARSER: Sql = Sql::new(
+    "/* stanzas::set_parser */
+     UPDATE uploads
+     SET parser = CAST(?1 AS BIGINT)
+     WHERE upload_no = CAST(?2 AS BIGINT)",
+);
+
+macro_rules! forget {
+    ($table:literal, $id:literal) => {
+        Sql::new(concat!(
+            "/* stanzas::forget */
+     DELETE FROM ",
+            $table,
+            "
+     WHERE ",
+            $id,
+            " >= CAST(?1 AS BIGINT)
+       AND ",
+            $id,
+            " < CAST(?2 AS BIGINT)"
+        ))
+    };
+}
+static FORGET: [Sql; 3] =
+    [forget!("settings", "setting_id"), forget!("stanzas", "stanza_id"), forget!("files", "file_id")];
+
+/// Takes the rows of an upload away. Its words stay: they only say where to look.
+async fn forget(tx: &mut Tx<'_>, upload: UploadNo) -> Result<()> {
+    let ids = upload.ids();
+    for sql in &FORGET {
+        tx.execute(sql, &[ids.start.into(), ids.end.into()]).await?;
+    }
+    Ok(())
+}
+
+async fn add(tx: &mut Tx<'_>, upload: UploadNo, batch: &ParsedBatch) -> Result<usize> {
+    let confs = confs(tx, &batch.confs).await?;
+    add_files(tx, upload, batch, &confs).await?;
+    let new = add_stanzas(tx, upload, batch).await?;
+    let added = new.iter().filter(|new| **new).count();
+    if added == 0 {
+        return Ok(0);
+    }
+    let settings: Vec<&Setting> = batch.settings.iter().filter(|setting| new[setting.stanza_here]).collect();
+    add_settings(tx, upload, batch, &settings, &confs).await?;
+    add_words(tx, upload, batch).await?;
+    Ok(added)
+}
+
+static FIND_CONFS: Lookup = Lookup::new(
+    "/* stanzas::find_confs */
+     SELECT conf_id
+     FROM confs
+     WHERE name = @name",
+    &[("name", Kind::Text)],
+);
+static LAST_CONF: Sql = Sql::new(
+    "/* stanzas::last_conf */
+     SELECT coalesce(max(conf_id), 0)
+     FROM confs",
+);
+static INSERT_CONFS: Batch = Batch::new(
+    "/* stanzas::insert_confs */
+     INSERT INTO confs ({columns})
+     {values}",
+    &[("conf_id", Kind::Int), ("name", Kind::Text)],
+    Effect::All,
+);
+
+/// Gives the ids of names, and makes those that are not there yet.
+async fn confs(tx: &mut Tx<'_>, names: &[String]) -> Result<Vec<i64>> {
+    let known = find_confs(tx, names).await?;
+    let missing = |known: &[Option<i64>]| -> BTreeSet<String> {
+        names.iter().zip(known).filter(|(_, id)| id.is_none()).map(|(name, _)| name.clone()).collect()
+    };
+    if missing(&known).is_empty() {
+        return Ok(known.into_iter().flatten().collect());
+    }
+    tx.exclusive(NEW_CONF).await?;
+    let known = find_confs(tx, names).await?;
+    let missing: Vec<String> = missing(&known).into_iter().collect();
+    let last = tx.row(&LAST_CONF, &[], |row| row.int(0)).await?.unwrap_or(0);
+    let new: Vec<(i64, &String)> = (last + 1..).zip(&missing).collect();
+    let columns = [Column::ints(&new, |(id, _)| Some(*id)), Column::texts(&new, |(_, name)| Some(name))];
+    tx.batch(&INSERT_CONFS, &columns).await?;
+    let ids: Vec<i64> = find_confs(tx, names).await?.into_iter().flatten().collect();
+    if ids.len() != names.len() {
+        return Err(Error::Statement { name: "add stanzas", why: "a name is neither new nor there".to_owned() });
+    }
+    Ok(ids)
+}
+
+async fn find_confs(tx: &mut Tx<'_>, names: &[String]) -> Result<Vec<Option<i64>>> {
+    let mut ids = vec![None; names.len()];
+    let columns = [Column::texts(names, |name| Some(name))];
+    for (nth, id) in tx.lookup(&FIND_CONFS, &columns, |mut row| row.int()).await? {
+        ids[nth] = Some(id);
+    }
+    Ok(ids)
+}
+
+static INSERT_FILES: Batch = Batch::new(
+    "/* stanzas::insert_files */
+     INSERT INTO files ({columns})
+     {values}
+     ON CONFLICT DO NOTHING",
+    &[
+        ("file_id", Kind::Int),
+        ("conf_id", Kind::Int),
+        ("bytes", Kind::Int),
+        ("first_stanza", Kind::Int),
+        ("stanzas", Kind::Int),
+        ("first_setting", Kind::Int),
+        ("settings", Kind::Int),
+        ("layer", Kind::Text),
+        ("path", Kind::Text),
+        ("fault", Kind::Text),
+        ("fault_line", Kind::Int),
+        ("fault_count", Kind::Int),
+    ],
+    Effect::All,
+);
+
+async fn add_files(tx: &mut Tx<'_>, upload: UploadNo, batch: &ParsedBatch, confs: &[i64]) -> Result<()> {
+    let files = &batch.files;
+    let columns = [
+        Column::ints(files, |file| Some(upload.id(file.at.file))),
+        Column::ints(files, |file| Some(confs[file.conf])),
+        Column::ints(files, |file| i64::try_from(file.bytes).ok()),
+        Column::ints(files, |file| Some(upload.id(file.at.stanza))),
+        Column::ints(files, |file| Some(file.stanzas.into())),
+        Column::ints(files, |file| Some(upload.id(file.at.setting))),
+        Column::ints(files, |file| Some(file.settings.into())),
+        Column::texts(files, |file| Some(file.layer)),
+        Column::texts(files, |file| Some(&file.path)),
+        Column::texts(files, |file| file.fault.as_ref().map(|fault| fault.kind.as_str())),
+        Column::ints(files, |file| file.fault.as_ref().map(|fault| fault.line.into())),
+        Column::ints(files, |file| file.fault.as_ref().map(|fault| fault.count.into())),
+    ];
+    tx.batch(&INSERT_FILES, &columns).await.map(drop)
+}
+
+pub(crate) static INSERT_STANZAS: Batch = Batch::new(
+    "/* stanzas::insert */
+     INSERT INTO stanzas ({columns})
+     {values}
+     ON CONFLICT DO NOTHING",
+    &[
+        ("stanza_id", Kind::Int),
+        ("file_id", Kind::Int),
+        ("first_setting", Kind::Int),
+        ("settings", Kind::Int),
+        ("line", Kind::Int),
+        ("last_line", Kind::Int),
+        ("name", Kind::Text),
+        ("long_name", Kind::Text),
+    ],
+    Effect::Inserted(&["stanza_id"]),
+);
+
+async fn add_stanzas(tx: &mut Tx<'_>, upload: UploadNo, batch: &ParsedBatch) -> Result<Vec<bool>> {
+    let stanzas = &batch.stanzas;
+    let columns = [
+        Column::ints(stanzas, |stanza| Some(upload.id(stanza.at.stanza))),
+        Column::ints(stanzas, |stanza| Some(upload.id(stanza.at.file))),
+        Column::ints(stanzas, |stanza| Some(upload.id(stanza.at.setting))),
+        Column::ints(stanzas, |stanza| Some(stanza.settings.into())),
+        Column::ints(stanzas, |stanza| Some(stanza.lines.0.into())),
+        Column::ints(stanzas, |stanza| Some(stanza.lines.1.into())),
+        Column::texts(stanzas, |stanza| {
+            stanza.short_name.as_deref().or_else(|| stanza.name.as_ref().map(|name| batch.text(name)))
+        }),
+        Column::texts(stanzas, |stanza| {
+            stanza.name.as_ref().filter(|_| stanza.short_name.is_some()).map(|name| batch.text(name))
+        }),
+    ];
+    tx.batch(&INSERT_STANZAS, &columns).await
+}
+
+pub(crate) static INSERT_SETTINGS: Batch = Batch::new(
+    "/* stanzas::insert_settings */
+     INSERT INTO settings ({columns})
+     {values}",
+    &[
+        ("setting_id", Kind::Int),
+        ("stanza_id", Kind::Int),
+        ("conf_id", Kind::Int),
+        ("line", Kind::Int),
+        ("key", Kind::Text),
+        ("value", Kind::Text),
+    ],
+    Effect::All,
+);
+
+async fn add_settings(
+    tx: &mut Tx<'_>,
+    upload: UploadNo,
+    batch: &ParsedBatch,
+    settings: &[&Setting],
+    confs: &[i64],
+) -> Result<()> {
+    let columns = [
+        Column::ints(settings, |setting| Some(upload.id(setting.place))),
+        Column::ints(settings, |setting| Some(upload.id(setting.stanza))),
+        Column::ints(settings, |setting| Some(confs[setting.conf])),
+        Column::ints(settings, |setting| Some(setting.line.into())),
+        Column::texts(settings, |setting| Some(batch.text(&setting.key))),
+        Column::texts(settings, |setting| Some(batch.text(&setting.value))),
+    ];
+    tx.batch(&INSERT_SETTINGS, &columns).await.map(drop)
+}
+
+pub(crate) static INSERT_WORDS: Batch = Batch::new(
+    "/* stanzas::insert_words */
+     INSERT INTO words ({columns})
+     {values}
+     ON CONFLICT DO NOTHING",
+    &[("word", Kind::Int), ("block", Kind::Int)],
+    Effect::All,
+);
+
+/// Adds the words of the batch; a block may have some of them from the batch before.
+async fn add_words(tx: &mut Tx<'_>, upload: UploadNo, batch: &ParsedBatch) -> Result<()> {
+    let words: Vec<(u32, u32)> = batch.words().collect();
+    let columns = [
+        Column::ints(&words, |(word, _)| Some(word.cast_signed().into())),
+        Column::ints(&words, |(_, block)| Some(upload.block(*block))),
+    ];
+    tx.batch(&INSERT_WORDS, &columns).await.map(drop)
+}

@@ -1,0 +1,278 @@
+//! What a submitter and an operator can ask of jobs: a later start, fewer attempts, a limit on how many run, retry, cancel, undo,
+//! pages, and forgetting what ended long ago.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redrive_core::failure::ErrorClass;
+use redrive_core::id::RunId;
+use redrive_core::refusal::{Reason, Refused};
+use redrive_core::run::{ControlEvent, End, Run, State, Verdict, Workload, label};
+use redrive_store::{Backlog, Error, HeartbeatAnswer, NewRun, Queued, RunClaim, RunOutcome, RunPage};
+
+use crate::steps::{fault, job_claim, named_job, recorded, upload};
+use crate::support::{LEASE, START, TestStore};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn passed() -> End {
+    End::Completed { verdict: Verdict::Passed, metrics: None }
+}
+
+trait Asked {
+    async fn put_runs(&self, items: Vec<(Run, ControlEvent)>) -> Vec<RunOutcome>;
+    async fn ask_run(&self, id: RunId, event: ControlEvent) -> RunOutcome;
+}
+
+impl Asked for TestStore {
+    async fn put_runs(&self, items: Vec<(Run, ControlEvent)>) -> Vec<RunOutcome> {
+        let control = self.store.control();
+        let decided = control.decide_runs(items);
+        control.write_runs(&self.operation("runs"), decided).await.unwrap()
+    }
+
+    async fn ask_run(&self, id: RunId, event: ControlEvent) -> RunOutcome {
+        let run = self.run(id).await;
+        self.put_runs(vec![(run, event)]).await.remove(0)
+    }
+}
+
+fn cancel() -> ControlEvent {
+    ControlEvent::Cancel { by: "ada".to_owned() }
+}
+
+fn after(outcome: RunOutcome) -> Run {
+    match outcome {
+        RunOutcome::Changed { after, .. } => after,
+        RunOutcome::Refused(_) | RunOutcome::Overtaken(_) => panic!("not changed: {outcome:?}"),
+    }
+}
+
+/// A job that is wanted later is discovered, waits, and then competes by its submission.
+async fn a_job_for_later_waits_for_its_time(subject: TestStore) {
+    let later = NewRun { not_before: Some(START.saturating_add(HOUR)), ..NewRun::job("any%", None, START) };
+    let id = subject.store.control().submit(vec![later]).await.unwrap()[0].run_id;
+    let run = subject.run(id).await;
+    assert_eq!((run.state, run.next_retry_at, label(&run)), (State::Waiting, None, "discovered"));
+    assert_eq!(run.due_at(), Some(START.saturating_add(HOUR)));
+    assert!(subject.claim_jobs(9).await.is_empty());
+    let backlog = subject.store.view().run_backlog(Workload::Process, None, None).await.unwrap();
+    assert_eq!(backlog, Backlog { queued: Queued::Nothing, in_flight: 0 });
+    subject.clock.advance(HOUR);
+    let younger = subject.submit(&["any%"]).await[0];
+    let claimed: Vec<_> = subject.claim_jobs(9).await.into_iter().map(|run| run.run_id).collect();
+    assert_eq!(claimed, [id, younger]);
+}
+
+/// Its own attempts go before the policy's, and are kept with it.
+async fn a_job_has_as_many_attempts_as_it_was_given(subject: TestStore) {
+    let twice = NewRun { max_attempts: Some(2), ..NewRun::job("any%", None, START) };
+    let id = subject.store.control().submit(vec![twice]).await.unwrap()[0].run_id;
+    let claimed = subject.claim_jobs(1).await;
+    assert_eq!(recorded(subject.report(&claimed[0], fault(ErrorClass::Retryable, None)).await).state, State::Waiting);
+    subject.clock.advance(MINUTE);
+    let claimed = subject.claim_jobs(1).await;
+    recorded(subject.report(&claimed[0], fault(ErrorClass::Retryable, None)).await);
+    let run = subject.again().await.view().run(id).await.unwrap().unwrap();
+    assert_eq!((run.state, run.next_retry_at, run.max_attempts), (State::Dead, None, Some(2)));
+}
+
+/// AR-4: the sum of free waits is kept with the run, over all its claims.
+async fn free_waits_are_added_up(subject: TestStore) {
+    let id = subject.submit(&["any%"]).await[0];
+    for nth in 1..=13 {
+        let claimed = subject.claim_jobs(1).await;
+        let run = recorded(subject.report(&claimed[0], fault(ErrorClass::RateLimited, Some(2 * HOUR))).await);
+        let counted = u32::from(nth == 13);
+        assert_eq!((run.retry_count, run.rate_limit_waited), (counted, 2 * HOUR * nth.min(12)), "wait {nth}");
+        assert_eq!(subject.run(id).await, run);
+        subject.clock.advance(2 * HOUR);
+    }
+    recorded(subject.report(&subject.claim_jobs(1).await[0], passed()).await);
+    let run = subject.run(id).await;
+    assert_eq!((run.state, run.retry_count, run.rate_limit_waited), (State::Done, 0, Duration::ZERO));
+}
+
+/// The limit counts what runs of these categories everywhere, exactly.
+async fn no_more_run_at_once_than_the_limit_says(subject: TestStore) {
+    subject.submit(&["a", "b", "a", "c", "b", "a", "a", "b", "c", "a"]).await;
+    let stores = [subject.store.clone(), subject.again().await, subject.again().await];
+    let asked = |worker: &str| RunClaim {
+        categories: Some(vec!["b".to_owned(), "a".to_owned()]),
+        max_in_flight: Some(3),
+        worker: worker.to_owned(),
+        ..job_claim(2)
+    };
+    let mut claimed = Vec::new();
+    for _ in 0..4 {
+        let claims = join_all(stores.iter().map(|store| async { store.data().claim_runs(asked("w")).await.unwrap() }));
+        claimed.extend(claims.await.into_iter().flatten());
+        let running = RunPage { states: vec![State::Running], limit: 100, ..RunPage::default() };
+        assert!(subject.store.view().runs(running).await.unwrap().len() <= 3);
+    }
+    assert_eq!(claimed.len(), 3);
+    let view = subject.store.view();
+    let backlog = |most| view.run_backlog(Workload::Process, Some(vec!["a".to_owned(), "b".to_owned()]), most);
+    assert_eq!(backlog(Some(3)).await.unwrap(), Backlog { queued: Queued::HeldBack, in_flight: 3 });
+    assert_eq!(backlog(Some(4)).await.unwrap(), Backlog { queued: Queued::Claimable, in_flight: 3 });
+    let other = RunClaim { categories: Some(vec!["c".to_owned()]), max_in_flight: Some(3), ..job_claim(9) };
+    assert_eq!(subject.store.data().claim_runs(other).await.unwrap().len(), 2, "other categories have their own");
+    recorded(subject.report(&claimed[0].run, passed()).await);
+    assert_eq!(subject.store.data().claim_runs(asked("w")).await.unwrap().len(), 1, "room for one");
+    assert_eq!(view.categories_waiting().await.unwrap(), [("a".to_owned(), 3), ("b".to_owned(), 1)]);
+}
+
+/// A person's words are written where the run is still as it was read, and can be taken back.
+async fn retry_and_cancel_are_written_once_and_undone(subject: TestStore) {
+    let ids = subject.submit(&["any%", "any%", "any%", "any%"]).await;
+    let claimed = subject.claim_jobs(2).await;
+    let dead = recorded(subject.report(&claimed[0], fault(ErrorClass::Final, None)).await);
+    let stale = subject.run(ids[3]).await;
+    let items = vec![
+        (dead.clone(), ControlEvent::Retry),
+        (subject.run(ids[1]).await, cancel()),
+        (subject.run(ids[2]).await, cancel()),
+        (subject.run(ids[2]).await, ControlEvent::Retry),
+    ];
+    let queued = subject.run(ids[2]).await;
+    let outcomes = subject.put_runs(items).await;
+    assert_eq!(outcomes[3], RunOutcome::Refused(Refused::NoOp(Reason::AlreadyPending)));
+    let changed: Vec<Run> = outcomes.into_iter().take(3).map(after).collect();
+    assert_eq!(changed.iter().map(|run| run.state).collect::<Vec<_>>(), [State::Queued, State::Dead, State::Dead]);
+    for run in &changed {
+        assert_eq!(&subject.run(run.run_id).await, run);
+    }
+    let held = vec![(ids[1], claimed[1].task_id.unwrap())];
+    assert_eq!(subject.store.data().beat(held, LEASE).await.unwrap().answers, [HeartbeatAnswer::Cancelled]);
+
+    let undo = |run: &Run, to: &Run| ControlEvent::Revert { to: to.snapshot(), from_version: run.version };
+    let back = after(subject.ask_run(ids[2], undo(&changed[2], &queued)).await);
+    assert_eq!(back, Run { version: back.version, ..queued });
+    assert_eq!(
+        subject.ask_run(ids[2], undo(&changed[2], &back)).await,
+        RunOutcome::Refused(Refused::Rule(Reason::ChangedSincePlan))
+    );
+    let back = after(subject.ask_run(ids[0], undo(&changed[0], &dead)).await);
+    assert_eq!((back.state, back.error_class), (State::Dead, Some(ErrorClass::Final)));
+
+    assert_eq!(subject.claim_jobs(9).await.len(), 2);
+    let overtaken = subject.put_runs(vec![(stale, cancel())]).await.remove(0);
+    assert_eq!(overtaken, RunOutcome::Overtaken(Box::new(subject.run(ids[3]).await)));
+    assert_eq!(subject.run(ids[3]).await.state, State::Running);
+}
+
+/// The version guards what was claimed and given back in between.
+async fn a_run_that_was_claimed_and_given_back_is_not_as_it_was_read(subject: TestStore) {
+    let id = subject.submit(&["any%"]).await[0];
+    let read = subject.run(id).await;
+    let claimed = subject.claim_jobs(1).await;
+    let released = recorded(subject.report(&claimed[0], End::Released { why: None }).await);
+    assert_eq!((released.state, released.attempt), (State::Queued, 0));
+    let outcome = subject.put_runs(vec![(read, cancel())]).await.remove(0);
+    assert_eq!(outcome, RunOutcome::Overtaken(Box::new(released)));
+}
+
+async fn what_does_not_fit_is_refused(subject: TestStore) {
+    let control = subject.store.control();
+    let large = |bytes: usize| NewRun::job("any%", Some("x".repeat(bytes)), START);
+    let fits = control.submit(vec![large(1024 * 1024)]).await.unwrap()[0].run_id;
+    assert_eq!(subject.store.view().payload(fits).await.unwrap().map(|text| text.len()), Some(1024 * 1024));
+    let never = NewRun { max_attempts: Some(0), ..large(1) };
+    let ancient = NewRun::job("any%", None, redrive_core::time::Timestamp::from_micros(-1));
+    for (bad, what) in [(large(1024 * 1024 + 1), "payload"), (never, "max_attempts"), (ancient, "time of submission")] {
+        let error = control.submit(vec![large(1), bad]).await.unwrap_err();
+        assert!(matches!(error, Error::Input { what: found, .. } if found == what), "{error}");
+    }
+    assert_eq!(subject.claim_jobs(9).await.len(), 1, "nothing of a refused submission is there");
+}
+
+/// A page has the newest submissions, and goes on where the last one ended, whatever the runs' states are.
+async fn pages_cover_every_run_once(subject: TestStore) {
+    let mut ids = subject.submit(&["a", "b", "a", "b", "a", "b", "a", "b", "a"]).await;
+    ids.extend(subject.store.control().submit(vec![upload(START)]).await.unwrap().iter().map(|new| new.run_id));
+    let claimed = subject.claim_jobs(5).await;
+    recorded(subject.report(&claimed[0], passed()).await);
+    recorded(subject.report(&claimed[1], fault(ErrorClass::Final, None)).await);
+    recorded(subject.report(&claimed[2], fault(ErrorClass::Retryable, None)).await);
+    let view = subject.store.view();
+    let mut expected = ids.clone();
+    expected.sort_unstable_by(|a, b| b.cmp(a));
+    let (mut found, mut before) = (Vec::new(), None);
+    loop {
+        let page = view.runs(RunPage { before, limit: 3, ..RunPage::default() }).await.unwrap();
+        let Some(last) = page.last() else { break };
+        before = Some(last.run_id);
+        found.extend(page.iter().map(|run| run.run_id));
+    }
+    assert_eq!(found, expected);
+    let count = async |page: RunPage| {
+        let runs = view.runs(RunPage { limit: 100, ..page }).await.unwrap();
+        runs.into_iter().map(|run| run.run_id).collect::<BTreeSet<_>>().len()
+    };
+    let any = RunPage::default;
+    assert_eq!(count(RunPage { workload: Some(Workload::Ingest), ..any() }).await, 1);
+    assert_eq!(count(RunPage { categories: Some(vec!["a".to_owned()]), ..any() }).await, 5);
+    assert_eq!(count(RunPage { states: vec![State::Running, State::Dead], ..any() }).await, 3);
+    assert_eq!(count(RunPage { states: vec![State::Done], ..any() }).await, 1);
+    assert_eq!(count(RunPage { error_class: Some(ErrorClass::Final), ..any() }).await, 1);
+    assert_eq!(count(RunPage { error_class: Some(ErrorClass::Retryable), ..any() }).await, 1);
+    let second = |nth| Some(START.saturating_add(Duration::from_secs(nth)));
+    assert_eq!(count(RunPage { since: second(2), until: second(5), ..any() }).await, 3);
+}
+
+/// Only what has ended before the moment is forgotten, a little at a time, and its external id is free again.
+async fn old_ends_are_pruned_and_nothing_else(subject: TestStore) {
+    let control = subject.store.control();
+    let names = ["done", "dead", "late", "waiting", "running", "queued"];
+    let jobs = names.iter().map(|name| named_job("any%", name, START)).collect();
+    let ids: Vec<_> = control.submit(jobs).await.unwrap().into_iter().map(|new| new.run_id).collect();
+    let claimed = subject.claim_jobs(5).await;
+    recorded(subject.report(&claimed[0], passed()).await);
+    recorded(subject.report(&claimed[1], fault(ErrorClass::Final, None)).await);
+    recorded(subject.report(&claimed[3], fault(ErrorClass::Retryable, None)).await);
+    subject.clock.advance(MINUTE);
+    recorded(subject.report(&claimed[2], passed()).await);
+    let before = START.saturating_add(MINUTE);
+    let other = Some(vec!["other".to_owned()]);
+    assert_eq!(control.prune_runs(None, Workload::Process, other, before, 100).await.unwrap(), 0);
+    assert_eq!(control.prune_runs(None, Workload::Ingest, None, before, 100).await.unwrap(), 0);
+    assert_eq!(subject.store.view().prunable_runs(Workload::Process, None, before, 100).await.unwrap(), 2);
+    for left in [1, 1, 0] {
+        assert_eq!(control.prune_runs(None, Workload::Process, None, before, 1).await.unwrap(), left);
+    }
+    for (nth, id) in ids.iter().enumerate() {
+        assert_eq!(subject.store.view().run(*id).await.unwrap().is_none(), nth < 2, "{}", names[nth]);
+    }
+    assert!(subject.store.view().run_failures(ids[1]).await.unwrap().is_empty());
+    assert_eq!(subject.store.view().run_failures(ids[3]).await.unwrap().len(), 1);
+    let again = control.submit(vec![named_job("any%", "done", START), named_job("any%", "late", START)]).await.unwrap();
+    assert_eq!(again.iter().map(|new| new.existing).collect::<Vec<_>>(), [false, true]);
+}
+
+/// AR-12: everything about a run is there after the store is opened again.
+async fn a_run_is_the_same_after_opening_again(subject: TestStore) {
+    let ids = subject.submit(&["any%", "any%", "any%"]).await;
+    let claimed = subject.claim_jobs(2).await;
+    recorded(subject.report(&claimed[0], fault(ErrorClass::RateLimited, Some(HOUR))).await);
+    let before: Vec<Run> = join_all(ids.iter().map(|id| subject.run(*id))).await;
+    let again = subject.again().await;
+    assert_eq!(again.view().runs_of(ids).await.unwrap(), before);
+    subject.clock.advance(HOUR);
+    let claimed = again.data().claim_runs(job_claim(9)).await.unwrap();
+    assert_eq!(claimed.iter().map(|claimed| claimed.run.attempt).collect::<Vec<_>>(), [2, 1]);
+}
+
+crate::on_both_databases!(
+    a_job_for_later_waits_for_its_time,
+    a_job_has_as_many_attempts_as_it_was_given,
+    free_waits_are_added_up,
+    no_more_run_at_once_than_the_limit_says,
+    retry_and_cancel_are_written_once_and_undone,
+    a_run_that_was_claimed_and_given_back_is_not_as_it_was_read,
+    what_does_not_fit_is_refused,
+    pages_cover_every_run_once,
+    old_ends_are_pruned_and_nothing_else,
+    a_run_is_the_same_after_opening_again,
+);
