@@ -17,6 +17,9 @@ pub enum Error {
     Raw(#[from] redrive_store::raw::Error),
     #[error(transparent)]
     Scratch(#[from] ScratchError),
+    /// What handles a section's jobs cannot be used: no fault of the jobs, which are given back untried.
+    #[error("[process.{section}] cannot be used: {why}")]
+    Unusable { section: String, why: String },
     #[error("cannot start the thread that keeps leases: {0}")]
     Thread(io::Error),
     #[error("the thread that keeps leases has ended; start the worker again")]

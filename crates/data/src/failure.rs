@@ -15,6 +15,18 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Whom a rate limit holds back.
     pub scope: Scope,
+    /// What has to be put right before it helps to try again.
+    pub blame: Blame,
+}
+
+/// Where the cause of a failure lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// In the work itself, in its source, or on the way there.
+    Work,
+    /// In what is configured or installed here: the program is not there, a secret cannot be read, an address is
+    /// forbidden. No other piece of work of the same kind would fare better.
+    Setup,
 }
 
 /// A span in seconds as sources write it, however long; none when it is no span.
@@ -31,7 +43,7 @@ pub enum Scope {
 
 impl Failure {
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None, scope: Scope::Customer }
+        Self { class, message: message.into(), retry_after: None, scope: Scope::Customer, blame: Blame::Work }
     }
 
     pub fn retryable(message: impl Into<String>) -> Self {
@@ -49,6 +61,11 @@ impl Failure {
     /// With the source's word on when to come again, no longer than such a word may hold.
     pub fn after(self, retry_after: Option<Duration>) -> Self {
         Self { retry_after: retry_after.map(|span| span.min(MAX_HINT)), ..self }
+    }
+
+    /// The same, where what is configured or installed here is to blame and not the work.
+    pub fn of_setup(self) -> Self {
+        Self { blame: Blame::Setup, ..self }
     }
 
     pub fn of_source(self) -> Self {

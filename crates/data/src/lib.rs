@@ -7,6 +7,8 @@
 mod error;
 pub mod extract;
 mod failure;
+pub mod ingest;
+pub mod process;
 pub mod program;
 pub mod settings;
 pub mod validate;
@@ -14,3 +16,4 @@ mod web;
 pub mod worker;
 
 pub use error::{Error, Result, ScratchError};
+pub use failure::{Blame, Failure, Scope};

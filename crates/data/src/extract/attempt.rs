@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use redrive_core::failure::{ErrorClass, clean_message};
 use redrive_core::id::TaskId;
 use redrive_core::partition::Judgement;
-use redrive_store::raw::{self, Manifest, RawSink, RunOutcome};
+use redrive_store::raw::{self, RawSink, RunOutcome};
 use redrive_store::{ClaimedPartition, Cooldown, DataStore, Recorded};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ use crate::error::{Error, Result, ScratchError, TRY_AGAIN};
 use crate::program::ChildTracker;
 use crate::settings::{Escape, redact};
 use crate::validate::{self, JudgedAttempt, Recorder, Submission, Verdict};
-use crate::worker::{AttemptEnd, AttemptResult, Lease, Shutdown};
+use crate::worker::{AttemptEnd, AttemptResult, Lease, LeaseEnd, Shutdown};
 
 #[derive(Debug)]
 pub(super) struct Attempt {
@@ -48,16 +48,22 @@ enum Brought {
     Stopped,
 }
 
-/// What lies in the sink after an extraction.
-struct Extracted {
-    manifest: Manifest,
+/// What the source gave, before it is stored.
+struct Extraction {
+    records: Records,
+    failure: Option<Failure>,
+    begun: Instant,
+}
+
+/// What the validator says of what lies in the sink.
+struct Judged {
+    judgement: Judgement,
     metrics: Map<String, Value>,
-    /// The source's own word on when to come again.
-    retry_after: Option<Duration>,
 }
 
 /// Why an attempt has no verdict.
 enum NotJudged {
+    LeaseEnded(LeaseEnd),
     Stopped,
     /// Another worker ended the attempt as abandoned and left its manifest.
     Overtaken,
@@ -69,53 +75,78 @@ impl From<Error> for NotJudged {
     fn from(error: Error) -> Self {
         match error {
             Error::Raw(error) => Self::SinkFailed(error),
-            Error::Store(_) | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone | Error::CompleterGone => {
-                Self::Failed(error)
-            }
+            Error::Store(_)
+            | Error::Scratch(_)
+            | Error::Unusable { .. }
+            | Error::Thread(_)
+            | Error::KeeperGone
+            | Error::CompleterGone => Self::Failed(error),
         }
     }
 }
 
 impl Attempt {
+    /// Asks the source. An attempt that is short is stored and judged without a permit; a long one needs memory and
+    /// processors for that, and keeps it.
     pub(super) async fn run(self) -> AttemptResult {
-        let end = tokio::select! {
+        match self.under_lease(self.extract()).await {
+            Ok(extraction) if extraction.records.is_short() => {
+                AttemptResult::Settling { rest: Box::pin(self.settle(extraction)) }
+            }
+            Ok(extraction) => self.settle(extraction).await,
+            Err(why) => self.end_without_verdict(why).await,
+        }
+    }
+
+    async fn settle(self, extraction: Extraction) -> AttemptResult {
+        match self.under_lease(self.store_and_judge(extraction)).await {
+            Ok(end) => AttemptResult::Ended(end),
+            Err(why) => self.end_without_verdict(why).await,
+        }
+    }
+
+    /// Works for as long as the lease lasts.
+    async fn under_lease<T>(&self, work: impl Future<Output = Result<T, NotJudged>>) -> Result<T, NotJudged> {
+        let done = tokio::select! {
             biased;
-            end = self.lease.ended() => Ok(end.into()),
-            end = self.work() => end,
+            end = self.lease.ended() => Err(NotJudged::LeaseEnded(end)),
+            done = work => done,
         };
         // What was dropped on the way is still ending, and this attempt is not over before it has: no other may have
         // the partition, nor its place among the source's attempts.
         self.children.ended().await;
-        match end {
-            Ok(AttemptEnd::Released) => AttemptResult::Ended(self.give_back(None).await),
-            Ok(end) => AttemptResult::Ended(end),
-            Err(error) => {
-                let why = error.to_string();
-                AttemptResult::InfraFailed {
-                    error,
-                    give_back: Box::pin(async move { self.give_back(Some(&why)).await }),
-                }
-            }
-        }
+        done
     }
 
-    async fn work(&self) -> Result<AttemptEnd> {
-        match self.steps().await {
-            Ok(end) => Ok(end),
-            Err(NotJudged::Stopped) => Ok(AttemptEnd::Released),
-            Err(NotJudged::Overtaken) => Ok(AttemptEnd::Lost),
-            Err(NotJudged::Failed(error)) => Err(error),
-            Err(NotJudged::SinkFailed(error)) if self.is_sink_down(&error).await => Err(error.into()),
-            // It works for others: this partition is not to be had, and runs out of attempts like any other.
-            Err(NotJudged::SinkFailed(error)) => {
-                let (class, message) = (ErrorClass::Retryable, error.to_string());
-                let judgement = Judgement::Rejected { class, message, not_before: None };
-                self.record(judgement, Map::new()).await
-            }
-        }
+    async fn end_without_verdict(self, why: NotJudged) -> AttemptResult {
+        let error = match why {
+            NotJudged::LeaseEnded(end) => return AttemptResult::Ended(end.into()),
+            NotJudged::Overtaken => return AttemptResult::Ended(AttemptEnd::Lost),
+            NotJudged::Stopped => return AttemptResult::Ended(self.give_back(None).await),
+            NotJudged::Failed(error) => error,
+            NotJudged::SinkFailed(error) => match self.under_lease(self.reject_unless_sink_is_down(error)).await {
+                Ok(end) => return AttemptResult::Ended(end),
+                Err(NotJudged::LeaseEnded(end)) => return AttemptResult::Ended(end.into()),
+                Err(NotJudged::Failed(error)) => error,
+                Err(NotJudged::SinkFailed(error)) => error.into(),
+                Err(NotJudged::Stopped | NotJudged::Overtaken) => return AttemptResult::Ended(AttemptEnd::Lost),
+            },
+        };
+        let why = error.to_string();
+        AttemptResult::InfraFailed { error, give_back: Box::pin(async move { self.give_back(Some(&why)).await }) }
     }
 
-    async fn steps(&self) -> Result<AttemptEnd, NotJudged> {
+    /// Where the sink works for others, this partition is not to be had, and runs out of attempts like any other.
+    async fn reject_unless_sink_is_down(&self, error: raw::Error) -> Result<AttemptEnd, NotJudged> {
+        if self.is_sink_down(&error).await {
+            return Err(NotJudged::Failed(error.into()));
+        }
+        let (class, message) = (ErrorClass::Retryable, error.to_string());
+        let judgement = Judgement::Rejected { class, message, not_before: None };
+        self.record(Judged { judgement, metrics: Map::new() }).await
+    }
+
+    async fn extract(&self) -> Result<Extraction, NotJudged> {
         let begun = Instant::now();
         let mut records = Records::new(self.sink.begin(self.directory()));
         let failure = match self.bring(&mut records).await {
@@ -127,9 +158,20 @@ impl Attempt {
         };
         // Before anything else: the siblings must not ask in the meantime.
         self.hold_back_siblings(failure.as_ref()).await;
-        let mut extracted = self.commit_manifest(records, failure, begun).await?;
-        let judgement = self.judge(&mut extracted).await?;
-        self.record(judgement, extracted.metrics).await.map_err(NotJudged::Failed)
+        // Also where the source failed early: an extractor that gave up on a program has only asked it to end.
+        self.children.ended().await;
+        Ok(Extraction { records, failure, begun })
+    }
+
+    async fn store_and_judge(&self, extraction: Extraction) -> Result<AttemptEnd, NotJudged> {
+        let is_short = extraction.records.is_short();
+        let storing = self.commit_manifest_and_judge(extraction);
+        let judged = tokio::select! {
+            biased;
+            () = self.shutdown.leaving() => return Err(NotJudged::Stopped),
+            judged = async { if is_short { self.sink.at_once(storing).await } else { storing.await } } => judged?,
+        };
+        self.record(judged).await
     }
 
     /// Has the extractor bring the records. Time-outs and panics are failures like any other.
@@ -177,60 +219,50 @@ impl Attempt {
         }
     }
 
-    /// Finishes the attempt's directory, whatever the extractor did, once its programs have ended.
-    async fn commit_manifest(
+    /// Finishes the attempt's directory, whatever the extractor did, and has the validator judge what lies in it.
+    fn commit_manifest_and_judge(
         &self,
-        records: Records,
-        failure: Option<Failure>,
-        begun: Instant,
-    ) -> Result<Extracted, NotJudged> {
-        // Also where the source failed early: an extractor that gave up on a program has only asked it to end.
-        self.children.ended().await;
-        let outcome = failure.as_ref().map_or(RunOutcome::Complete, |failure| RunOutcome::Failed {
-            error_class: failure.class.to_string(),
-            message: failure.message.clone(),
-        });
-        let (manifest, notes) = match records.finish(outcome, self.data.now()).await {
-            Ok(finished) => finished,
-            Err(raw::Error::Conflict { .. }) => return Err(NotJudged::Overtaken),
-            Err(error) => return Err(NotJudged::SinkFailed(error)),
-        };
-        let mut metrics: Map<String, Value> = notes.into_iter().map(|(name, note)| (name.to_owned(), note)).collect();
-        metrics.insert("extract_ms".to_owned(), millis(begun.elapsed()));
-        Ok(Extracted { manifest, metrics, retry_after: failure.and_then(|failure| failure.retry_after) })
-    }
-
-    /// Has the validator judge what lies in the sink.
-    async fn judge(&self, extracted: &mut Extracted) -> Result<Judgement, NotJudged> {
+        extraction: Extraction,
+    ) -> impl Future<Output = Result<Judged, NotJudged>> + Send + 'static {
+        let Extraction { records, failure, begun } = extraction;
+        let (data, view, source) = (self.data.clone(), self.sink.view(), Arc::clone(&self.source));
         let state = &self.claimed.partition.state;
-        let submission = Submission {
+        let mut submission = Submission {
             key: state.key.clone(),
             run_id: self.claimed.run.run_id,
             fence: self.fence,
             // Whatever the status is now: accepted, it would take the place of the run that was accepted last.
             replaces: state.current_run_id.and(state.record_count),
-            not_before: extracted.retry_after.map(|hint| self.data.now().saturating_add(hint)),
+            not_before: None,
         };
-        let (view, begun) = (self.sink.view(), Instant::now());
-        let judgement = tokio::select! {
-            biased;
-            () = self.shutdown.leaving() => return Err(NotJudged::Stopped),
-            judgement = validate::judge(&view, &self.source.rules, &submission) => judgement?,
-        };
-        let Extracted { manifest, metrics, .. } = extracted;
-        metrics.insert("validate_ms".to_owned(), millis(begun.elapsed()));
-        metrics.insert("records".to_owned(), manifest.records.into());
-        metrics.insert("bytes".to_owned(), manifest.bytes.into());
-        metrics.insert("parts".to_owned(), manifest.parts.len().into());
-        Ok(judgement)
+        async move {
+            let (manifest, notes) = match records.finish(outcome(failure.as_ref()), data.now()).await {
+                Ok(finished) => finished,
+                Err(raw::Error::Conflict { .. }) => return Err(NotJudged::Overtaken),
+                Err(error) => return Err(NotJudged::SinkFailed(error)),
+            };
+            let stored = Instant::now();
+            let hint = failure.and_then(|failure| failure.retry_after);
+            submission.not_before = hint.map(|hint| data.now().saturating_add(hint));
+            let judgement = validate::judge(&view, &source.rules, &submission).await?;
+            let mut metrics: Map<String, Value> =
+                notes.into_iter().map(|(name, note)| (name.to_owned(), note)).collect();
+            metrics.insert("extract_ms".to_owned(), millis(stored.duration_since(begun)));
+            metrics.insert("validate_ms".to_owned(), millis(stored.elapsed()));
+            metrics.insert("records".to_owned(), manifest.records.into());
+            metrics.insert("bytes".to_owned(), manifest.bytes.into());
+            metrics.insert("parts".to_owned(), manifest.parts.len().into());
+            Ok(Judged { judgement, metrics })
+        }
     }
 
-    async fn record(&self, judgement: Judgement, metrics: Map<String, Value>) -> Result<AttemptEnd> {
+    async fn record(&self, judged: Judged) -> Result<AttemptEnd, NotJudged> {
+        let Judged { judgement, metrics } = judged;
         let metrics = Value::Object(metrics).to_string();
         let mut claimed = self.claimed.clone();
         self.lease.refresh(&mut claimed.run);
         let judged = JudgedAttempt { claimed, judgement: self.without_secrets(judgement), metrics: metrics.clone() };
-        let verdict = self.recorder.record(judged).await?;
+        let verdict = self.recorder.record(judged).await.map_err(NotJudged::Failed)?;
         self.log(&verdict, &metrics);
         Ok(match verdict {
             Verdict::Recorded(Judgement::Accepted { records }) => AttemptEnd::Accepted { records },
@@ -326,6 +358,13 @@ impl Attempt {
             Verdict::Refused(reason) => tracing::warn!(%key, %run_id, attempt, %reason, "refused: it came too late"),
         }
     }
+}
+
+fn outcome(failure: Option<&Failure>) -> RunOutcome {
+    failure.map_or(RunOutcome::Complete, |failure| RunOutcome::Failed {
+        error_class: failure.class.to_string(),
+        message: failure.message.clone(),
+    })
 }
 
 /// With the program's last words, which may say why.

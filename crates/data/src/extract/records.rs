@@ -80,6 +80,11 @@ impl Records {
         self.writer.lines()
     }
 
+    /// Whether all that has come is a short text in memory.
+    pub(super) fn is_short(&self) -> bool {
+        self.writer.is_short()
+    }
+
     /// Keeps something worth knowing with the run, such as the source's name for the request.
     pub fn note(&mut self, name: &'static str, value: impl Into<Value>) {
         self.notes.insert(name, value.into());

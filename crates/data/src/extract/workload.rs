@@ -123,6 +123,9 @@ impl Paced {
                 self.answer = answer(&end);
                 AttemptResult::Ended(end)
             }
+            AttemptResult::Settling { rest } => {
+                AttemptResult::Settling { rest: Box::pin(async move { self.end(rest.await) }) }
+            }
             AttemptResult::InfraFailed { error, give_back } => {
                 let give_back = Box::pin(async move {
                     let _paced = self;

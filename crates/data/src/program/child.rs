@@ -18,7 +18,7 @@ use super::end::{End, last_lines};
 use super::process::Process;
 use super::reaper::ChildReaper;
 use super::stderr::{self, Tail, Watch};
-use super::tracker::ChildTracker;
+use super::tracker::{ChildTracker, LastWords};
 use crate::failure::Failure;
 
 /// How long to wait for the end of stderr after everything that could write there was ended.
@@ -73,7 +73,7 @@ impl Child {
         let (guard, program, watch) = (start.tracker.track(), name.clone(), start.watch);
         let stderr = tokio::spawn(async move {
             let tail = stderr::drain(stderr, unwanted, program, watch).await;
-            guard.keep_last_stderr(last_lines(&tail));
+            guard.keep_last_stderr(LastWords { lines: last_lines(&tail), whole: tail.whole() });
             tail
         });
         let input = stdin.zip(start.input).map(|(stdin, bytes)| Input::write(stdin, bytes));
@@ -144,11 +144,14 @@ fn cannot_start(name: &str, directory: Option<&Path>, error: &io::Error) -> Fail
         Some(Errno::NOEXEC) => {
             format!("cannot run {name}: it is no program for this machine; begin a script with #!")
         }
-        // An argument or a variable with a NUL in it has no number.
-        None | Some(Errno::TOOBIG) => format!("cannot run {name} with these arguments and variables: {error}"),
-        Some(_) => return Failure::retryable(format!("cannot start {name}: {error}")),
+        // An argument or a variable with a NUL in it has no number. They may come from the work.
+        None | Some(Errno::TOOBIG) => {
+            return Failure::fatal(format!("cannot run {name} with these arguments and variables: {error}"));
+        }
+        // Too many processes or open files, or too little memory.
+        Some(_) => return Failure::retryable(format!("cannot start {name}: {error}")).of_setup(),
     };
-    Failure::fatal(why)
+    Failure::fatal(why).of_setup()
 }
 
 #[cfg(test)]

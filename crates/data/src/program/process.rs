@@ -1,6 +1,6 @@
 //! A process and everything in its group: who waits for it, and how it ends.
 //!
-//! The leader is not reaped before its group has been ended. Until then its id cannot be given to anybody else, so a
+//! The leader is not reaped before its group has been ended. Until then its id cannot be given to another process, so a
 //! signal to the group can only reach what the program itself started.
 
 use std::io;
@@ -108,7 +108,7 @@ struct Leader {
     group: Pid,
     /// None once the group was ended.
     hold: Option<ReaperGuard>,
-    /// None once nobody waits for it any more.
+    /// None once no caller waits for it any more.
     tracked: Option<ChildGuard>,
 }
 
@@ -162,12 +162,12 @@ fn exits_by(leader: Pid, latest: Instant) -> bool {
     true
 }
 
-/// Returns when nobody has the writing end any more, or at the latest then.
+/// Returns when no process has the writing end any more, or at the latest then.
 fn await_hangup(pipe: &OwnedFd, latest: Instant) {
     loop {
         let left = Timespec::try_from(latest.saturating_duration_since(Instant::now()));
         let Ok(left) = left else { return };
-        // No event is asked for: that they have hung up is told in any case.
+        // No event is asked for: the system reports a hang-up in any case.
         match poll(&mut [PollFd::new(pipe, PollFlags::empty())], Some(&left)) {
             Err(Errno::INTR) => {}
             Ok(_) | Err(_) => return,

@@ -125,7 +125,7 @@ impl Groups {
     }
 }
 
-/// The shell, with the writing end of its pipe. Dropping it ends it and kills nobody else.
+/// The shell, with the writing end of its pipe. Dropping it ends it and kills nothing else.
 #[derive(Debug)]
 struct Watcher(Child);
 

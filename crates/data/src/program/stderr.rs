@@ -72,6 +72,11 @@ impl Tail {
         text.rsplit('\n').map(one_line).filter(|line| !line.is_empty()).collect()
     }
 
+    /// All that was kept, without secrets.
+    pub(super) fn whole(&self) -> String {
+        self.redact(&self.text(0, self.bytes.len()))
+    }
+
     /// The last line that is not blank, as it was written: not yet fit to be shown.
     pub(super) fn last_line(&self) -> Option<String> {
         let mut lines = self.bytes.rsplit(|&byte| byte == b'\n').map(|line| one_line(&String::from_utf8_lossy(line)));

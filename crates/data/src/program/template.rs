@@ -72,7 +72,8 @@ impl<J: Placeholders> Program<J> {
         if let Some(directory) = &self.directory {
             if !directory.is_dir() {
                 let directory = directory.display();
-                return Err(Failure::fatal(format!("directory {directory} does not exist; create it or correct it")));
+                let why = format!("directory {directory} does not exist; create it or correct it");
+                return Err(Failure::fatal(why).of_setup());
             }
             command.current_dir(directory);
         }

@@ -15,7 +15,16 @@ pub struct ChildTracker {
 #[derive(Debug, Default)]
 struct Present {
     count: usize,
-    last_stderr: Option<String>,
+    last_stderr: Option<LastWords>,
+}
+
+/// What a program wrote on stderr at its end, without secrets.
+#[derive(Debug, Default)]
+pub(super) struct LastWords {
+    /// Its last lines, as they go into a message.
+    pub(super) lines: Option<String>,
+    /// All that was kept.
+    pub(super) whole: String,
 }
 
 impl ChildTracker {
@@ -32,7 +41,12 @@ impl ChildTracker {
 
     /// The last lines on stderr of the program that was started last, once it has ended.
     pub fn last_stderr(&self) -> Option<String> {
-        self.own.borrow().last_stderr.clone()
+        self.own.borrow().last_stderr.as_ref()?.lines.clone()
+    }
+
+    /// All that was kept of that program's stderr, line by line.
+    pub(crate) fn whole_stderr(&self) -> Option<String> {
+        self.own.borrow().last_stderr.as_ref().map(|words| words.whole.clone()).filter(|whole| !whole.is_empty())
     }
 
     /// Counts a program, or the task that reads its stderr, until the guard is dropped.
@@ -49,8 +63,8 @@ impl ChildTracker {
 pub(super) struct ChildGuard(ChildTracker);
 
 impl ChildGuard {
-    pub(super) fn keep_last_stderr(&self, lines: Option<String>) {
-        self.0.own.send_modify(|present| present.last_stderr = lines);
+    pub(super) fn keep_last_stderr(&self, words: LastWords) {
+        self.0.own.send_modify(|present| present.last_stderr = Some(words));
     }
 }
 

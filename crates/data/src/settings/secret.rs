@@ -53,7 +53,8 @@ impl Secret {
             Kept::Text(text) => text.clone(),
             Kept::File(path) => {
                 let cannot = |error| format!("cannot read the secret in {}: {error}", path.display());
-                let text = std::fs::read_to_string(path).map_err(|error| Failure::retryable(cannot(error)))?;
+                let text =
+                    std::fs::read_to_string(path).map_err(|error| Failure::retryable(cannot(error)).of_setup())?;
                 text.trim_end_matches(['\r', '\n']).to_owned()
             }
         };

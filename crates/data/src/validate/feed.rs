@@ -5,10 +5,10 @@
 use std::ops::ControlFlow;
 
 use futures_util::StreamExt as _;
-use redrive_store::raw::{Manifest, RawView};
+use redrive_store::raw::{Manifest, RawView, blocking};
 
 use super::lines::{Block, Lines};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub(super) trait Look: Send + 'static {
     /// Break says that the rest need not be read.
@@ -23,7 +23,7 @@ pub(super) async fn feed<L: Look>(raw: &RawView, manifest: &Manifest, mut looker
     while let Some(bytes) = piece {
         let looking = blocking(move || {
             let flow = lines.take(&bytes, |block| looker.look(block))?;
-            Ok((lines, looker, flow))
+            Ok::<_, Error>((lines, looker, flow))
         });
         let (looked, next) = tokio::join!(looking, pieces.next());
         let flow;
@@ -34,15 +34,4 @@ pub(super) async fn feed<L: Look>(raw: &RawView, manifest: &Manifest, mut looker
         piece = next.transpose()?;
     }
     Ok(looker)
-}
-
-pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(stopped) => match stopped.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is ending, and with it the caller.
-            Err(_) => std::future::pending().await,
-        },
-    }
 }

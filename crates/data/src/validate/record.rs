@@ -119,7 +119,7 @@ struct Key<'n>(&'n [(String, Node)]);
 impl<'a, 'n> DeserializeSeed<'a> for Key<'n> {
     type Value = Option<&'n Node>;
 
-    /// As bytes: a key may be written with half of a surrogate pair, which is no name that anybody wants.
+    /// As bytes: a key may be written with half of a surrogate pair, which no rule can name.
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_bytes(self)
     }

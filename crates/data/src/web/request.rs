@@ -77,7 +77,8 @@ fn check(url: &Url, allow_private: bool) -> Result<(), Failure> {
         return Err(Failure::fatal(format!("{shown} is neither http nor https")));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Failure::fatal(format!("the URL of {shown} has a user or a password; put them into headers")));
+        let why = format!("the URL of {shown} has a user or a password; put them into headers");
+        return Err(Failure::fatal(why).of_setup());
     }
     let address: Option<IpAddr> = match url.host() {
         Some(Host::Ipv4(address)) => Some(address.into()),
@@ -87,7 +88,7 @@ fn check(url: &Url, allow_private: bool) -> Result<(), Failure> {
     match address {
         Some(address) if !allow_private && !is_public(address) => {
             let host = url.host_str().unwrap_or_default().to_owned();
-            Err(Failure::fatal(PrivateAddress { host, address: address.to_string() }.to_string()))
+            Err(Failure::fatal(PrivateAddress { host, address: address.to_string() }.to_string()).of_setup())
         }
         Some(_) | None => Ok(()),
     }

@@ -82,7 +82,7 @@ impl Response {
     /// by gzip, which may end after any of its members.
     pub(crate) fn is_framed(&self) -> bool {
         let headers = self.headers();
-        // Another coding than chunks ends with the connection, whatever length is told beside it.
+        // Another coding than chunks ends with the connection, whatever length the head names.
         let coding = headers.get_all(TRANSFER_ENCODING).iter().next_back();
         self.head.version() >= Version::HTTP_2
             || match coding {
@@ -148,6 +148,14 @@ enum Rest {
 }
 
 impl Beginning {
+    /// What was read, unless the body broke off; more may follow it.
+    pub(crate) fn whole(self) -> Result<Vec<u8>, String> {
+        match self.rest {
+            Rest::Nothing | Rest::More => Ok(self.bytes),
+            Rest::Unreadable(why) => Err(why),
+        }
+    }
+
     /// A few words of it, fit for a message.
     pub(crate) fn words(&self, secrets: &[String]) -> String {
         match &self.rest {
@@ -168,7 +176,7 @@ fn silence(name: &str, patience: Duration) -> Failure {
 
 fn fault(name: &str, error: &reqwest::Error) -> Failure {
     if let Some(private) = causes(error).find_map(|cause| cause.downcast_ref::<PrivateAddress>()) {
-        return Failure::fatal(format!("{name}: {private}"));
+        return Failure::fatal(format!("{name}: {private}")).of_setup();
     }
     let text = format!("{name} failed: {}", causes_in_words(error));
     if error.is_builder() { Failure::fatal(text) } else { Failure::retryable(text) }

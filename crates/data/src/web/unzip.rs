@@ -11,7 +11,7 @@ pub(super) enum Unzip {
     /// They are as they are.
     Plain,
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
-    /// Nobody asked for this encoding, and nothing comes out. What the head of the answer says still counts.
+    /// The request did not ask for this encoding, and nothing comes out. What the head of the answer says still counts.
     Unknown(String),
 }
 

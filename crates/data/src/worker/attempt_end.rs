@@ -38,6 +38,11 @@ impl From<LeaseEnd> for AttemptEnd {
 /// How far an attempt came by itself.
 pub enum AttemptResult {
     Ended(AttemptEnd),
+    /// What is left waits only for our own disk and database, and holds little memory. The attempt gives up its permit,
+    /// so that the worker can start another meanwhile.
+    Settling {
+        rest: BoxFuture<'static, AttemptResult>,
+    },
     /// Something of our own failed, such as the database or the raw sink. The worker puts the workload to rest before it
     /// lets `give_back` run: otherwise it would claim the same run again at once.
     InfraFailed {
@@ -50,6 +55,7 @@ impl std::fmt::Debug for AttemptResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Ended(end) => f.debug_tuple("Ended").field(end).finish(),
+            Self::Settling { .. } => f.write_str("Settling"),
             Self::InfraFailed { error, .. } => f.debug_tuple("InfraFailed").field(error).finish(),
         }
     }

@@ -1,6 +1,7 @@
 //! The worker's loop. It claims only what its free permits can start now, wakes when there may be work, and polls as
 //! the fallback.
 
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,14 +35,45 @@ pub struct WorkerOptions {
     pub drain: bool,
 }
 
+impl WorkerOptions {
+    /// How many attempts a worker runs at once whose handlers are Rust code: a task is cheap beside a process.
+    const EMBEDDED_CONCURRENCY: u32 = 1024;
+
+    /// The options of a worker inside another program: leases of two minutes, and many attempts at once.
+    pub fn embedded(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            concurrency: Self::EMBEDDED_CONCURRENCY,
+            terms: LeaseTerms { lease: Duration::from_secs(120), heartbeat: Duration::from_secs(30) },
+            poll: Duration::from_secs(1),
+            grace: Duration::from_secs(30),
+            drain: false,
+        }
+    }
+}
+
 /// How long giving back may take when the worker has to leave.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A draining worker gives up after this many empty claims although the backlog says that there is work.
 const FRUITLESS: u32 = 5;
 
+/// How long free permits gather while there is more to claim than they can take.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// How many attempts may be under way for each permit, those that are settling included.
+const UNDER_WAY: u32 = 4;
+
 /// The attempt's workload, by its place among the worker's, and what became of it.
-type Finished = (usize, AttemptResult);
+type Finished = (usize, Permit, AttemptResult);
+
+/// Whether an attempt counts among those that the worker may do at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Permit {
+    Held,
+    /// Given up: what is left of the attempt waits for our own disk and database only.
+    Free,
+}
 
 #[derive(Debug)]
 pub struct Worker {
@@ -53,10 +85,14 @@ pub struct Worker {
     shutdown: Shutdown,
     counts: watch::Sender<WorkerCounts>,
     attempts: JoinSet<Finished>,
-    /// Which workload is offered permits first.
-    turn: usize,
+    /// Counts the claims that have brought something.
+    turn: u64,
     /// When leases that have passed are looked for next.
     sweep_at: Instant,
+    /// Why the first workload that could not be used has left the drain.
+    unusable: Option<Error>,
+    /// The last claim brought all that was asked for: before then only a claim for many permits is worth its transaction.
+    gather_until: Instant,
 }
 
 impl Worker {
@@ -78,6 +114,8 @@ impl Worker {
             attempts: JoinSet::new(),
             turn: 0,
             sweep_at: Instant::now(),
+            unusable: None,
+            gather_until: Instant::now(),
         }
     }
 
@@ -87,7 +125,8 @@ impl Worker {
     }
 
     /// Works until a shutdown is requested, or with `drain` until nothing is due. A fault of our own, such as the
-    /// database's, ends a draining worker; in any other the workload that met it rests, and the others go on.
+    /// database's, ends a draining worker; in any other the workload that met it rests, and the others go on. So do the
+    /// others of a draining worker where one workload alone cannot be used; that is the error which it ends with.
     pub async fn run(mut self) -> Result<WorkerCounts> {
         let worked = self.work().await;
         if worked.is_err() {
@@ -117,7 +156,7 @@ impl Worker {
             }
             self.wait(&mut wakeups).await?;
         }
-        Ok(())
+        self.unusable.take().map_or(Ok(()), Err)
     }
 
     /// Asks each workload whose rest is over whether what failed is well again.
@@ -141,8 +180,10 @@ impl Worker {
             return Ok(());
         }
         self.sweep_at = Instant::now() + (self.options.terms.lease / 4).max(Duration::from_millis(100));
+        let mut swept = BTreeSet::new();
         for nth in 0..self.served.len() {
-            if self.served[nth].is_resting() {
+            // One workload of a kind ends the runs of all.
+            if self.served[nth].is_resting() || !swept.insert(self.served[nth].workload.kind()) {
                 continue;
             }
             match sweep::end_expired(&self.data, &self.served[nth].workload).await {
@@ -154,19 +195,19 @@ impl Worker {
     }
 
     /// Claims for the free permits and starts what was claimed; gives how many. Each workload is offered an even share
-    /// first, and then, in turn, what the others have left over.
+    /// first, and then what the others have left over. The one that has waited longest for a permit comes first.
     async fn claim(&mut self) -> Result<usize> {
-        if self.room() == 0 {
+        if self.room() == 0 || self.is_gathering() {
             return Ok(0);
         }
-        let (all, first) = (self.served.len(), self.turn);
-        self.turn = (first + 1) % all.max(1);
+        let mut order: Vec<usize> = (0..self.served.len()).collect();
+        order.sort_by_key(|&nth| self.served[nth].last_turn);
         let mut claimed = 0;
-        for nth in (first..first + all).map(|nth| nth % all) {
-            let share = even_share(self.options.concurrency, all, self.served[nth].running, self.room());
+        for &nth in &order {
+            let share = even_share(self.options.concurrency, order.len(), self.served[nth].running, self.room());
             claimed += self.claim_for(nth, share).await?;
         }
-        for nth in (first..first + all).map(|nth| nth % all) {
+        for &nth in &order {
             claimed += self.claim_for(nth, self.room()).await?;
         }
         Ok(claimed)
@@ -187,10 +228,14 @@ impl Worker {
         let (served, found) = (&mut self.served[nth], claimed.tasks.len());
         if found > 0 {
             served.fruitless = 0;
+            self.turn += 1;
+            served.last_turn = self.turn;
         }
         if count(found) < u64::from(room) {
             let poll = Instant::now() + self.options.poll;
             served.quiet(claimed.look_again.map_or(poll, |look_again| look_again.min(poll)));
+        } else {
+            self.gather_until = Instant::now() + GATHER;
         }
         served.running += u32::try_from(found).unwrap_or(u32::MAX);
         self.counts.send_modify(|counts| counts.claimed += count(found));
@@ -201,22 +246,36 @@ impl Worker {
     fn start(&mut self, nth: usize, task: Task, asked: Instant) {
         let lease = self.keeper.hold(task.run_id, task.task_id, asked);
         let attempt = (task.start)(lease, self.shutdown.clone());
+        self.spawn(nth, Permit::Held, attempt);
+    }
+
+    fn spawn(&mut self, nth: usize, permit: Permit, attempt: impl Future<Output = AttemptResult> + Send + 'static) {
         self.attempts.spawn(async move {
             // One that panics has dropped its lease: it runs out, and the attempt is ended as abandoned.
             let result = AssertUnwindSafe(attempt).catch_unwind().await;
-            (nth, result.unwrap_or(AttemptResult::Ended(AttemptEnd::Lost)))
+            (nth, permit, result.unwrap_or(AttemptResult::Ended(AttemptEnd::Lost)))
         });
     }
 
+    /// Whether a few free permits wait for more: there is more to claim, and a claim for many costs little more than a
+    /// claim for one.
+    fn is_gathering(&self) -> bool {
+        self.room().saturating_mul(2) < self.options.concurrency && Instant::now() < self.gather_until
+    }
+
+    /// How many permits are free, as long as not too many attempts wait for our own disk and database.
     fn room(&self) -> u32 {
-        self.options.concurrency.saturating_sub(u32::try_from(self.attempts.len()).unwrap_or(u32::MAX))
+        let concurrency = self.options.concurrency;
+        let working = self.served.iter().map(|served| served.running).fold(0, u32::saturating_add);
+        let under_way = u32::try_from(self.attempts.len()).unwrap_or(u32::MAX);
+        concurrency.saturating_sub(working).min(concurrency.saturating_mul(UNDER_WAY).saturating_sub(under_way))
     }
 
     /// Whether nothing is due any more. What a limit holds back is due when an attempt of another worker has ended or
     /// its lease has; what is paused or cools down is not.
     async fn is_drained(&mut self) -> Result<bool> {
         let (mut is_drained, mut elsewhere) = (true, 0);
-        for served in &mut self.served {
+        for served in self.served.iter_mut().filter(|served| !served.is_out) {
             let Backlog { queued, in_flight } = served.workload.backlog().await?;
             is_drained &= match queued {
                 Queued::Nothing => true,
@@ -253,26 +312,29 @@ impl Worker {
         if self.room() == 0 {
             return latest;
         }
-        self.served.iter().filter_map(Served::look_at).fold(latest, Instant::min)
+        let gathered = self.is_gathering().then_some(self.gather_until);
+        self.served.iter().filter_map(Served::look_at).chain(gathered).fold(latest, Instant::min)
     }
 
     fn hear(&mut self, ended: std::result::Result<Finished, JoinError>) -> Result<()> {
         // Only what was left to its lease is aborted.
-        let Ok((nth, result)) = ended else { return Ok(()) };
+        let Ok((nth, permit, result)) = ended else { return Ok(()) };
         let end = match result {
             AttemptResult::Ended(end) => end,
+            AttemptResult::Settling { rest } => {
+                self.free(nth, permit);
+                self.spawn(nth, Permit::Free, rest);
+                return Ok(());
+            }
             AttemptResult::InfraFailed { error, give_back } => {
                 // At rest before the run is given back: that wakes every worker that could claim it.
                 let heard = self.fault(nth, "an attempt", error);
-                self.attempts.spawn(async move {
-                    let given_back = AssertUnwindSafe(give_back).catch_unwind().await;
-                    (nth, AttemptResult::Ended(given_back.unwrap_or(AttemptEnd::Lost)))
-                });
+                self.spawn(nth, permit, async { AttemptResult::Ended(give_back.await) });
                 return heard;
             }
         };
+        self.free(nth, permit);
         let served = &mut self.served[nth];
-        served.running = served.running.saturating_sub(1);
         // Its end may have made room below a limit.
         served.wake();
         self.counts.send_modify(|counts| counts.add(&end));
@@ -283,18 +345,46 @@ impl Worker {
         Ok(())
     }
 
+    fn free(&mut self, nth: usize, permit: Permit) {
+        match permit {
+            Permit::Held => self.served[nth].running = self.served[nth].running.saturating_sub(1),
+            Permit::Free => {}
+        }
+    }
+
     /// Something of our own failed, not of the work: there is no point in claiming more of this workload for a while.
     fn fault(&mut self, nth: usize, doing: &str, error: Error) -> Result<()> {
         if self.options.drain {
-            return Err(error);
+            return self.drop_out(nth, error);
         }
         let (served, why) = (&mut self.served[nth], error.to_string());
-        let workload = served.workload.kind();
-        match served.begin_rest(error) {
-            Some(rest) => tracing::error!(%workload, error = why, rest_s = rest.as_secs(), "{doing} failed; resting"),
+        let rest = served.begin_rest(error);
+        let workload = served.workload.name();
+        match rest {
+            Some(rest) => tracing::error!(workload, error = why, rest_s = rest.as_secs(), "{doing} failed; resting"),
             // One fault, met by many attempts.
-            None => tracing::warn!(%workload, error = why, "{doing} failed"),
+            None => tracing::warn!(workload, error = why, "{doing} failed"),
         }
+        Ok(())
+    }
+
+    /// Goes on draining without a workload that cannot be used. Any other fault ends the drain.
+    fn drop_out(&mut self, nth: usize, error: Error) -> Result<()> {
+        match error {
+            Error::Unusable { .. } => {}
+            Error::Store(_)
+            | Error::Raw(_)
+            | Error::Scratch(_)
+            | Error::Thread(_)
+            | Error::KeeperGone
+            | Error::CompleterGone => return Err(error),
+        }
+        let served = &mut self.served[nth];
+        if !served.is_out {
+            tracing::error!(workload = served.workload.name(), %error, "left out of the drain");
+        }
+        served.is_out = true;
+        self.unusable.get_or_insert(error);
         Ok(())
     }
 

@@ -1,17 +1,23 @@
 //! Commits what many attempts have to record in few transactions.
 //!
-//! An item that comes alone is committed at once. What comes while a commit is under way is gathered for the next one.
+//! An item that comes alone is committed at once. What comes while a commit is under way is gathered for the next one, and
+//! as long as many come, each commit waits a moment for more: ten in one transaction cost little more than two.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::error::{Error, Result, TRY_AGAIN};
 
 /// The most items in one transaction.
 const GROUP: usize = 256;
+
+/// How long after the beginning of a commit the next one begins, when several items were in it.
+const GATHER: Duration = Duration::from_millis(10);
 
 type Commit<I, O> = dyn Fn(Vec<I>) -> BoxFuture<'static, redrive_store::Result<Vec<O>>> + Send + Sync;
 
@@ -68,7 +74,15 @@ where
     O: Send + 'static,
 {
     let mut group = Vec::with_capacity(GROUP);
+    let mut gather_until = Instant::now();
     while inbox.recv_many(&mut group, GROUP).await > 0 {
+        tokio::time::sleep_until(gather_until).await;
+        while group.len() < GROUP
+            && let Ok(waiting) = inbox.try_recv()
+        {
+            group.push(waiting);
+        }
+        gather_until = Instant::now() + if group.len() > 1 { GATHER } else { Duration::ZERO };
         commit_group(std::mem::take(&mut group), &*commit).await;
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Served {
     pub workload: Arc<dyn Workload>,
     /// How many of the worker's permits its attempts use.
     pub running: u32,
+    /// When it last got permits, in the worker's count of such claims.
+    pub last_turn: u64,
     /// How often in a row nothing was claimed although the backlog says that there is work.
     pub fruitless: u32,
     /// Its last claim brought less than it could have: before then, or a wake-up, there is no point in another.
@@ -26,12 +28,24 @@ pub(super) struct Served {
     rest: Duration,
     /// What failed, to be looked at after the rest.
     pub fault: Option<Error>,
+    /// A draining worker goes on without it.
+    pub is_out: bool,
 }
 
 impl Served {
     pub(super) fn new(workload: Arc<dyn Workload>) -> Self {
-        let (running, fruitless, rest) = (0, 0, Duration::ZERO);
-        Self { workload, running, fruitless, quiet_until: None, rest_until: None, rest, fault: None }
+        let (running, last_turn, fruitless, rest) = (0, 0, 0, Duration::ZERO);
+        Self {
+            workload,
+            running,
+            last_turn,
+            fruitless,
+            quiet_until: None,
+            rest_until: None,
+            rest,
+            fault: None,
+            is_out: false,
+        }
     }
 
     pub(super) fn is_resting(&self) -> bool {
@@ -40,7 +54,10 @@ impl Served {
 
     /// Whether a claim may bring something now.
     pub(super) fn is_ready(&self) -> bool {
-        !self.is_resting() && self.fault.is_none() && self.quiet_until.is_none_or(|until| Instant::now() >= until)
+        !self.is_out
+            && !self.is_resting()
+            && self.fault.is_none()
+            && self.quiet_until.is_none_or(|until| Instant::now() >= until)
     }
 
     /// There may be something to claim again.

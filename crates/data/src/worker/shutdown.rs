@@ -40,7 +40,8 @@ impl Shutdown {
         *self.0.borrow() > Phase::Working
     }
 
-    pub(super) async fn requested(&self) {
+    /// Returns when an orderly end is asked for.
+    pub async fn requested(&self) {
         self.reached(Phase::Finishing).await;
     }
 

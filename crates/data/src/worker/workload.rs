@@ -17,13 +17,19 @@ use crate::error::{Error, Result};
 
 /// One kind of work. The worker's loop calls these from one task, so that `claim` is never called twice at once.
 pub trait Workload: Send + Sync + fmt::Debug {
-    /// Whose runs these are. A worker has at most one workload of a kind.
+    /// Whose runs these are. A worker may have several workloads of a kind; each claims runs that the others do not.
     fn kind(&self) -> Kind;
+
+    /// What the log calls it.
+    fn name(&self) -> &str {
+        self.kind().as_str()
+    }
 
     /// Claims runs for up to `room` permits, in one transaction, and no more than can be started now.
     fn claim<'a>(&'a self, room: u32, claimant: &'a Claimant) -> BoxFuture<'a, Result<Claimed>>;
 
-    /// Gives the policy for a run whose worker let its lease expire.
+    /// Gives the policy for a run whose worker let its lease expire: any run of the kind, also one that another workload
+    /// of the kind would claim.
     fn policy(&self, run: &Run) -> RetryPolicy;
 
     /// Says what is left after a claim that came back empty, for a worker that drains.

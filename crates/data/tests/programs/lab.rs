@@ -11,6 +11,7 @@ use redrive_core::time::Timestamp;
 use redrive_data::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records, Settings};
 use redrive_data::program::{ChildReaper, ChildTracker};
 use redrive_data::settings::redact;
+use redrive_fixture::within;
 use redrive_store::clock::ManualClock;
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use serde_json::Value;
@@ -132,6 +133,5 @@ pub fn build(settings: &str) -> Result<Arc<dyn Extractor>, String> {
 
 /// Waits for something that must happen soon.
 pub async fn soon<F: Future>(what: &str, future: F) -> F::Output {
-    let waited = tokio::time::timeout(Duration::from_secs(20), future).await;
-    waited.unwrap_or_else(|_| panic!("{what}: not within 20 s"))
+    within(Duration::from_secs(20), what, future).await
 }

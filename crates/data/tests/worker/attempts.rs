@@ -8,14 +8,15 @@ use redrive_core::partition::{ControlEvent, Judgement, Status};
 use redrive_core::run::State;
 use redrive_data::extract::Failure;
 use redrive_data::validate::{JudgedAttempt, Recorder, Verdict};
+use redrive_fixture::eventually;
+use redrive_store::Recorded;
 use redrive_store::raw::RunOutcome;
-use redrive_store::{Operation, Recorded};
 
-use crate::house::{House, TERMS, Work, key, keys, until};
+use crate::house::{TERMS, TestDataPlane, Work, key, keys};
 use crate::source::{Act, Source};
 
 /// RP-2.1, RP-9.3
-async fn an_accepted_run_is_current_and_has_its_raw_partition(house: House) {
+async fn an_accepted_run_is_current_and_has_its_raw_partition(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let tally = house.drain(Source::new(|_| Act::Bring(3))).await;
@@ -30,7 +31,7 @@ async fn an_accepted_run_is_current_and_has_its_raw_partition(house: House) {
 }
 
 /// RP-2.2: whatever goes wrong, there is a manifest that says so, and the validator's verdict says the same.
-async fn every_failure_leaves_a_manifest_and_a_verdict(house: House) {
+async fn every_failure_leaves_a_manifest_and_a_verdict(house: TestDataPlane) {
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let source = Source::new(move |job| match job.key.customer_id.as_str() {
         "final" => Act::Fail(Failure::fatal("no such report")),
@@ -62,7 +63,7 @@ async fn every_failure_leaves_a_manifest_and_a_verdict(house: House) {
     }
 }
 
-async fn a_secret_reaches_neither_state_nor_manifest(house: House) {
+async fn a_secret_reaches_neither_state_nor_manifest(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let mut source = Source::of(|_| Act::Fail(Failure::fatal("401 for token hunter2-hunter2, sent hunter2-hunter2")));
@@ -77,7 +78,7 @@ async fn a_secret_reaches_neither_state_nor_manifest(house: House) {
 }
 
 /// RP-3.1: a verdict whose answer was lost may be given again.
-async fn a_verdict_given_twice_counts_once(house: House) {
+async fn a_verdict_given_twice_counts_once(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let claimed = house.claim(TERMS.lease).await;
@@ -100,7 +101,7 @@ async fn a_verdict_given_twice_counts_once(house: House) {
 }
 
 /// A run that was given back is nobody's to judge.
-async fn a_released_run_is_refused_its_verdict(house: House) {
+async fn a_released_run_is_refused_its_verdict(house: TestDataPlane) {
     house.want(&[key("c", 0)]).await;
     let claimed = house.claim(TERMS.lease).await;
     assert!(matches!(house.store.data().release(&claimed.run, None).await.unwrap(), Recorded::As(_)));
@@ -112,9 +113,9 @@ async fn a_released_run_is_refused_its_verdict(house: House) {
 }
 
 /// The sink is ours: its failure costs the partition no attempt.
-async fn a_sink_that_fails_burns_no_attempt(house: House) {
+async fn a_sink_that_fails_burns_no_attempt(house: TestDataPlane) {
     house.want(&[key("c", 0)]).await;
-    let raw = house.dir.path().join("raw");
+    let raw = house.database.path().join("raw");
     std::fs::remove_dir(&raw).unwrap();
     std::fs::write(&raw, "a file where the sink was").unwrap();
     let (worker, _) = house.worker(Work::with(Source::new(|_| Act::Bring(1)))).await;
@@ -129,22 +130,23 @@ async fn a_sink_that_fails_burns_no_attempt(house: House) {
 
 /// A worker is at rest before it gives back what its sink did not take, and stays so until the sink is well: the partition
 /// is not claimed over and over, and its one run in between says why.
-async fn a_sink_that_fails_is_left_in_peace_until_it_is_well(house: House) {
+async fn a_sink_that_fails_is_left_in_peace_until_it_is_well(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
-    let raw = house.dir.path().join("raw");
+    let raw = house.database.path().join("raw");
     std::fs::remove_dir(&raw).unwrap();
     std::fs::write(&raw, "a file where the sink was").unwrap();
     let work = Work { drain: false, poll: Duration::from_millis(10), ..Work::with(Source::new(|_| Act::Bring(1))) };
     let (worker, stop) = house.worker(work).await;
     let mut tally = worker.counts();
     let work = tokio::spawn(worker.run());
-    until("it is given back", async || house.attempts(&key).await.iter().any(|run| run.state == State::Dead)).await;
+    eventually("it is given back", async || house.attempts(&key).await.iter().any(|run| run.state == State::Dead))
+        .await;
     // Longer than its first rest.
     let again = tokio::time::timeout(Duration::from_millis(1500), tally.wait_for(|tally| tally.claimed > 1)).await;
     assert!(again.is_err(), "it was claimed again");
     std::fs::remove_file(&raw).unwrap();
-    until("it is a success", async || house.partition(&key).await.state.status == Status::Success).await;
+    eventually("it is a success", async || house.partition(&key).await.state.status == Status::Success).await;
     stop.request();
     let tally = work.await.unwrap().unwrap();
     assert_eq!((tally.claimed, tally.released, tally.accepted), (2, 1, 1));
@@ -155,7 +157,7 @@ async fn a_sink_that_fails_is_left_in_peace_until_it_is_well(house: House) {
 }
 
 /// Key values that would escape, collide or trip a file system have directories of their own inside the sink.
-async fn hostile_keys_have_directories_of_their_own(house: House) {
+async fn hostile_keys_have_directories_of_their_own(house: TestDataPlane) {
     let long = "x".repeat(256);
     let hostile = [
         "../../x",
@@ -181,13 +183,13 @@ async fn hostile_keys_have_directories_of_their_own(house: House) {
         .collect();
     house.want(&keys).await;
     assert_eq!(house.drain(Source::new(|_| Act::Bring(1))).await.accepted, 16);
-    let root = house.dir.path().join("raw/source=src");
+    let root = house.database.path().join("raw/source=src");
     let directories: std::collections::BTreeSet<String> = std::fs::read_dir(&root)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap().to_lowercase())
         .collect();
     assert_eq!(directories.len(), 16, "one for each, also where case does not count: {directories:?}");
-    let outside = std::fs::read_dir(house.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let outside = std::fs::read_dir(house.database.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(outside.into_iter().all(|name| name == "raw" || name.to_string_lossy().starts_with("redrive.db")));
     for key in &keys {
         let state = house.partition(key).await.state;
@@ -197,11 +199,11 @@ async fn hostile_keys_have_directories_of_their_own(house: House) {
 }
 
 /// A partition for which alone the sink has no place runs out of attempts, and holds up nobody.
-async fn a_partition_that_the_sink_refuses_is_rejected_by_itself(house: House) {
+async fn a_partition_that_the_sink_refuses_is_rejected_by_itself(house: TestDataPlane) {
     let (bad, good) = (key("bad", 0), keys("good", 5));
     house.want(std::slice::from_ref(&bad)).await;
     house.want(&good).await;
-    let raw = house.dir.path().join("raw/source=src");
+    let raw = house.database.path().join("raw/source=src");
     std::fs::create_dir_all(&raw).unwrap();
     std::fs::write(raw.join("customer_id=bad"), "a file in the way").unwrap();
     let tally = house.drain(Source::new(|_| Act::Bring(1))).await;
@@ -212,7 +214,7 @@ async fn a_partition_that_the_sink_refuses_is_rejected_by_itself(house: House) {
 }
 
 /// A source may send back what it was sent, and a rejection quotes records.
-async fn a_secret_that_comes_back_as_data_is_blacked_out(house: House) {
+async fn a_secret_that_comes_back_as_data_is_blacked_out(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let secret = "hunter2-".repeat(20);
@@ -227,7 +229,7 @@ async fn a_secret_that_comes_back_as_data_is_blacked_out(house: House) {
 }
 
 /// What is being judged when the worker must leave is given back too, and can be judged again by another.
-async fn work_that_is_being_judged_is_given_back(house: House) {
+async fn work_that_is_being_judged_is_given_back(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let stop_at_the_end = Arc::new(std::sync::OnceLock::<redrive_data::worker::Shutdown>::new());
@@ -250,10 +252,10 @@ async fn work_that_is_being_judged_is_given_back(house: House) {
 /// A database that refuses the verdict for good: the attempt is given back, and nobody waits for ever.
 #[tokio::test]
 async fn a_verdict_that_is_refused_for_good_ends_a_drain() {
-    let house = House::sqlite().await;
+    let house = TestDataPlane::sqlite().await;
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
-    let database = rusqlite::Connection::open(house.dir.path().join("redrive.db")).unwrap();
+    let database = rusqlite::Connection::open(house.database.path().join("redrive.db")).unwrap();
     let trigger = "CREATE TRIGGER no BEFORE UPDATE ON partitions WHEN new.status = 'success' BEGIN \
                    SELECT raise(ABORT, 'no successes here'); END";
     database.execute_batch(trigger).unwrap();
@@ -265,7 +267,7 @@ async fn a_verdict_that_is_refused_for_good_ends_a_drain() {
 }
 
 /// `max_shrink` holds against the run that was accepted last, also where a person has set the partition to pending.
-async fn a_rerun_that_shrinks_is_refused_whatever_the_status(house: House) {
+async fn a_rerun_that_shrinks_is_refused_whatever_the_status(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let source = Source::new(|job| Act::Bring(if job.attempt == 1 { 10 } else { 4 }));
@@ -274,24 +276,16 @@ async fn a_rerun_that_shrinks_is_refused_whatever_the_status(house: House) {
     assert_eq!(house.worker(work(&source)).await.0.run().await.unwrap().accepted, 1);
     let policy = redrive_core::retry::RetryPolicy::partitions();
     let event = ControlEvent::Backfill { policy: &policy, force_pending: true };
-    let operation = Operation {
-        op_id: house.store.control().new_operation_id(),
-        at: house.store.now(),
-        actor: "tester".to_owned(),
-        command: "test".to_owned(),
-        filters: "{}".to_owned(),
-        flags: "{}".to_owned(),
-        reason: None,
-    };
     let before = house.partition(&key).await;
-    house.store.control().commit(&operation, vec![(before.clone(), event)]).await.unwrap();
+    house.put(before.clone(), event).await;
     assert_eq!(house.worker(work(&source)).await.0.run().await.unwrap().rejected, 1);
     let state = house.partition(&key).await.state;
     assert_eq!((state.status, state.current_run_id), (Status::Failed, before.state.current_run_id));
     assert!(state.error_message.unwrap().contains("max_shrink"));
 }
 
-crate::on_both_databases!(
+redrive_fixture::on_both_databases!(
+    current_thread:
     a_rerun_that_shrinks_is_refused_whatever_the_status,
     a_partition_that_the_sink_refuses_is_rejected_by_itself,
     a_secret_that_comes_back_as_data_is_blacked_out,

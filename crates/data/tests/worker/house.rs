@@ -1,59 +1,76 @@
 //! A store and a sink of its own for each test, and workers over them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
 use redrive_core::run::Run;
+use redrive_core::time::Timestamp;
 use redrive_data::extract::{self, ConfiguredSource, Extractor, Sources};
 use redrive_data::validate::Rules;
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
-use redrive_fixture::{Database, Postgres};
+use redrive_fixture::{OnDatabase, TestDatabase, TestStore, with_clock};
+use redrive_store::clock::{Clock, ManualClock, SystemClock};
 use redrive_store::raw::{RawOptions, RawSink, RawUrl};
-use redrive_store::{ClaimedPartition, Open, Options, PartitionClaim, Rotation, Store, StoreUrl};
-use tempfile::TempDir;
+use redrive_store::{ClaimedPartition, PartitionClaim};
 
-pub struct House {
-    pub store: Store,
-    pub url: StoreUrl,
+/// A data plane over a database and a sink of its own. Its workers wait for real, so its clock is this machine's, unless a
+/// test holds it.
+pub struct TestDataPlane {
+    on: TestStore<TestClock>,
     pub sink: RawSink,
-    pub dir: TempDir,
-    _database: Option<Database>,
+}
+
+/// This machine's clock, until a test holds it.
+#[derive(Debug, Clone, Default)]
+pub struct TestClock(Arc<OnceLock<ManualClock>>);
+
+impl TestClock {
+    /// Stops the clock; from now on the test moves it.
+    pub fn hold(&self) -> ManualClock {
+        self.0.get_or_init(|| ManualClock::at(SystemClock.now())).clone()
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        self.0.get().map_or_else(|| SystemClock.now(), ManualClock::now)
+    }
 }
 
 pub const TERMS: LeaseTerms = LeaseTerms { lease: Duration::from_secs(60), heartbeat: Duration::from_secs(20) };
 
-impl House {
-    pub async fn sqlite() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let url = StoreUrl::Sqlite(dir.path().join("redrive.db"));
-        Self::over(url, dir, None).await
-    }
+impl Deref for TestDataPlane {
+    type Target = TestStore<TestClock>;
 
-    pub async fn postgres() -> Self {
-        let database = tokio::task::spawn_blocking(|| Postgres::shared().fresh_database()).await.unwrap();
-        let url = StoreUrl::parse(&database.url).unwrap();
-        Self::over(url, tempfile::tempdir().unwrap(), Some(database)).await
+    fn deref(&self) -> &Self::Target {
+        &self.on
     }
+}
 
-    async fn over(url: StoreUrl, dir: TempDir, database: Option<Database>) -> Self {
-        let store = Store::open(&url, Open::Migrate, Options::default()).await.unwrap();
-        let raw: RawUrl = format!("file:{}", dir.path().join("raw").display()).parse().unwrap();
+impl OnDatabase for TestDataPlane {
+    async fn on(database: TestDatabase) -> Self {
+        let raw: RawUrl = format!("file:{}", database.path().join("raw").display()).parse().unwrap();
         let sink = RawSink::open(&raw, &RawOptions::default()).await.unwrap();
-        Self { store, url, sink, dir, _database: database }
+        Self { on: TestStore::open(database, TestClock::default()).await, sink }
+    }
+}
+
+impl TestDataPlane {
+    pub async fn sqlite() -> Self {
+        Self::on(TestDatabase::sqlite()).await
     }
 
     pub async fn want(&self, keys: &[PartitionKey]) {
-        let now = self.store.now();
-        let new = keys.iter().map(|key| Partition::new(key.clone(), Lane::Fresh, now)).collect();
-        self.store.control().enqueue(None, new).await.unwrap();
+        self.on.want(Lane::Fresh, keys.to_vec()).await;
     }
 
     pub async fn keeper(&self, terms: LeaseTerms) -> LeaseKeeper {
-        LeaseKeeper::start(&self.url, Options::default(), terms).await.unwrap()
+        LeaseKeeper::start(&self.database.url, with_clock(&self.clock), terms).await.unwrap()
     }
 
     /// A worker for the source `src` that ends when nothing is due, unless told otherwise.
@@ -92,20 +109,12 @@ impl House {
 
     /// Claims one partition, as a worker that then does nothing.
     pub async fn claim(&self, lease: Duration) -> ClaimedPartition {
-        let claim = PartitionClaim {
-            limit: 1,
-            worker: "idle".to_owned(),
-            lease,
-            sources: None,
-            max_in_flight: BTreeMap::new(),
-            at_most: BTreeMap::new(),
-            rotation: Rotation::default(),
-        };
+        let claim = PartitionClaim::new("idle", 1, lease);
         self.store.data().claim_partitions(claim).await.unwrap().0.remove(0)
     }
 
     pub async fn partition(&self, key: &PartitionKey) -> Partition {
-        self.store.view().partition(key).await.unwrap().unwrap()
+        self.read(key).await
     }
 
     pub async fn attempts(&self, key: &PartitionKey) -> Vec<Run> {
@@ -159,23 +168,4 @@ pub fn key(customer: &str, day: u32) -> PartitionKey {
 
 pub fn keys(customer: &str, days: u32) -> Vec<PartitionKey> {
     (0..days).map(|day| key(customer, day)).collect()
-}
-
-/// Waits for a condition, for so long at the most.
-pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let waiting = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap_or_else(|_| panic!("waited until {what}"));
-}
-
-/// Writes one test for each database.
-#[macro_export]
-macro_rules! on_both_databases {
-    ($($name:ident),+ $(,)?) => {
-        mod sqlite { $(#[tokio::test] async fn $name() { super::$name($crate::house::House::sqlite().await).await; })+ }
-        mod postgres { $(#[tokio::test] async fn $name() { super::$name($crate::house::House::postgres().await).await; })+ }
-    };
 }

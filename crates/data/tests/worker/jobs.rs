@@ -13,10 +13,11 @@ use redrive_core::retry::{Backoff, RetryPolicy};
 use redrive_core::run::{End, Fault, Run, State, Verdict, Workload as Kind};
 use redrive_data::worker::{AttemptEnd, AttemptResult, Claimant, Claimed, Completer, LeaseTerms, Task, Workload};
 use redrive_data::{Error, Result};
+use redrive_fixture::eventually;
 use redrive_store::{Backlog, DataStore, NewRun, Queued, Recorded, RunClaim, RunPage};
 use tokio::sync::{Notify, Semaphore};
 
-use crate::house::{House, Work, keys, until};
+use crate::house::{TestDataPlane, Work, keys};
 use crate::source::{Act, Source};
 
 /// What a job does.
@@ -26,6 +27,8 @@ enum Job {
     Fail,
     /// Waits for a permit, and then passes.
     Wait(Arc<Semaphore>),
+    /// Gives up its permit, and waits for another's word to pass.
+    Settle(Arc<Semaphore>),
     /// Something of the worker's own fails, as long as it is broken.
     Break(Arc<Semaphore>),
 }
@@ -44,7 +47,7 @@ struct Jobs {
 }
 
 impl Jobs {
-    fn new(house: &House, job: Job) -> Arc<Self> {
+    fn new(house: &TestDataPlane, job: Job) -> Arc<Self> {
         let (data, policy) = (house.store.data(), RetryPolicy::process());
         let committing = data.clone();
         let completer = Completer::start(move |ends| {
@@ -67,7 +70,8 @@ impl Jobs {
     async fn claim_jobs(&self, room: u32, claimant: &Claimant) -> Result<Claimed> {
         self.claims.fetch_add(1, Ordering::SeqCst);
         let (worker, lease) = (claimant.worker.clone(), claimant.lease);
-        let claim = RunClaim { workload: Kind::Process, categories: None, limit: room, worker, lease };
+        let claim =
+            RunClaim { workload: Kind::Process, categories: None, limit: room, max_in_flight: None, worker, lease };
         let claimed = self.data.claim_runs(claim).await?;
         let tasks = claimed.into_iter().map(|claimed| self.task(claimed.run)).collect();
         Ok(Claimed { tasks, look_again: None })
@@ -77,6 +81,13 @@ impl Jobs {
         let (completer, job) = (self.completer.clone(), self.job.clone());
         let (running, busiest) = (Arc::clone(&self.running), Arc::clone(&self.busiest));
         Task::new(run.run_id, run.task_id.unwrap(), async move |lease: redrive_data::worker::Lease, _shutdown| {
+            if let Job::Settle(_) = job {
+                let rest = Box::pin(async move {
+                    let _lease = lease;
+                    act(run, job, completer).await
+                });
+                return AttemptResult::Settling { rest };
+            }
             busiest.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             let result = tokio::select! {
                 end = lease.ended() => AttemptResult::Ended(end.into()),
@@ -95,7 +106,7 @@ async fn act(run: Run, job: Job, completer: Completer<(Run, End), Recorded>) -> 
             let fault = Fault { class: ErrorClass::Final, message: "no".to_owned(), trace: None, retry_after: None };
             End::Failed { fault, metrics: None, policy: RetryPolicy::process() }
         }
-        Job::Wait(gate) => {
+        Job::Wait(gate) | Job::Settle(gate) => {
             gate.acquire().await.unwrap().forget();
             End::Completed { verdict: Verdict::Passed, metrics: None }
         }
@@ -135,7 +146,7 @@ impl Workload for Jobs {
         Box::pin(async {
             let count = async |state| {
                 let page =
-                    RunPage { workload: Some(Kind::Process), state: Some(state), limit: 100, ..RunPage::default() };
+                    RunPage { workload: Some(Kind::Process), states: vec![state], limit: 100, ..RunPage::default() };
                 Ok::<_, Error>(self.data.view().runs(page).await?.len())
             };
             let queued = if count(State::Queued).await? > 0 { Queued::Claimable } else { Queued::Nothing };
@@ -149,13 +160,13 @@ impl Workload for Jobs {
     }
 }
 
-async fn submit(house: &House, count: usize) -> Vec<RunId> {
+async fn submit(house: &TestDataPlane, count: usize) -> Vec<RunId> {
     let now = house.store.now();
     let jobs = (0..count).map(|_| NewRun::job("a", None, now)).collect();
     house.store.control().submit(jobs).await.unwrap().into_iter().map(|job| job.run_id).collect()
 }
 
-async fn states(house: &House, ids: &[RunId]) -> BTreeSet<State> {
+async fn states(house: &TestDataPlane, ids: &[RunId]) -> BTreeSet<State> {
     let mut states = BTreeSet::new();
     for id in ids {
         states.insert(house.store.view().run(*id).await.unwrap().unwrap().state);
@@ -168,7 +179,7 @@ fn source(act: impl Fn() -> Act + Send + Sync + 'static) -> Arc<Source> {
 }
 
 /// The two share a worker, and each is drained.
-async fn a_worker_drains_all_its_workloads(house: House) {
+async fn a_worker_drains_all_its_workloads(house: TestDataPlane) {
     let ids = submit(&house, 300).await;
     house.want(&keys("c", 40)).await;
     let (jobs, source) = (Jobs::new(&house, Job::Pass), source(|| Act::Bring(1)));
@@ -182,7 +193,7 @@ async fn a_worker_drains_all_its_workloads(house: House) {
 }
 
 /// Whichever comes first with however much, the other gets its share of the permits.
-async fn neither_workload_starves_the_other(house: House) {
+async fn neither_workload_starves_the_other(house: TestDataPlane) {
     let gate = Arc::new(Semaphore::new(0));
     let jobs = Jobs::new(&house, Job::Wait(Arc::clone(&gate)));
     let source = {
@@ -195,25 +206,73 @@ async fn neither_workload_starves_the_other(house: House) {
     let (worker, stop) = house.worker_for(workloads, work).await;
     let counts = worker.counts();
     let work = tokio::spawn(worker.run());
-    until("the jobs have all permits", async || jobs.running.load(Ordering::SeqCst) == 8).await;
+    eventually("the jobs have all permits", async || jobs.running.load(Ordering::SeqCst) == 8).await;
     house.want(&keys("c", 100)).await;
     // Each permit that becomes free goes to extraction, until it has its half.
     for extractions in 1..=4 {
         gate.add_permits(1);
-        until("a permit has changed hands", async || source.asked() == extractions).await;
+        eventually("a permit has changed hands", async || source.asked() == extractions).await;
     }
     gate.add_permits(1);
-    until("another was started", async || counts.borrow().claimed == 13).await;
+    eventually("another was started", async || counts.borrow().claimed == 13).await;
     assert!(jobs.running.load(Ordering::SeqCst) >= 3 && jobs.busiest.load(Ordering::SeqCst) == 8);
     gate.add_permits(1000);
-    until("all is done", async || counts.borrow().accepted == 200).await;
+    eventually("all is done", async || counts.borrow().accepted == 200).await;
     stop.request();
     work.await.unwrap().unwrap();
     assert_eq!(house.partition(&keys("c", 1)[0]).await.state.status, Status::Success);
 }
 
+/// With one permit there is no even share of it: the workload that has waited longest comes next.
+async fn a_single_permit_goes_from_one_workload_to_the_other(house: TestDataPlane) {
+    let gate = Arc::new(Semaphore::new(0));
+    let jobs = Jobs::new(&house, Job::Wait(Arc::clone(&gate)));
+    let source = {
+        let gate = Arc::clone(&gate);
+        source(move || Act::Wait(Arc::clone(&gate)))
+    };
+    submit(&house, 20).await;
+    house.want(&keys("c", 20)).await;
+    let work = Work { drain: false, concurrency: 1, ..Work::with(Arc::clone(&source) as _) };
+    let workloads = vec![Arc::clone(&jobs) as Arc<dyn Workload>, house.extraction(work.source())];
+    let (worker, stop) = house.worker_for(workloads, work).await;
+    let counts = worker.counts();
+    let work = tokio::spawn(worker.run());
+    for started in 1..=6 {
+        eventually("the next is started", async || counts.borrow().claimed == started).await;
+        gate.add_permits(1);
+    }
+    eventually("six have ended", async || counts.borrow().accepted == 6).await;
+    assert!((3..=4).contains(&source.asked()), "{} extractions", source.asked());
+    gate.add_permits(1000);
+    stop.request();
+    work.await.unwrap().unwrap();
+}
+
+/// An attempt that waits for the worker's own disk leaves its permit to another, and no more than four times as many are
+/// under way as there are permits.
+async fn an_attempt_that_settles_leaves_its_permit_to_another(house: TestDataPlane) {
+    let gate = Arc::new(Semaphore::new(0));
+    let jobs = Jobs::new(&house, Job::Settle(Arc::clone(&gate)));
+    submit(&house, 100).await;
+    let work = Work { drain: false, ..Work::with(source(|| Act::Bring(1))) };
+    let (worker, stop) = house.worker_for(vec![Arc::clone(&jobs) as Arc<dyn Workload>], work).await;
+    let mut counts = worker.counts();
+    let work = tokio::spawn(worker.run());
+    counts.wait_for(|counts| counts.claimed == 32).await.unwrap();
+    for ended in 1..=3 {
+        gate.add_permits(1);
+        counts.wait_for(|counts| counts.accepted == ended).await.unwrap();
+    }
+    eventually("each that has ended makes room for one", async || counts.borrow().claimed == 35).await;
+    stop.request();
+    gate.add_permits(1000);
+    let counts = work.await.unwrap().unwrap();
+    assert_eq!((counts.claimed, counts.accepted, counts.lost), (35, 35, 0), "all that was begun is ended");
+}
+
 /// What belongs to one of them fails: it rests, and the other goes on.
-async fn a_fault_of_one_workload_leaves_the_other_at_work(house: House) {
+async fn a_fault_of_one_workload_leaves_the_other_at_work(house: TestDataPlane) {
     let well = Arc::new(Semaphore::new(0));
     let jobs = Jobs::new(&house, Job::Break(Arc::clone(&well)));
     let ids = submit(&house, 1).await;
@@ -222,10 +281,10 @@ async fn a_fault_of_one_workload_leaves_the_other_at_work(house: House) {
     let (worker, stop) = house.worker_for(workloads, work).await;
     let mut counts = worker.counts();
     let work = tokio::spawn(worker.run());
-    until("the job is given back", async || counts.borrow().released == 1).await;
+    eventually("the job is given back", async || counts.borrow().released == 1).await;
     let claims = jobs.claims.load(Ordering::SeqCst);
     house.want(&keys("c", 20)).await;
-    until("extraction has gone on", async || counts.borrow().accepted == 20).await;
+    eventually("extraction has gone on", async || counts.borrow().accepted == 20).await;
     assert_eq!(jobs.claims.load(Ordering::SeqCst), claims, "nothing was claimed during the rest");
     well.add_permits(1);
     counts.wait_for(|counts| counts.accepted == 21).await.unwrap();
@@ -235,13 +294,22 @@ async fn a_fault_of_one_workload_leaves_the_other_at_work(house: House) {
 }
 
 /// A run that a dead worker left is ended by the policy of its own workload, and by nobody who does not serve it.
-async fn a_sweep_goes_by_the_workloads_own_policy(house: House) {
+async fn a_sweep_goes_by_the_workloads_own_policy(house: TestDataPlane) {
     let ids = submit(&house, 1).await;
     let lease = Duration::from_millis(1);
-    let claim = RunClaim { workload: Kind::Process, categories: None, limit: 1, worker: "dead".to_owned(), lease };
+    let claim = RunClaim {
+        workload: Kind::Process,
+        categories: None,
+        limit: 1,
+        max_in_flight: None,
+        worker: "dead".to_owned(),
+        lease,
+    };
     house.store.data().claim_runs(claim).await.unwrap();
-    until("the lease has passed", async || !house.store.view().overdue(Kind::Process, 9).await.unwrap().is_empty())
-        .await;
+    eventually("the lease has passed", async || {
+        !house.store.view().overdue(Kind::Process, 9).await.unwrap().is_empty()
+    })
+    .await;
     assert_eq!(house.drain(source(|| Act::Bring(1))).await.abandoned, 0, "it is not extraction's to end");
     let mut jobs = Jobs::new(&house, Job::Pass);
     let backoff =
@@ -251,11 +319,11 @@ async fn a_sweep_goes_by_the_workloads_own_policy(house: House) {
     let worker = house.worker_for(vec![jobs], Work::with(source(|| Act::Bring(1)))).await.0;
     assert_eq!(worker.run().await.unwrap().abandoned, 1);
     let run = house.store.view().run(ids[0]).await.unwrap().unwrap();
-    let failed = house.store.view().failures(ids[0]).await.unwrap().remove(0);
+    let failed = house.store.view().run_failures(ids[0]).await.unwrap().remove(0);
     assert_eq!((run.state, failed.record.delay), (State::Waiting, Some(Duration::from_secs(77))));
 }
 
-async fn a_job_that_an_operator_cancels_is_stopped(house: House) {
+async fn a_job_that_an_operator_cancels_is_stopped(house: TestDataPlane) {
     let ids = submit(&house, 2).await;
     let gate = Arc::new(Semaphore::new(0));
     let jobs = Jobs::new(&house, Job::Wait(Arc::clone(&gate)));
@@ -264,9 +332,9 @@ async fn a_job_that_an_operator_cancels_is_stopped(house: House) {
     let worker = house.worker_for(vec![Arc::clone(&jobs) as _], work).await.0;
     let counts = worker.counts();
     let work = tokio::spawn(worker.run());
-    until("both are under way", async || jobs.running.load(Ordering::SeqCst) == 2).await;
+    eventually("both are under way", async || jobs.running.load(Ordering::SeqCst) == 2).await;
     house.store.control().cancel_run(ids[0], "ada").await.unwrap();
-    until("one has stopped", async || counts.borrow().cancelled == 1).await;
+    eventually("one has stopped", async || counts.borrow().cancelled == 1).await;
     assert_eq!(jobs.running.load(Ordering::SeqCst), 1);
     gate.add_permits(1);
     let counts = work.await.unwrap().unwrap();
@@ -274,7 +342,7 @@ async fn a_job_that_an_operator_cancels_is_stopped(house: House) {
     assert_eq!(states(&house, &ids).await, BTreeSet::from([State::Done, State::Dead]));
 }
 
-async fn failures_are_recorded_in_the_same_commits(house: House) {
+async fn failures_are_recorded_in_the_same_commits(house: TestDataPlane) {
     let ids = submit(&house, 50).await;
     let worker = house.worker_for(vec![Jobs::new(&house, Job::Fail)], Work::with(source(|| Act::Bring(1)))).await.0;
     let counts = worker.run().await.unwrap();
@@ -282,9 +350,12 @@ async fn failures_are_recorded_in_the_same_commits(house: House) {
     assert_eq!(states(&house, &ids).await, BTreeSet::from([State::Dead]));
 }
 
-crate::on_both_databases!(
+redrive_fixture::on_both_databases!(
+    current_thread:
     a_worker_drains_all_its_workloads,
     neither_workload_starves_the_other,
+    a_single_permit_goes_from_one_workload_to_the_other,
+    an_attempt_that_settles_leaves_its_permit_to_another,
     a_fault_of_one_workload_leaves_the_other_at_work,
     a_sweep_goes_by_the_workloads_own_policy,
     a_job_that_an_operator_cancels_is_stopped,

@@ -6,16 +6,17 @@ use std::time::Duration;
 use redrive_core::partition::Status;
 use redrive_core::run::{State, Verdict, Workload};
 use redrive_data::worker::{LeaseEnd, LeaseTerms, end_expired};
+use redrive_fixture::eventually;
 use redrive_store::raw::{RunHeader, RunOutcome};
 use tokio::time::Instant;
 
-use crate::house::{House, Work, key, until};
+use crate::house::{TestDataPlane, Work, key};
 use crate::source::{Act, Source};
 
 const SHORT: LeaseTerms = LeaseTerms { lease: Duration::from_millis(1200), heartbeat: Duration::from_millis(150) };
 
 /// The test's runtime has one thread, and the source holds on to it for longer than the lease.
-async fn work_that_blocks_its_thread_keeps_its_lease(house: House) {
+async fn work_that_blocks_its_thread_keeps_its_lease(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let source = Source::new(|_| Act::Block(Box::new(|| std::thread::sleep(2 * SHORT.lease))));
@@ -30,12 +31,12 @@ async fn work_that_blocks_its_thread_keeps_its_lease(house: House) {
 /// A database that cannot be written: the lease is given up before it ends, and so before anybody else may have it.
 #[tokio::test]
 async fn a_lease_that_cannot_be_prolonged_is_given_up_before_it_ends() {
-    let house = House::sqlite().await;
+    let house = TestDataPlane::sqlite().await;
     house.want(&[key("c", 0)]).await;
     let asked = Instant::now();
     let claimed = house.claim(SHORT.lease).await;
     let keeper = house.keeper(SHORT).await;
-    let locked = rusqlite::Connection::open(house.dir.path().join("redrive.db")).unwrap();
+    let locked = rusqlite::Connection::open(house.database.path().join("redrive.db")).unwrap();
     locked.busy_timeout(Duration::from_secs(10)).unwrap();
     locked.execute_batch("BEGIN IMMEDIATE").unwrap();
     let lease = keeper.hold(claimed.run.run_id, claimed.run.task_id.unwrap(), asked);
@@ -45,7 +46,7 @@ async fn a_lease_that_cannot_be_prolonged_is_given_up_before_it_ends() {
     locked.execute_batch("ROLLBACK").unwrap();
 }
 
-async fn a_lease_that_somebody_else_ended_is_lost(house: House) {
+async fn a_lease_that_somebody_else_ended_is_lost(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
@@ -57,10 +58,10 @@ async fn a_lease_that_somebody_else_ended_is_lost(house: House) {
     let (worker, stop) = house.worker(Work { terms, drain: false, ..Work::with(Arc::clone(&source) as _) }).await;
     let tally = worker.counts();
     let work = tokio::spawn(worker.run());
-    until("it is at work", async || source.asked() == 1).await;
+    eventually("it is at work", async || source.asked() == 1).await;
     let run = house.attempts(&key).await.remove(0);
     house.store.data().release(&run, None).await.unwrap();
-    until("it has noticed", async || tally.borrow().lost == 1).await;
+    eventually("it has noticed", async || tally.borrow().lost == 1).await;
     stop.request();
     stop.request();
     work.await.unwrap().unwrap();
@@ -68,12 +69,14 @@ async fn a_lease_that_somebody_else_ended_is_lost(house: House) {
 }
 
 /// RP-8.4: what is abandoned before its first part leaves a manifest all the same.
-async fn an_abandoned_attempt_is_rejected_once_and_leaves_word(house: House) {
+async fn an_abandoned_attempt_is_rejected_once_and_leaves_word(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let claimed = house.claim(Duration::from_millis(1)).await;
-    until("the lease has passed", async || !house.store.view().overdue(Workload::Extract, 9).await.unwrap().is_empty())
-        .await;
+    eventually("the lease has passed", async || {
+        !house.store.view().overdue(Workload::Extract, 9).await.unwrap().is_empty()
+    })
+    .await;
     let (data, extraction) = (house.store.data(), house.idle_extraction());
     let (one, two) = tokio::join!(end_expired(&data, &extraction), end_expired(&data, &extraction));
     assert_eq!(one.unwrap() + two.unwrap(), 1);
@@ -98,7 +101,7 @@ async fn an_abandoned_attempt_is_rejected_once_and_leaves_word(house: House) {
 }
 
 /// A worker that died after its manifest and before its verdict: the manifest stays as it is.
-async fn an_abandoned_attempt_that_had_finished_keeps_its_manifest(house: House) {
+async fn an_abandoned_attempt_that_had_finished_keeps_its_manifest(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let run = house.claim(Duration::from_millis(1)).await.run;
@@ -110,8 +113,10 @@ async fn an_abandoned_attempt_that_had_finished_keeps_its_manifest(house: House)
         started_at: house.store.now(),
     };
     let written = house.sink.begin(directory).finish(RunOutcome::Complete, house.store.now()).await.unwrap();
-    until("the lease has passed", async || !house.store.view().overdue(Workload::Extract, 9).await.unwrap().is_empty())
-        .await;
+    eventually("the lease has passed", async || {
+        !house.store.view().overdue(Workload::Extract, 9).await.unwrap().is_empty()
+    })
+    .await;
     assert_eq!(end_expired(&house.store.data(), &house.idle_extraction()).await.unwrap(), 1);
     assert_eq!(house.sink.view().manifest(&key, run.run_id).await.unwrap(), Some(written));
     let state = house.partition(&key).await.state;
@@ -119,15 +124,15 @@ async fn an_abandoned_attempt_that_had_finished_keeps_its_manifest(house: House)
 }
 
 /// Where the sink takes no word of it, an abandoned attempt is ended all the same, and so are all others.
-async fn an_abandoned_attempt_that_the_sink_refuses_is_ended_too(house: House) {
+async fn an_abandoned_attempt_that_the_sink_refuses_is_ended_too(house: TestDataPlane) {
     let (bad, good) = (key("bad", 0), key("good", 0));
     house.want(&[bad.clone(), good.clone()]).await;
     house.claim(Duration::from_millis(1)).await;
     house.claim(Duration::from_millis(1)).await;
-    let raw = house.dir.path().join("raw/source=src");
+    let raw = house.database.path().join("raw/source=src");
     std::fs::create_dir_all(&raw).unwrap();
     std::fs::write(raw.join("customer_id=bad"), "a file in the way").unwrap();
-    until("the leases have passed", async || {
+    eventually("the leases have passed", async || {
         house.store.view().overdue(Workload::Extract, 9).await.unwrap().len() == 2
     })
     .await;
@@ -138,7 +143,8 @@ async fn an_abandoned_attempt_that_the_sink_refuses_is_ended_too(house: House) {
     assert!(house.sink.view().has_any(&good).await.unwrap());
 }
 
-crate::on_both_databases!(
+redrive_fixture::on_both_databases!(
+    current_thread:
     an_abandoned_attempt_that_the_sink_refuses_is_ended_too,
     work_that_blocks_its_thread_keeps_its_lease,
     a_lease_that_somebody_else_ended_is_lost,

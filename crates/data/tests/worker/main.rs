@@ -3,10 +3,20 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 
 mod attempts;
+mod commands;
+mod discovery;
+mod fairness;
+mod handlers;
 mod house;
 mod jobs;
 mod leases;
 mod limits;
+mod posts;
 mod programs;
+mod retries;
 mod scratch;
+#[path = "../scripted/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "the other test binaries use more of it")]
+mod scripted;
 mod source;
+mod told;

@@ -8,7 +8,7 @@ use redrive_data::{Error, ScratchError};
 use redrive_fixture::Mount;
 use tempfile::TempDir;
 
-use crate::house::{House, Work, key};
+use crate::house::{TestDataPlane, Work, key};
 use crate::source::{Act, Source};
 
 /// Rules whose keys are sorted in that directory, however few they are.
@@ -17,7 +17,7 @@ fn sorted_in(directory: &Path) -> Rules {
     settings.build().unwrap().with_scratch(Scratch { memory: 1, dir: directory.to_owned() })
 }
 
-async fn is_given_back(house: &House, work: Work, directory: &Path) {
+async fn is_given_back(house: &TestDataPlane, work: Work, directory: &Path) {
     house.want(&[key("c", 0)]).await;
     let error = house.worker(work).await.0.run().await.unwrap_err();
     assert!(matches!(error, Error::Scratch(_)), "{error}");
@@ -31,7 +31,7 @@ async fn is_given_back(house: &House, work: Work, directory: &Path) {
 }
 
 /// Nobody can make a file in `/proc`, not even root.
-async fn a_scratch_directory_that_cannot_be_written_burns_no_attempt(house: House) {
+async fn a_scratch_directory_that_cannot_be_written_burns_no_attempt(house: TestDataPlane) {
     let directory = Path::new("/proc");
     let work = Work { rules: sorted_in(directory), ..Work::with(Source::new(|_| Act::Bring(9))) };
     is_given_back(&house, work, directory).await;
@@ -41,14 +41,14 @@ async fn a_scratch_directory_that_cannot_be_written_burns_no_attempt(house: Hous
     assert_eq!(house.partition(&key("c", 0)).await.state.attempt_count, 1);
 }
 
-async fn a_full_scratch_disk_burns_no_attempt(house: House) {
+async fn a_full_scratch_disk_burns_no_attempt(house: TestDataPlane) {
     let Some(disk) = Mount::of_size("4k") else { return };
     std::fs::write(disk.path().join("full"), [0; 4096]).unwrap();
     let work = Work { rules: sorted_in(disk.path()), ..Work::with(Source::new(|_| Act::Bring(9))) };
     is_given_back(&house, work, disk.path()).await;
 }
 
-async fn an_extractor_without_scratch_space_burns_no_attempt(house: House) {
+async fn an_extractor_without_scratch_space_burns_no_attempt(house: TestDataPlane) {
     let directory = Path::new("/nowhere");
     let source = Source::new(|_| {
         Act::NoScratch(ScratchError { directory: "/nowhere".into(), source: std::io::ErrorKind::NotFound.into() })
@@ -56,7 +56,8 @@ async fn an_extractor_without_scratch_space_burns_no_attempt(house: House) {
     is_given_back(&house, Work::with(source), directory).await;
 }
 
-crate::on_both_databases!(
+redrive_fixture::on_both_databases!(
+    current_thread:
     a_scratch_directory_that_cannot_be_written_burns_no_attempt,
     a_full_scratch_disk_burns_no_attempt,
     an_extractor_without_scratch_space_burns_no_attempt,

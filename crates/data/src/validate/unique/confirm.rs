@@ -65,7 +65,7 @@ impl Look for Confirm {
         let wanted = self.wanted.clone();
         let mut values = wanted.fields.none();
         for (number, line) in Block::split(first, bytes) {
-            // What could not be read has no key; it is told elsewhere.
+            // What could not be read has no key; the check of records reports it.
             if let Ok(text) = std::str::from_utf8(line)
                 && wanted.fields.take(text, &mut values).is_ok()
             {

@@ -1,12 +1,12 @@
 //! From suspicion to proof: which records do repeat a key.
 
 use redrive_core::validation::{NAMED, Tally};
-use redrive_store::raw::{Manifest, RawView};
+use redrive_store::raw::{Manifest, RawView, blocking};
 
 use super::confirm::Confirm;
 use super::keys::Keys;
-use crate::error::Result;
-use crate::validate::feed::{blocking, feed};
+use crate::error::{Result, ScratchError};
+use crate::validate::feed::feed;
 use crate::validate::rules::Rules;
 
 /// Counts the duplicates among `keys` and names the first.
@@ -19,13 +19,13 @@ pub(in crate::validate) async fn tally(
 ) -> Result<()> {
     let scratch = rules.scratch().clone();
     let fingerprint = keys.fingerprint();
-    let mut sorted = blocking(move || Ok(keys.sort().map_err(|error| scratch.error(error))?)).await?;
+    let mut sorted = blocking(move || keys.sort().map_err(|error| scratch.error(error))).await?;
     let mut cleared = Cleared::default();
     loop {
         let scratch = rules.scratch().clone();
         let (found, back) = blocking(move || {
             let found = sorted.suspects(cleared.up_to, NAMED).map_err(|error| scratch.error(error))?;
-            Ok((found, sorted))
+            Ok::<_, ScratchError>((found, sorted))
         })
         .await?;
         sorted = back;

@@ -1,0 +1,207 @@
+//! One attempt at an upload, from its claim to its end: find the bytes, parse them, write the stanzas, record.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redrive_core::refusal::{Reason, Refused};
+use redrive_core::run::{End, Run, State, Verdict, Work};
+use redrive_store::raw::BlobFailure;
+use redrive_store::{ParsedBatch, Recorded, StanzasAdded, Upload};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use super::archive;
+use super::parse::{Totals, parse};
+use super::trouble::{ErrorType, Trouble};
+use super::workload::Served;
+use crate::worker::{AttemptEnd, AttemptResult, Lease, Shutdown};
+
+pub(super) struct Attempt {
+    pub(super) served: Arc<Served>,
+    pub(super) run: Run,
+    pub(super) lease: Lease,
+    pub(super) shutdown: Shutdown,
+}
+
+/// How far an attempt came.
+enum Outcome {
+    Complete(Totals),
+    Failed(Trouble),
+    /// The run is this worker's no longer.
+    Lost,
+    /// It was complete before this attempt began.
+    AlreadyComplete,
+}
+
+/// The metrics of a run that is COMPLETE.
+#[derive(Serialize)]
+struct Complete {
+    files_parsed: u64,
+    stanzas_created: u64,
+    duration_seconds: f64,
+    parse_errors: u64,
+    retry_count: u32,
+}
+
+/// The metrics of a try that failed.
+#[derive(Serialize)]
+struct Failed {
+    duration_seconds: f64,
+    retry_count: u32,
+    error_type: &'static str,
+}
+
+/// Stops the parser when the attempt is over, however it ends.
+#[derive(Default)]
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Attempt {
+    pub(super) async fn run(self) -> AttemptResult {
+        let outcome = tokio::select! {
+            outcome = self.outcome() => outcome,
+            end = self.lease.ended() => return AttemptResult::Ended(end.into()),
+            () = self.shutdown.leaving() => return self.release().await,
+        };
+        let retry_count = self.run.retry_count;
+        match outcome {
+            Outcome::Complete(totals) => {
+                let metrics = Complete {
+                    files_parsed: totals.files,
+                    stanzas_created: totals.stanzas,
+                    duration_seconds: self.duration_seconds(),
+                    parse_errors: totals.parse_errors,
+                    retry_count,
+                };
+                let end = End::Completed { verdict: Verdict::Passed, metrics: serde_json::to_string(&metrics).ok() };
+                self.record(end, AttemptEnd::Accepted { records: totals.stanzas }).await
+            }
+            Outcome::Failed(trouble) => {
+                let (error_type, class) = (trouble.error_type.as_str(), trouble.error_type.class());
+                let metrics = Failed { duration_seconds: self.duration_seconds(), retry_count, error_type };
+                let metrics = serde_json::to_string(&metrics).ok();
+                let end = End::Failed { fault: trouble.fault(), metrics, policy: self.served.policy.clone() };
+                self.record(end, AttemptEnd::Rejected { class }).await
+            }
+            Outcome::Lost => AttemptResult::Ended(AttemptEnd::Lost),
+            Outcome::AlreadyComplete => {
+                AttemptResult::Ended(AttemptEnd::Refused(Refused::NoOp(Reason::AlreadyCompleted)))
+            }
+        }
+    }
+
+    async fn outcome(&self) -> Outcome {
+        let upload = match self.find().await {
+            Ok(upload) => upload,
+            Err(outcome) => return outcome,
+        };
+        let archive = match self.served.blobs.open_object(&upload.stored.object).await {
+            Ok(Some(archive)) => archive,
+            Ok(None) => {
+                let missing = self.served.blobs.missing(&upload.stored.object);
+                return Outcome::Failed(Trouble::of(ErrorType::Storage, &missing, "opening the stored archive"));
+            }
+            Err(error) => {
+                return Outcome::Failed(Trouble::of(ErrorType::Storage, &error, "opening the stored archive"));
+            }
+        };
+        let (name, failure) = (self.upload_name().to_owned(), archive.failure());
+        let (batches, inbox) = mpsc::channel(1);
+        let (limits, cancel) = (self.served.limits.clone(), CancelOnDrop::default());
+        let cancelled = Arc::clone(&cancel.0);
+        let parsing = tokio::task::spawn_blocking(move || parse(archive, &name, &limits, &cancelled, &batches));
+        match self.write(&upload, inbox).await {
+            Ok(()) => self.judge(&upload, parsing.await, &failure).await,
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Finds the bytes, unless there is nothing to do.
+    async fn find(&self) -> Result<Upload, Outcome> {
+        let database = |error| Outcome::Failed(Trouble::of(ErrorType::Database, &error, "looking up the upload"));
+        let now = self.served.data.view().run(self.run.run_id).await.map_err(database)?;
+        match now {
+            Some(now) if now.state == State::Done => return Err(Outcome::AlreadyComplete),
+            Some(_) => {}
+            None => return Err(Outcome::Lost),
+        }
+        self.served.data.begin_parsing(&self.run).await.map_err(database)?.ok_or(Outcome::Lost)
+    }
+
+    /// Writes batches as they come. What is dropped here makes the parser stop.
+    async fn write(&self, upload: &Upload, mut inbox: mpsc::Receiver<ParsedBatch>) -> Result<(), Outcome> {
+        while let Some(batch) = inbox.recv().await {
+            match self.served.data.add_parsed(&self.run, upload, batch).await {
+                Ok(StanzasAdded::New(_)) => {}
+                Ok(StanzasAdded::Lost) => return Err(Outcome::Lost),
+                Err(error) => {
+                    return Err(Outcome::Failed(Trouble::of(ErrorType::Database, &error, "adding stanzas")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells how parsing ended. Of an archive that is refused, nothing stays; what the sink gave only in part is not the
+    /// archive's fault.
+    async fn judge(
+        &self,
+        upload: &Upload,
+        parsed: Result<Result<Totals, archive::Error>, tokio::task::JoinError>,
+        failure: &BlobFailure,
+    ) -> Outcome {
+        if let Some(error) = failure.take() {
+            return Outcome::Failed(Trouble::of(ErrorType::Storage, &error, "reading the stored archive"));
+        }
+        match parsed {
+            Ok(Ok(totals)) => Outcome::Complete(totals),
+            Ok(Err(archive::Error::Refused(refusal))) => {
+                if let Err(error) = self.served.data.forget_parsed(&self.run, upload).await {
+                    return Outcome::Failed(Trouble::of(ErrorType::Database, &error, "taking stanzas away again"));
+                }
+                Outcome::Failed(Trouble::of_archive(&refusal, self.upload_name()))
+            }
+            Ok(Err(error @ archive::Error::Storage(_))) => {
+                Outcome::Failed(Trouble::of(ErrorType::Storage, &error, "reading the stored archive"))
+            }
+            Ok(Err(archive::Error::Cancelled | archive::Error::Stopped)) => Outcome::Lost,
+            Err(panicked) => Outcome::Failed(Trouble::of(ErrorType::Internal, &panicked, "parsing the archive")),
+        }
+    }
+
+    fn upload_name(&self) -> &str {
+        match &self.run.work {
+            Work::Ingest { upload } => upload,
+            Work::Extract(_) | Work::Process { .. } => "",
+        }
+    }
+
+    fn duration_seconds(&self) -> f64 {
+        let now = self.served.data.now();
+        self.run.started_at.map_or(0.0, |started| now.since(started).as_secs_f64())
+    }
+
+    async fn release(self) -> AttemptResult {
+        self.record(End::Released { why: None }, AttemptEnd::Released).await
+    }
+
+    async fn record(mut self, end: End, ended: AttemptEnd) -> AttemptResult {
+        self.lease.refresh(&mut self.run);
+        let recorded = tokio::select! {
+            recorded = self.served.recorder.complete((self.run.clone(), end)) => recorded,
+            end = self.lease.ended() => return AttemptResult::Ended(end.into()),
+        };
+        match recorded {
+            Ok(Recorded::As(_)) => AttemptResult::Ended(ended),
+            Ok(Recorded::Refused(refused)) => AttemptResult::Ended(AttemptEnd::Refused(refused)),
+            Ok(Recorded::Lost) => AttemptResult::Ended(AttemptEnd::Lost),
+            // Nothing could be recorded: the lease runs out, and the run is tried again by its policy.
+            Err(error) => AttemptResult::InfraFailed { error, give_back: Box::pin(async { AttemptEnd::Lost }) },
+        }
+    }
+}

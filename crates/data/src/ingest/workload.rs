@@ -1,0 +1,103 @@
+//! Ingestion as a worker's workload: claims uploads, oldest first, and parses each.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{End, Run, Workload as Kind};
+use redrive_store::raw::Blobs;
+use redrive_store::{Backlog, DataStore, Recorded, RunClaim};
+use tokio::sync::Semaphore;
+
+use super::archive::Limits;
+use super::attempt::Attempt;
+use crate::error::{Error, Result};
+use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task};
+
+/// How many archives a worker parses at once: each may hold a large file in memory.
+const AT_ONCE: usize = 4;
+
+#[derive(Debug)]
+pub struct Workload {
+    served: Arc<Served>,
+    /// One for each archive that may be parsed.
+    room: Arc<Semaphore>,
+}
+
+/// What all attempts share.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) data: DataStore,
+    pub(super) blobs: Blobs,
+    pub(super) limits: Limits,
+    pub(super) policy: RetryPolicy,
+    pub(super) recorder: Completer<(Run, End), Recorded>,
+}
+
+impl Workload {
+    /// Must be called on a runtime: results are recorded by a task of their own.
+    pub fn new(data: DataStore, blobs: Blobs, limits: Limits, policy: RetryPolicy) -> Self {
+        let recording = data.clone();
+        let recorder = Completer::start(move |ends| {
+            let data = recording.clone();
+            Box::pin(async move { data.record(ends).await })
+        });
+        let served = Arc::new(Served { data, blobs, limits, policy, recorder });
+        Self { served, room: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// Parses the upload of a claimed run. The worker's loop does it by itself.
+    pub async fn attempt(&self, run: Run, lease: Lease, shutdown: Shutdown) -> AttemptResult {
+        Attempt { served: Arc::clone(&self.served), run, lease, shutdown }.run().await
+    }
+
+    async fn claim_uploads(&self, room: u32, claimant: &Claimant) -> Result<Claimed> {
+        let free = u32::try_from(self.room.available_permits()).unwrap_or(u32::MAX);
+        if free == 0 {
+            return Ok(Claimed::default());
+        }
+        let claim = RunClaim {
+            workload: Kind::Ingest,
+            categories: Some(vec![String::new()]),
+            limit: room.min(free),
+            max_in_flight: None,
+            worker: claimant.worker.clone(),
+            lease: claimant.lease,
+        };
+        let claimed = self.served.data.claim_runs(claim).await?;
+        let tasks = claimed.into_iter().filter_map(|claimed| self.task(claimed.run)).collect();
+        Ok(Claimed { tasks, look_again: None })
+    }
+
+    fn task(&self, run: Run) -> Option<Task> {
+        let (run_id, fence, served) = (run.run_id, run.task_id?, Arc::clone(&self.served));
+        let permit = Arc::clone(&self.room).try_acquire_owned().ok();
+        let start = move |lease: Lease, shutdown: Shutdown| async move {
+            let _permit = permit;
+            Attempt { served, run, lease, shutdown }.run().await
+        };
+        Some(Task::new(run_id, fence, start))
+    }
+}
+
+impl worker::Workload for Workload {
+    fn kind(&self) -> Kind {
+        Kind::Ingest
+    }
+
+    fn claim<'a>(&'a self, room: u32, claimant: &'a Claimant) -> BoxFuture<'a, Result<Claimed>> {
+        Box::pin(self.claim_uploads(room, claimant))
+    }
+
+    fn policy(&self, _: &Run) -> RetryPolicy {
+        self.served.policy.clone()
+    }
+
+    fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {
+        Box::pin(async { Ok(self.served.data.view().run_backlog(Kind::Ingest, None, None).await?) })
+    }
+
+    fn has_recovered<'a>(&'a self, _: &'a Error) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async { Ok(self.served.blobs.check().await?) })
+    }
+}

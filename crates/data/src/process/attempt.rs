@@ -1,0 +1,189 @@
+//! One attempt at a job, from its claim to what is recorded of it.
+//!
+//! It ends with a verdict or a classified failure, given back untried, or without its lease. Nothing is recorded after
+//! the lease is gone, and the fence in the store stands behind that.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use redrive_core::failure::{ErrorClass, clean_message};
+use redrive_core::run::{End, Fault, Run, State};
+use redrive_store::Recorded;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use super::workload::ServedSection;
+use super::{Answer, Context, Error as HandlerError, Failure, Job};
+use crate::error::{Error, Result};
+use crate::settings::Redactor;
+use crate::worker::{AttemptEnd, AttemptResult, Lease, LeaseEnd, Shutdown};
+
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) served: Arc<ServedSection>,
+    pub(super) job: Job,
+    pub(super) lease: Lease,
+    pub(super) shutdown: Shutdown,
+    pub(super) context: Context,
+}
+
+/// What the handler did.
+enum Tried {
+    Answered(Answer),
+    Failed(Failure),
+    /// It cannot handle any job at present.
+    Unusable(String),
+    /// The worker has to leave.
+    Stopped,
+    LeaseEnded(LeaseEnd),
+}
+
+impl Attempt {
+    pub(super) async fn run(self) -> AttemptResult {
+        let begun = Instant::now();
+        self.log_start();
+        let tried = tokio::select! {
+            // First, so that a handler that answers at once costs nothing more.
+            biased;
+            tried = self.handle() => tried,
+            end = self.lease.ended() => Tried::LeaseEnded(end),
+            () = self.shutdown.leaving() => Tried::Stopped,
+        };
+        // What was dropped on the way is still ending, and this attempt is not over before it has: no other may have the
+        // job.
+        self.context.programs_ended().await;
+        let recorded = match tried {
+            Tried::Answered(answer) => self.record(self.completed(answer, begun)).await,
+            Tried::Failed(failure) => self.record(self.failed(failure, begun)).await,
+            Tried::Stopped => self.record(End::Released { why: None }).await,
+            Tried::LeaseEnded(end) => Ok(end.into()),
+            Tried::Unusable(why) => Err(Error::Unusable { section: self.served.section.name.clone(), why }),
+        };
+        match recorded {
+            Ok(end) => AttemptResult::Ended(end),
+            Err(error) => {
+                let why = Some(error.to_string());
+                let give_back = async move { self.record(End::Released { why }).await.unwrap_or(AttemptEnd::Lost) };
+                AttemptResult::InfraFailed { error, give_back: Box::pin(give_back) }
+            }
+        }
+    }
+
+    /// Has the handler do its work. Time-outs and panics are failures like any other.
+    async fn handle(&self) -> Tried {
+        let handled = self.served.handler.handle(&self.job, &self.context);
+        // So that a program's log lines say whose they are.
+        let span = tracing::warn_span!("process", category = self.job.category(), run_id = %self.job.run_id());
+        let handled = AssertUnwindSafe(handled.instrument(span)).catch_unwind();
+        let limit = self.served.section.timeout;
+        let Ok(ended) = tokio::time::timeout(limit, handled).await else {
+            // What a program said is known when it has ended.
+            self.context.programs_ended().await;
+            let said = self.context.last_stderr().map_or_else(String::new, |lines| format!(": {lines}"));
+            return Tried::Failed(Failure::retryable(format!("timed out after {} s{said}", limit.as_secs_f64())));
+        };
+        match ended {
+            Ok(Ok(answer)) => Tried::Answered(answer),
+            Ok(Err(HandlerError::Failed(failure))) => Tried::Failed(failure),
+            Ok(Err(HandlerError::Unusable(why))) => Tried::Unusable(self.presentable(&why)),
+            Err(_) => Tried::Failed(Failure::retryable("the handler panicked; its log has more")),
+        }
+    }
+
+    fn completed(&self, answer: Answer, begun: Instant) -> End {
+        End::Completed { verdict: answer.verdict, metrics: Some(self.metrics(answer.metrics, begun)) }
+    }
+
+    fn failed(&self, failure: Failure, begun: Instant) -> End {
+        let redactor = Redactor::new(&self.served.handler.secrets());
+        let fault = Fault {
+            class: failure.class,
+            message: clean_message(&redactor.redact(&failure.message)),
+            trace: self.context.trace().map(|trace| redactor.redact(&trace)),
+            retry_after: failure.retry_after,
+        };
+        let policy = self.served.section.policy.clone();
+        End::Failed { fault, metrics: Some(self.metrics(Map::new(), begun)), policy }
+    }
+
+    /// What the handler reported, with the duration of this attempt and the number of attempts so far.
+    fn metrics(&self, mut metrics: Map<String, Value>, begun: Instant) -> String {
+        let seconds = (begun.elapsed().as_secs_f64() * 1e6).round() / 1e6;
+        metrics.insert("duration_seconds".to_owned(), seconds.into());
+        metrics.insert("attempts".to_owned(), self.job.attempt().into());
+        Value::Object(metrics).to_string()
+    }
+
+    /// Records an end, as long as the lease lasts.
+    async fn record(&self, end: End) -> Result<AttemptEnd> {
+        let mut run = self.job.run().clone();
+        self.lease.refresh(&mut run);
+        let class = match &end {
+            End::Failed { fault, .. } => Some(fault.class),
+            End::Completed { .. } | End::Released { .. } => None,
+        };
+        let is_released = matches!(end, End::Released { .. });
+        let recorded = tokio::select! {
+            biased;
+            recorded = self.served.recorder.complete((run, end)) => recorded?,
+            end = self.lease.ended() => return Ok(end.into()),
+        };
+        let run_id = self.job.run_id();
+        Ok(match recorded {
+            Recorded::As(_) if is_released => AttemptEnd::Released,
+            Recorded::As(run) => {
+                self.log_end(&run);
+                class.map_or(AttemptEnd::Accepted { records: 0 }, |class| AttemptEnd::Rejected { class })
+            }
+            Recorded::Refused(reason) => {
+                tracing::warn!(%run_id, %reason, "refused: it came too late");
+                AttemptEnd::Refused(reason)
+            }
+            Recorded::Lost => AttemptEnd::Lost,
+        })
+    }
+
+    /// A text as it may be shown: without secrets.
+    fn presentable(&self, text: &str) -> String {
+        clean_message(&Redactor::new(&self.served.handler.secrets()).redact(text))
+    }
+
+    fn log_start(&self) {
+        let (run_id, category, attempt) = (self.job.run_id(), self.job.category(), self.job.attempt());
+        if attempt > 1 {
+            tracing::info!(%run_id, category, attempt, "retry started");
+        } else {
+            tracing::info!(%run_id, category, attempt, "first attempt started");
+        }
+    }
+
+    /// Says what was recorded, and what comes next.
+    fn log_end(&self, run: &Run) {
+        let (run_id, category, attempt) = (run.run_id, self.job.category(), run.attempt);
+        let why = run.error_message.as_deref();
+        match (run.state, run.error_class) {
+            (State::Done, _) => {
+                let verdict = run.verdict.map(|verdict| verdict.as_str());
+                let text = if attempt > 1 { "retry succeeded" } else { "done" };
+                tracing::info!(%run_id, category, attempt, verdict, "{text}");
+            }
+            (State::Waiting, class) => {
+                let class = class.map(ErrorClass::as_str);
+                let next_retry_at = run.next_retry_at.map(|at| at.to_string());
+                let delay = run.next_retry_at.map(|next| next.since(self.served.data.now()).as_secs_f64());
+                let delay_s = delay.map(|delay| (delay * 10.0).round() / 10.0);
+                tracing::info!(%run_id, category, attempt, class, delay_s, next_retry_at, why, "retry scheduled");
+            }
+            (State::Dead, Some(ErrorClass::Final)) => {
+                tracing::info!(%run_id, category, attempt, why, "final error; it is not tried again");
+            }
+            (State::Dead, class) => {
+                let (class, retry_count) = (class.map(ErrorClass::as_str), run.retry_count);
+                tracing::info!(%run_id, category, attempt, retry_count, class, why, "attempts exhausted");
+            }
+            (State::Storing | State::Queued | State::Running, _) => {}
+        }
+    }
+}

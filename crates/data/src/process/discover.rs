@@ -1,0 +1,335 @@
+//! `discover`: asks a program or a URL, again and again, which jobs there are, and submits those that are new.
+//!
+//! A job is known by its external id, so several workers may ask at once and nothing is submitted twice. What is in
+//! memory does not grow with the list. A discover that fails is logged and tried again; it never stops the worker.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::run::Work;
+use redrive_core::text::{cut, one_line};
+use redrive_core::time::Timestamp;
+use redrive_store::clock::Clock;
+use redrive_store::{DataStore, NewRun};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::lines::{Lines, Overlong};
+use super::post::Server;
+use super::{CommandSettings, Failure, PostSettings, Section};
+use crate::program::{ChildReaper, ChildTracker, Cut, Launch, Program, Start, Watch};
+use crate::settings::{Placeholders, Redactor, SettingError, Variables};
+use crate::worker::Shutdown;
+
+/// The longest line: a job with a payload of 1 MiB, and then some.
+const LONGEST_LINE: usize = (1 << 20) + (64 << 10);
+
+/// From how many jobs, or bytes of their payloads, on a batch is submitted.
+const BATCH: usize = 500;
+const BATCH_BYTES: usize = 4 << 20;
+/// How much of a listing is looked at between two looks at the batch.
+const PIECE: usize = 64 << 10;
+
+/// How long one listing may take.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The longest pause after failures, unless the interval is longer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// Where a section's jobs are found, and how often to look.
+#[derive(Debug)]
+pub struct Discover {
+    place: Place,
+    interval: Duration,
+}
+
+#[derive(Debug)]
+enum Place {
+    Command(Program<Nothing>),
+    Url(Box<Server<Nothing>>),
+}
+
+/// Nothing can be filled in before there is a job.
+#[derive(Debug)]
+struct Nothing;
+
+impl Placeholders for Nothing {
+    type Name = Infallible;
+    const NAMES: &'static [(&'static str, Infallible)] = &[];
+
+    fn value(&self, name: Infallible) -> String {
+        match name {}
+    }
+}
+
+impl Discover {
+    pub fn command(
+        settings: &CommandSettings<'_>,
+        interval: Duration,
+        variable: Variables<'_>,
+        reaper: &ChildReaper,
+    ) -> Result<Self, SettingError> {
+        let CommandSettings { command, directory, env } = *settings;
+        let program = Program::new(&Launch { command, directory, env }, variable, reaper)?;
+        Ok(Self { place: Place::Command(program), interval })
+    }
+
+    pub fn url(
+        settings: &PostSettings<'_>,
+        interval: Duration,
+        variable: Variables<'_>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, SettingError> {
+        Ok(Self { place: Place::Url(Box::new(Server::new(settings, variable, clock)?)), interval })
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        match &self.place {
+            Place::Command(program) => program.secrets(),
+            Place::Url(server) => server.headers.secrets(),
+        }
+    }
+}
+
+/// What one listing brought.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Discovered {
+    pub new: u64,
+    /// Jobs that were there already.
+    pub known: u64,
+    /// Lines that are no jobs, and what is wrong with the first of them.
+    pub skipped: u64,
+    pub first_skipped: Option<String>,
+}
+
+/// Asks for the jobs of one section.
+#[derive(Debug)]
+pub struct Discovery {
+    data: DataStore,
+    section: Arc<Section>,
+    discover: Arc<Discover>,
+    programs: ChildTracker,
+}
+
+impl Discovery {
+    /// None where the section has no `discover`.
+    pub fn new(data: DataStore, section: &Arc<Section>) -> Option<Self> {
+        let discover = Arc::clone(section.discover.as_ref()?);
+        Some(Self { data, section: Arc::clone(section), discover, programs: ChildTracker::default() })
+    }
+
+    /// Asks at every interval until a shutdown is requested, and after failures less often.
+    pub async fn run(self, shutdown: Shutdown) {
+        let mut failures = 0;
+        loop {
+            let is_well = tokio::select! {
+                () = shutdown.requested() => break,
+                is_well = self.look() => is_well,
+            };
+            failures = if is_well { 0 } else { failures + 1 };
+            tokio::select! {
+                () = shutdown.requested() => break,
+                () = tokio::time::sleep(self.pause(failures)) => {}
+            }
+        }
+        // A program that was dropped is still ending.
+        self.programs.ended().await;
+    }
+
+    /// Asks once, unless a shutdown is requested first.
+    pub async fn look_once(self, shutdown: Shutdown) {
+        tokio::select! {
+            () = shutdown.requested() => {}
+            _ = self.look() => {}
+        }
+        self.programs.ended().await;
+    }
+
+    /// Asks once, and logs what came of it; gives whether all went well.
+    async fn look(&self) -> bool {
+        let section = self.section.name.as_str();
+        match tokio::time::timeout(TIMEOUT, self.ask()).await {
+            Ok(Ok(Discovered { new, known, skipped: 0, .. })) => {
+                tracing::info!(section, new, known, "discovered");
+                true
+            }
+            Ok(Ok(Discovered { new, known, skipped, first_skipped })) => {
+                tracing::warn!(section, new, known, skipped, why = first_skipped, "discovered; some lines are no jobs");
+                true
+            }
+            Ok(Err(failure)) => {
+                let why = Redactor::new(&self.discover.secrets()).redact(&failure.message);
+                tracing::error!(section, why, "discover failed; it is tried again");
+                false
+            }
+            Err(_) => {
+                let after_s = TIMEOUT.as_secs();
+                tracing::error!(section, after_s, "discover timed out; it is tried again");
+                false
+            }
+        }
+    }
+
+    fn pause(&self, failures: u32) -> Duration {
+        let interval = self.discover.interval;
+        if failures == 0 {
+            return interval;
+        }
+        let longer = interval.max(Duration::from_secs(1)).saturating_mul(1 << (failures - 1).min(20));
+        longer.min(LONGEST_PAUSE.max(interval))
+    }
+
+    /// Asks once, and submits what is new. What is listed before a failure counts: jobs are known by their ids.
+    pub async fn ask(&self) -> Result<Discovered, Failure> {
+        let mut batch = Batch::new(self);
+        let listed = match &self.discover.place {
+            Place::Command(program) => self.read_program(program, &mut batch).await,
+            Place::Url(server) => read_server(server, &mut batch).await,
+        };
+        batch.submit().await?;
+        listed.map(|()| batch.found)
+    }
+
+    async fn read_program(&self, program: &Program<Nothing>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+        let redactor = Arc::new(Redactor::new(&program.secrets()));
+        let watch = Watch { redactor, patterns: Vec::new() };
+        let tracker = &self.programs;
+        let start = Start { arguments: &[], env: &[], input: None, longest_line: LONGEST_LINE, watch, tracker };
+        let mut child = program.start(&Nothing, start)?;
+        loop {
+            match child.block().await {
+                Ok(Some(block)) => batch.take(block).await?,
+                Ok(None) => break,
+                Err(Cut::Overlong) => return Err(overlong(batch.lines.number() + 1)),
+                Err(Cut::Io(error)) => {
+                    return Err(Failure::retryable(format!("cannot read the program's output: {error}")));
+                }
+            }
+        }
+        batch.finish();
+        let end = child.finish().await?;
+        if end.is_success() { Ok(()) } else { Err(end.failure()) }
+    }
+
+    /// Reads one line.
+    fn job(&self, line: &[u8]) -> Result<NewRun, String> {
+        let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
+        let written: Written<'_> = serde_json::from_str(text).map_err(|why| format!("it is no job: {why}"))?;
+        let Some(external_id) = written.external_id.filter(|id| !id.is_empty()) else {
+            return Err("it has no external_id, by which it would be known again".to_owned());
+        };
+        let section = &self.section;
+        let category = match (written.category, section.categories.as_slice()) {
+            (Some(category), categories) if categories.contains(&category) => category,
+            (Some(category), _) => return Err(format!("category {category:?} is not one of process.{}", section.name)),
+            (None, [only]) => only.clone(),
+            (None, _) => return Err(format!("it has no category, and process.{} has several", section.name)),
+        };
+        let work = Work::Process { category, external_id: Some(external_id) };
+        let submitted_at = written.submitted_at.map_or_else(|| self.data.now(), Timestamp::from);
+        let payload = written.payload.map(|payload| payload.get().to_owned());
+        let job = NewRun {
+            not_before: written.not_before.map(Timestamp::from),
+            max_attempts: written.max_attempts,
+            ..NewRun::new(work, payload, submitted_at)
+        };
+        job.check().map_err(|error| error.to_string())?;
+        Ok(job)
+    }
+}
+
+async fn read_server(server: &Server<Nothing>, batch: &mut Batch<'_>) -> Result<(), Failure> {
+    let mut answer = server.ask(&Nothing, None).await?;
+    while let Some(piece) = answer.chunk().await? {
+        batch.take(&piece).await?;
+    }
+    batch.finish();
+    Ok(())
+}
+
+/// A job as it is written on a line.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written<'a> {
+    external_id: Option<String>,
+    category: Option<String>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    submitted_at: Option<jiff::Timestamp>,
+    not_before: Option<jiff::Timestamp>,
+    max_attempts: Option<u32>,
+}
+
+fn overlong(line: u64) -> Failure {
+    Failure::retryable(format!("line {line} is longer than a job with a payload of 1 MiB may be"))
+}
+
+/// Jobs that are to be submitted together.
+struct Batch<'a> {
+    discovery: &'a Discovery,
+    lines: Lines,
+    jobs: Vec<NewRun>,
+    bytes: usize,
+    found: Discovered,
+}
+
+impl<'a> Batch<'a> {
+    fn new(discovery: &'a Discovery) -> Self {
+        let (lines, found) = (Lines::new(LONGEST_LINE), Discovered::default());
+        Self { discovery, lines, jobs: Vec::new(), bytes: 0, found }
+    }
+
+    /// Takes a piece of the listing, and submits what has piled up.
+    async fn take(&mut self, mut piece: &[u8]) -> Result<(), Failure> {
+        // A piece may hold more lines than a batch, so it is taken in smaller ones.
+        while !piece.is_empty() {
+            let (some, rest) = piece.split_at(piece.len().min(PIECE));
+            let mut lines = std::mem::replace(&mut self.lines, Lines::new(0));
+            let taken = lines.take(some, |number, line| self.add(number, line));
+            self.lines = lines;
+            taken.map_err(|Overlong| overlong(self.lines.number()))?;
+            if self.jobs.len() >= BATCH || self.bytes >= BATCH_BYTES {
+                self.submit().await?;
+            }
+            piece = rest;
+        }
+        Ok(())
+    }
+
+    /// Takes what is left after the last line break.
+    fn finish(&mut self) {
+        let mut lines = std::mem::replace(&mut self.lines, Lines::new(0));
+        lines.finish(|number, line| self.add(number, line));
+    }
+
+    fn add(&mut self, number: u64, line: &[u8]) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        match self.discovery.job(line) {
+            Ok(job) => {
+                self.bytes += job.payload.as_ref().map_or(0, String::len);
+                self.jobs.push(job);
+            }
+            Err(why) => {
+                self.found.skipped += 1;
+                let said = || cut(&one_line(&format!("line {number}: {why}")), 400);
+                self.found.first_skipped.get_or_insert_with(said);
+            }
+        }
+    }
+
+    async fn submit(&mut self) -> Result<(), Failure> {
+        self.bytes = 0;
+        let jobs = std::mem::take(&mut self.jobs);
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let submitted = self.discovery.data.submit_discovered(jobs).await;
+        for job in submitted.map_err(|error| Failure::retryable(format!("cannot submit: {error}")))? {
+            *(if job.existing { &mut self.found.known } else { &mut self.found.new }) += 1;
+        }
+        Ok(())
+    }
+}

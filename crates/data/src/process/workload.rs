@@ -1,0 +1,123 @@
+//! A section as a worker's workload: claims its jobs, oldest first, and runs an attempt for each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::BoxFuture;
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{End, Run, Workload as Kind};
+use redrive_store::{Backlog, ClaimedRun, DataStore, Recorded, RunClaim};
+
+use super::attempt::Attempt;
+use super::{Context, Handler, Job, Section, Sections};
+use crate::error::Result;
+use crate::program::ChildTracker;
+use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task};
+
+/// Records how attempts ended, many in one transaction.
+pub(super) type Recorder = Completer<(Run, End), Recorded>;
+
+impl Recorder {
+    pub(super) fn start_on(data: DataStore) -> Self {
+        Self::start(move |ends| {
+            let data = data.clone();
+            Box::pin(async move { data.record(ends).await })
+        })
+    }
+}
+
+#[derive(Debug)]
+pub struct Workload {
+    served: Arc<ServedSection>,
+    /// `process.NAME`, for the log.
+    name: String,
+    /// Those of the section's categories that this worker serves.
+    categories: Vec<String>,
+    /// Whose policies end what other workers left behind.
+    all: Arc<Sections>,
+}
+
+/// What all attempts of a section share.
+#[derive(Debug)]
+pub(super) struct ServedSection {
+    pub(super) data: DataStore,
+    pub(super) section: Arc<Section>,
+    pub(super) handler: Arc<dyn Handler>,
+    pub(super) recorder: Recorder,
+    /// The programs of all attempts.
+    programs: ChildTracker,
+    /// The handler could not be used the last time. One job is enough to find out whether it can again.
+    is_suspect: AtomicBool,
+}
+
+impl Workload {
+    pub(super) fn new(
+        data: DataStore,
+        all: Arc<Sections>,
+        section: Arc<Section>,
+        handler: Arc<dyn Handler>,
+        categories: Vec<String>,
+        recorder: Recorder,
+    ) -> Self {
+        let name = format!("process.{}", section.name);
+        let (programs, is_suspect) = (ChildTracker::default(), AtomicBool::new(false));
+        let served = Arc::new(ServedSection { data, section, handler, recorder, programs, is_suspect });
+        Self { served, name, categories, all }
+    }
+
+    async fn claim_jobs(&self, room: u32, claimant: &Claimant) -> Result<Claimed> {
+        let claim = RunClaim {
+            workload: Kind::Process,
+            categories: Some(self.categories.clone()),
+            limit: if self.served.is_suspect.load(Ordering::Relaxed) { room.min(1) } else { room },
+            max_in_flight: self.served.section.max_in_flight,
+            worker: claimant.worker.clone(),
+            lease: claimant.lease,
+        };
+        let claimed = self.served.data.claim_runs(claim).await?;
+        let tasks = claimed.into_iter().filter_map(|claimed| self.task(claimed)).collect();
+        Ok(Claimed { tasks, look_again: None })
+    }
+
+    fn task(&self, claimed: ClaimedRun) -> Option<Task> {
+        let (run_id, fence) = (claimed.run.run_id, claimed.run.task_id?);
+        let served = Arc::clone(&self.served);
+        let start = move |lease: Lease, shutdown: Shutdown| {
+            let context = Context::new(served.programs.clone());
+            let attempt = Attempt { served: Arc::clone(&served), job: Job::from(claimed), lease, shutdown, context };
+            async move {
+                let result = attempt.run().await;
+                served.is_suspect.store(matches!(result, AttemptResult::InfraFailed { .. }), Ordering::Relaxed);
+                result
+            }
+        };
+        Some(Task::new(run_id, fence, start))
+    }
+}
+
+impl worker::Workload for Workload {
+    fn kind(&self) -> Kind {
+        Kind::Process
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn claim<'a>(&'a self, room: u32, claimant: &'a Claimant) -> BoxFuture<'a, Result<Claimed>> {
+        Box::pin(self.claim_jobs(room, claimant))
+    }
+
+    fn policy(&self, run: &Run) -> RetryPolicy {
+        self.all.policy(run)
+    }
+
+    fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {
+        let (categories, most) = (Some(self.categories.clone()), self.served.section.max_in_flight);
+        Box::pin(async move { Ok(self.served.data.view().run_backlog(Kind::Process, categories, most).await?) })
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.served.programs.ended())
+    }
+}

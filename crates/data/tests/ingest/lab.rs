@@ -1,0 +1,249 @@
+//! A store, a sink and a clock for each test, and workers over them.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use redrive_core::id::RunId;
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{Run, Workload as Kind};
+use redrive_core::time::Timestamp;
+use redrive_data::ingest::{Limits, NotUploaded, Uploaded, Uploads, Workload};
+use redrive_data::worker::{AttemptResult, LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions};
+use redrive_fixture::{Database, Postgres, S3};
+use redrive_store::clock::{Clock, ManualClock, SystemClock};
+use redrive_store::raw::{Blobs, RawUrl, S3Options};
+use redrive_store::{Open, Options, RunClaim, StanzaPage, StanzaRow, Store, StoreUrl};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use crate::proxy::Proxy;
+
+pub const TERMS: LeaseTerms = LeaseTerms { lease: Duration::from_secs(60), heartbeat: Duration::from_secs(20) };
+pub const MAX_UPLOAD: u64 = 64 << 20;
+
+pub struct Lab {
+    pub store: Store,
+    pub blobs: Blobs,
+    /// Holds the store's time where a test asks for it.
+    pub clock: Option<ManualClock>,
+    /// In front of S3.
+    pub proxy: Option<Proxy>,
+    pub dir: TempDir,
+    url: StoreUrl,
+    _database: Option<Database>,
+}
+
+/// Where a lab keeps what.
+#[derive(Clone, Copy)]
+pub enum Base {
+    Sqlite,
+    Postgres,
+}
+#[derive(Clone, Copy)]
+pub enum Sink {
+    Files,
+    S3,
+}
+#[derive(Clone, Copy)]
+pub enum Time {
+    Real,
+    Manual,
+}
+
+/// 2026-01-01T00:00:00Z.
+const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+
+impl Lab {
+    pub async fn new(base: Base, sink: Sink, time: Time) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (url, database) = match base {
+            Base::Sqlite => (StoreUrl::Sqlite(dir.path().join("redrive.db")), None),
+            Base::Postgres => {
+                let database = tokio::task::spawn_blocking(|| Postgres::shared().fresh_database()).await.unwrap();
+                (StoreUrl::parse(&database.url).unwrap(), Some(database))
+            }
+        };
+        let clock = match time {
+            Time::Real => None,
+            Time::Manual => Some(ManualClock::at(START)),
+        };
+        let store = Store::open(&url, Open::Migrate, options(clock.as_ref())).await.unwrap();
+        let (raw, s3, proxy) = match sink {
+            Sink::Files => (format!("file:{}", dir.path().join("raw").display()), S3Options::default(), None),
+            Sink::S3 => {
+                let bucket = tokio::task::spawn_blocking(|| S3::shared().fresh_bucket()).await.unwrap();
+                let proxy = Proxy::before(&bucket.endpoint);
+                let s3 = S3Options::from_vars([
+                    ("AWS_ENDPOINT_URL", proxy.endpoint.as_str()),
+                    ("AWS_ALLOW_HTTP", "true"),
+                    ("AWS_REGION", &bucket.region),
+                    ("AWS_ACCESS_KEY_ID", &bucket.access_key),
+                    ("AWS_SECRET_ACCESS_KEY", &bucket.secret_key),
+                ]);
+                (format!("s3://{}/lake", bucket.name), s3, Some(proxy))
+            }
+        };
+        let raw: RawUrl = raw.parse().unwrap();
+        let blobs = Blobs::open(&raw, &s3).await.unwrap();
+        Self { store, blobs, clock, proxy, dir, url, _database: database }
+    }
+
+    pub fn uploads(&self) -> Uploads {
+        Uploads::new(self.store.data(), self.blobs.clone(), MAX_UPLOAD)
+    }
+
+    pub async fn upload(&self, name: &str, bytes: &[u8]) -> Uploaded {
+        self.try_upload(name, bytes).await.unwrap()
+    }
+
+    pub async fn try_upload(&self, name: &str, bytes: &[u8]) -> Result<Uploaded, NotUploaded> {
+        let pieces: Vec<_> = bytes.chunks(100_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        self.uploads().upload(name, stream::iter(pieces)).await
+    }
+
+    pub fn workload(&self) -> Workload {
+        Workload::new(self.store.data(), self.blobs.clone(), Limits::default(), RetryPolicy::ingest())
+    }
+
+    pub async fn keeper(&self, terms: LeaseTerms) -> LeaseKeeper {
+        LeaseKeeper::start(&self.url, options(self.clock.as_ref()), terms).await.unwrap()
+    }
+
+    /// A worker that ends when nothing is due.
+    pub async fn worker(&self, terms: LeaseTerms) -> (Worker, Shutdown) {
+        let options = WorkerOptions {
+            name: "tester".to_owned(),
+            concurrency: 4,
+            terms,
+            poll: Duration::from_millis(50),
+            grace: Duration::from_secs(60),
+            drain: true,
+        };
+        let shutdown = Shutdown::default();
+        let workload: Arc<dyn redrive_data::worker::Workload> = Arc::new(self.workload());
+        let keeper = self.keeper(terms).await;
+        (Worker::new(self.store.data(), keeper, vec![workload], options, shutdown.clone()), shutdown)
+    }
+
+    pub async fn drain(&self) -> WorkerCounts {
+        self.worker(TERMS).await.0.run().await.unwrap()
+    }
+
+    /// Claims the next upload; none when nothing is due.
+    pub async fn claim(&self) -> Option<Run> {
+        let claim = RunClaim {
+            workload: Kind::Ingest,
+            categories: None,
+            limit: 1,
+            max_in_flight: None,
+            worker: "w".to_owned(),
+            lease: TERMS.lease,
+        };
+        self.store.data().claim_runs(claim).await.unwrap().pop().map(|claimed| claimed.run)
+    }
+
+    /// One attempt at a claimed run.
+    pub async fn attempt(&self, run: Run) -> AttemptResult {
+        let keeper = self.keeper(TERMS).await;
+        let lease = keeper.hold(run.run_id, run.task_id.unwrap(), Instant::now());
+        self.workload().attempt(run, lease, Shutdown::default()).await
+    }
+
+    pub async fn run(&self, run_id: RunId) -> Run {
+        self.store.view().run(run_id).await.unwrap().unwrap()
+    }
+
+    pub async fn metrics(&self, run_id: RunId) -> Value {
+        serde_json::from_str(&self.run(run_id).await.metrics.unwrap()).unwrap()
+    }
+
+    pub async fn stanzas(&self, run_id: RunId) -> Vec<StanzaRow> {
+        let mut page = StanzaPage { run_id, file: None, name: None, after: None, limit: 1000 };
+        let mut all = Vec::new();
+        loop {
+            let next = self.store.view().stanzas(page.clone()).await.unwrap();
+            let Some(last) = next.last() else { return all };
+            page.after = Some(last.place);
+            all.extend(next);
+        }
+    }
+
+    /// Everything of a run's stanzas that does not depend on the run.
+    pub async fn content(&self, run_id: RunId) -> Vec<String> {
+        let all = self.stanzas(run_id).await.into_iter();
+        all.map(|s| format!("{} {:?} {} {} {:?}", s.file.path, s.name, s.line, s.last_line, s.settings)).collect()
+    }
+}
+
+fn options(clock: Option<&ManualClock>) -> Options {
+    let held: Arc<dyn Clock> = match clock {
+        Some(clock) => Arc::new(clock.clone()),
+        None => Arc::new(SystemClock),
+    };
+    Options { clock: held, follow_server_clock: clock.is_none(), ..Options::default() }
+}
+
+pub fn corpus() -> PathBuf {
+    redrive_fixture::corpus("corpus")
+}
+
+pub fn corpus_file(name: &str) -> Vec<u8> {
+    std::fs::read(corpus().join(name)).unwrap()
+}
+
+/// A tar archive of these files.
+pub fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (path, bytes) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(u64::try_from(bytes.len()).unwrap());
+        header.set_mode(0o644);
+        tar.append_data(&mut header, path, *bytes).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+/// A configuration file of so many stanzas with four settings each.
+pub fn conf(stanzas: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    for nth in 0..stanzas {
+        writeln!(text, "[stanza {nth}]\na = {nth}\nsearch = index=main `macro_{nth}` | stats count\nb = x\nc = true")
+            .unwrap();
+    }
+    text
+}
+
+/// Waits for a condition, for so long at the most.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap_or_else(|_| panic!("waited until {what}"));
+}
+
+/// Writes one test for each database and sink.
+#[macro_export]
+macro_rules! everywhere {
+    ($time:ident: $($name:ident),+ $(,)?) => {
+        $crate::everywhere!(@ sqlite_files Sqlite Files $time $($name),+);
+        $crate::everywhere!(@ sqlite_s3 Sqlite S3 $time $($name),+);
+        $crate::everywhere!(@ postgres_files Postgres Files $time $($name),+);
+        $crate::everywhere!(@ postgres_s3 Postgres S3 $time $($name),+);
+    };
+    (@ $module:ident $base:ident $sink:ident $time:ident $($name:ident),+) => {
+        mod $module {
+            use $crate::lab::{Base, Lab, Sink, Time};
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(Lab::new(Base::$base, Sink::$sink, Time::$time).await).await;
+            })+
+        }
+    };
+}

@@ -1,0 +1,117 @@
+//! Jobs that a program or a server lists.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::run::{State, Workload as Kind};
+use redrive_data::process::{CommandSettings, Discover, Discovered, Discovery, PostSettings, Section};
+use redrive_data::program::ChildReaper;
+use redrive_store::RunPage;
+use redrive_store::clock::SystemClock;
+
+use crate::house::TestDataPlane;
+use crate::scripted::{Reply, Server};
+use crate::told::{Act, Told, section};
+
+fn listed_by(house: &TestDataPlane, script: &str, categories: &[&str]) -> Discovery {
+    let words = ["/bin/sh", "-c", script].map(str::to_owned);
+    let settings = CommandSettings { command: &words, directory: Some(house.database.path()), env: &BTreeMap::new() };
+    let discover = Discover::command(&settings, Duration::from_secs(60), &|_| None, &ChildReaper::default()).unwrap();
+    discovery(house, discover, categories)
+}
+
+fn discovery(house: &TestDataPlane, discover: Discover, categories: &[&str]) -> Discovery {
+    let section = Section {
+        categories: categories.iter().map(|&category| category.to_owned()).collect(),
+        discover: Some(Arc::new(discover)),
+        ..section("s", Told::to(|_| Act::Pass))
+    };
+    Discovery::new(house.store.data(), &Arc::new(section)).unwrap()
+}
+
+async fn jobs(house: &TestDataPlane) -> usize {
+    let page = RunPage { workload: Some(Kind::Process), limit: 100_000, ..RunPage::default() };
+    house.store.view().runs(page).await.unwrap().len()
+}
+
+async fn what_is_listed_again_is_known(house: TestDataPlane) {
+    let script = r#"
+        echo '{"external_id":"a","payload":{"n":1},"submitted_at":"2026-01-02T03:04:05Z"}'
+        echo; printf '{"external_id":"b","category":"x","not_before":"2999-01-01T00:00:00Z","max_attempts":2}'
+    "#;
+    let discovery = listed_by(&house, script, &["x"]);
+    let both = Discovered { new: 2, ..Discovered::default() };
+    assert_eq!(discovery.ask().await.unwrap(), both);
+    // Several workers may ask at once.
+    let (first, second) = tokio::join!(discovery.ask(), discovery.ask());
+    let known = Discovered { known: 2, ..Discovered::default() };
+    assert_eq!((first.unwrap(), second.unwrap()), (known.clone(), known));
+    let page = RunPage { workload: Some(Kind::Process), limit: 10, ..RunPage::default() };
+    let mut runs = house.store.view().runs(page).await.unwrap();
+    runs.sort_by_key(|run| run.submitted_at);
+    assert_eq!(runs[0].work.external_id(), Some("a"), "it was submitted years ago");
+    assert_eq!(runs[0].submitted_at.to_string(), "2026-01-02T03:04:05Z");
+    assert_eq!((runs.len(), runs[1].work.category()), (2, "x"));
+    assert_eq!((runs[1].state, runs[1].max_attempts), (State::Waiting, Some(2)), "not before its time");
+}
+
+async fn a_line_that_is_no_job_is_skipped_and_said(house: TestDataPlane) {
+    let script = r#"
+        echo '{"external_id":"a"}'
+        echo 'nonsense'
+        echo '{"payload":1}'
+        echo '{"external_id":"b","category":"other"}'
+        echo '{"external_id":"c","colour":"red"}'
+        echo '{"external_id":"d","submitted_at":"yesterday"}'
+        echo '{"external_id":"e","max_attempts":0}'
+        printf '{"external_id":"f","payload":"'; head -c 1048577 /dev/zero | tr '\\0' x; echo '"}'
+        echo '{"external_id":"g"}'
+    "#;
+    let found = listed_by(&house, script, &["x"]).ask().await.unwrap();
+    assert_eq!((found.new, found.skipped), (2, 7));
+    assert!(found.first_skipped.unwrap().starts_with("line 2: it is no job: "));
+    let several = listed_by(&house, "echo '{\"external_id\":\"z\"}'", &["x", "y"]).ask().await.unwrap();
+    let why = "line 1: it has no category, and process.s has several";
+    assert_eq!((several.skipped, several.first_skipped.as_deref()), (1, Some(why)));
+}
+
+/// What was listed before the failure is there; the failure is told by its class and its last words.
+async fn a_listing_that_fails_has_said_what_it_has_said(house: TestDataPlane) {
+    let discovery = listed_by(&house, "echo '{\"external_id\":\"a\"}'; echo no more >&2; exit 75", &["x"]);
+    let failure = discovery.ask().await.unwrap_err();
+    assert!(failure.message.contains("exit code 75") && failure.message.contains("no more"), "{failure}");
+    assert_eq!(jobs(&house).await, 1);
+    let long = "echo '{\"external_id\":\"b\"}'; head -c 3000000 /dev/zero | tr '\\0' x";
+    let failure = listed_by(&house, long, &["x"]).ask().await.unwrap_err();
+    assert!(failure.message.contains("line 2 is longer"), "{failure}");
+    assert_eq!(jobs(&house).await, 2);
+}
+
+async fn a_server_may_list_them_too_in_any_pieces(house: TestDataPlane) {
+    let lines: String = (0..3000).map(|nth| format!("{{\"external_id\":\"{nth}\",\"payload\":[{nth}]}}\n")).collect();
+    let server = Server::start(move |_| {
+        let (first, second) = lines.as_bytes().split_at(lines.len() / 3);
+        Reply::ok(first).then(second)
+    });
+    let settings = PostSettings {
+        url: &server.url("/new"),
+        headers: &BTreeMap::new(),
+        idle_timeout: Duration::from_secs(10),
+        connect_timeout: Duration::from_secs(10),
+        redirects: false,
+        allow_private: true,
+        ca_file: None,
+    };
+    let discover = Discover::url(&settings, Duration::from_secs(60), &|_| None, Arc::new(SystemClock)).unwrap();
+    let found = discovery(&house, discover, &["x"]).ask().await.unwrap();
+    assert_eq!((found.new, found.skipped), (3000, 0));
+    assert_eq!((server.requests()[0].method.as_str(), jobs(&house).await), ("GET", 3000));
+}
+
+redrive_fixture::on_both_databases!(
+    what_is_listed_again_is_known,
+    a_line_that_is_no_job_is_skipped_and_said,
+    a_listing_that_fails_has_said_what_it_has_said,
+    a_server_may_list_them_too_in_any_pieces,
+);
