@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{extract, partitions, queue, state};
+use crate::{conf, extract, partitions, queue, state};
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
@@ -11,6 +11,7 @@ pub enum Figures {
     State(state::Figures),
     Extract(extract::Figures),
     Partitions(partitions::Figures),
+    Conf(conf::Figures),
 }
 
 /// The figures as people read them.
@@ -30,6 +31,7 @@ impl Figures {
             Self::State(figures) => figures.summary(),
             Self::Extract(figures) => figures.summary(),
             Self::Partitions(figures) => figures.summary(),
+            Self::Conf(figures) => figures.summary(),
         }
     }
 
@@ -37,7 +39,7 @@ impl Figures {
     pub fn is_good(&self) -> bool {
         match self {
             Self::State(figures) => !figures.sequential_scan,
-            Self::Queue(_) | Self::Extract(_) | Self::Partitions(_) => true,
+            Self::Queue(_) | Self::Extract(_) | Self::Partitions(_) | Self::Conf(_) => true,
         }
     }
 }

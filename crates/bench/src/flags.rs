@@ -12,6 +12,21 @@ pub enum Bench {
     State(BenchState),
     /// JSON lines from a program into the raw sink, and through the validator; or many small partitions
     Extract(BenchExtract),
+    /// Parsing the configuration files of a folder, and of the archives in it
+    Conf(BenchConf),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct BenchConf {
+    /// A folder with archives or configuration files
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Also parse the same files with ksconf, and print the ratio
+    #[arg(long)]
+    pub baseline: bool,
+    /// With --baseline: a Python in which ksconf is installed
+    #[arg(long, value_name = "PATH", default_value = "python3", requires = "baseline")]
+    pub python: PathBuf,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -65,9 +80,21 @@ pub struct BenchQueue {
     /// How many workers, each with its own connection
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub workers: u32,
+    /// Also drain as many runs with a whole worker, whose handler is Rust code that passes every job
+    #[arg(long)]
+    pub worker: bool,
     /// How often to measure the pickup of a single run
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub pickups: u32,
+    /// Also have 64 callers submit so many single runs each
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub singles: Option<u32>,
+    /// Also measure what a claim costs beside so many finished runs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub history: Option<u32>,
+    /// With --history: how many runs also wait for their time
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "history", value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
+    pub waiting: u32,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -3,6 +3,7 @@
 //! Nothing here prints. The program hands in the database to measure and shows the [`Figures`] that come back. Only this
 //! crate and the store speak SQL.
 
+pub mod conf;
 mod error;
 pub mod extract;
 mod figures;
@@ -12,12 +13,14 @@ mod partition_files;
 pub mod partitions;
 mod plain;
 pub mod queue;
+mod queue_limit;
 mod queue_loop;
+mod queue_worker;
 mod scratch;
 pub mod state;
 mod state_rows;
 
 pub use error::{Error, Result};
 pub use figures::{Figures, Summary};
-pub use flags::{Bench, BenchCommon, BenchExtract, BenchQueue, BenchState};
+pub use flags::{Bench, BenchCommon, BenchConf, BenchExtract, BenchQueue, BenchState};
 pub use measure::OnPhase;

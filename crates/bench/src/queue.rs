@@ -10,10 +10,12 @@ use crate::figures::{Summary, alone, compared};
 use crate::flags::BenchQueue;
 use crate::measure::{OnPhase, millis, percentiles, phase, rate, ratio};
 use crate::scratch::Scratch;
-use crate::{Error, Result, queue_loop};
+use crate::{Error, Result, queue_limit, queue_loop, queue_worker};
 
 pub const CATEGORY: &str = "bench";
 pub const PAYLOAD: &str = "{}";
+/// The category of runs that are submitted one by one.
+const SINGLES: &str = "single";
 pub const LEASE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Serialize)]
@@ -29,9 +31,28 @@ pub struct Figures {
     baseline_drain_per_s: Option<f64>,
     enqueue_ratio: Option<f64>,
     drain_ratio: Option<f64>,
+    /// A minimal queue in the same database.
+    limit_drain_per_s: Option<f64>,
+    limit_ratio: Option<f64>,
     pickup_p50_ms: f64,
     pickup_p99_ms: f64,
+    worker_drain_per_s: Option<f64>,
+    worker_pickup_p50_ms: Option<f64>,
+    worker_pickup_p99_ms: Option<f64>,
+    /// The whole worker's drain as a part of the minimal queue's.
+    worker_limit_ratio: Option<f64>,
+    single_submit_per_s: Option<f64>,
+    limit_single_submit_per_s: Option<f64>,
+    single_submit_ratio: Option<f64>,
+    /// What a claim takes for each run, in microseconds: in a database with nothing else, and beside history.
+    claim_us: Option<f64>,
+    claim_us_beside_history: Option<f64>,
 }
+
+/// How many callers submit single runs.
+const CALLERS: u32 = 64;
+/// How many runs are claimed to see what a claim costs.
+const CLAIMED: u32 = 20_000;
 
 pub async fn run(args: &BenchQueue, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<Figures> {
     let baseline = match args.common.baseline {
@@ -41,15 +62,35 @@ pub async fn run(args: &BenchQueue, url: &StoreUrl, on_phase: OnPhase<'_>) -> Re
         }
         false => None,
     };
+    let limit = match args.common.baseline {
+        true => {
+            let scratch = Scratch::make(url, args.common.force).await?;
+            Some(scratch.during(async |scratch| limits(&scratch.url, args, on_phase).await).await?)
+        }
+        false => None,
+    };
     let scratch = Scratch::make(url, args.common.force).await?;
     let measure = async |scratch: &Scratch| {
-        let store = scratch.open(args.workers + 2).await?;
+        let callers = args.singles.map_or(0, |_| CALLERS);
+        let store = scratch.open(callers.max(args.workers + 2)).await?;
         let kind = store.kind();
         ours(store, args, on_phase).await.map(|figures| (kind, figures))
     };
-    let (kind, (enqueue, drain, pickups)) = scratch.during(measure).await?;
+    let (kind, Ours { enqueue, drain, pickups, singles, claim, beside_history }) = scratch.during(measure).await?;
+    let worker = match args.worker {
+        true => {
+            let scratch = Scratch::make(url, args.common.force).await?;
+            let measure = async |scratch: &Scratch| {
+                let store = scratch.open(args.workers + 2).await?;
+                queue_worker::run(&store, &scratch.url, args, on_phase).await
+            };
+            Some(scratch.during(measure).await?)
+        }
+        false => None,
+    };
     let jobs = u64::from(args.jobs);
     let (p50, p99) = percentiles(pickups);
+    let worker = worker.map(|worker| (rate(jobs, worker.drain), percentiles(worker.pickups)));
     let (enqueue_per_s, drain_per_s) = (rate(jobs, enqueue), rate(jobs, drain));
     Ok(Figures {
         bench: "queue",
@@ -63,36 +104,166 @@ pub async fn run(args: &BenchQueue, url: &StoreUrl, on_phase: OnPhase<'_>) -> Re
         baseline_drain_per_s: baseline.map(|(_, drain)| rate(jobs, drain)),
         enqueue_ratio: baseline.map(|(enqueue, _)| ratio(enqueue_per_s, rate(jobs, enqueue))),
         drain_ratio: baseline.map(|(_, drain)| ratio(drain_per_s, rate(jobs, drain))),
+        limit_drain_per_s: limit.as_ref().map(|limit| rate(jobs, limit.drain)),
+        limit_ratio: limit.as_ref().map(|limit| ratio(drain_per_s, rate(jobs, limit.drain))),
         pickup_p50_ms: millis(p50),
         pickup_p99_ms: millis(p99),
+        worker_drain_per_s: worker.map(|(drain, _)| drain),
+        worker_pickup_p50_ms: worker.map(|(_, (p50, _))| millis(p50)),
+        worker_pickup_p99_ms: worker.map(|(_, (_, p99))| millis(p99)),
+        worker_limit_ratio: worker.zip(limit.as_ref()).map(|((drain, _), limit)| ratio(drain, rate(jobs, limit.drain))),
+        single_submit_per_s: singles,
+        limit_single_submit_per_s: limit.as_ref().and_then(|limit| limit.singles),
+        single_submit_ratio: limit.and_then(|limit| Some(ratio(singles?, limit.singles?))),
+        claim_us: claim.map(|took| millis(took / CLAIMED * 1000)),
+        claim_us_beside_history: beside_history.map(|took| millis(took / CLAIMED * 1000)),
     })
+}
+
+/// What the database can do without the store.
+struct Limits {
+    drain: Duration,
+    singles: Option<f64>,
+}
+
+async fn limits(url: &StoreUrl, args: &BenchQueue, on_phase: OnPhase<'_>) -> Result<Limits> {
+    let drain = queue_limit::drain(url, args, on_phase).await?;
+    let singles = match args.singles {
+        Some(each) => {
+            on_phase("limit of single submits");
+            let took = queue_limit::single_inserts(url, CALLERS, each).await?;
+            Some(rate(u64::from(CALLERS) * u64::from(each), took))
+        }
+        None => None,
+    };
+    Ok(Limits { drain, singles })
 }
 
 impl Figures {
     pub(crate) fn summary(&self) -> Summary {
         let Self { store, jobs, batch, workers, .. } = self;
+        let singles = self.single_submit_per_s.map(|ours| {
+            let (limit, ratio) = (self.limit_single_submit_per_s, self.single_submit_ratio);
+            compared("single submits of 64 callers", "/s", ours, limit, ratio)
+        });
+        let worker_drain = self.worker_drain_per_s.map(|ours| {
+            compared("worker drain beside a minimal queue", "/s", ours, self.limit_drain_per_s, self.worker_limit_ratio)
+        });
+        let measured = |name, value: Option<f64>, unit| value.map(|value| alone(name, format!("{value} {unit}")));
+        let (limit, limit_ratio) = (self.limit_drain_per_s, self.limit_ratio);
+        let rows = [
+            Some(compared("enqueue", "/s", self.enqueue_per_s, self.baseline_enqueue_per_s, self.enqueue_ratio)),
+            Some(compared("drain", "/s", self.drain_per_s, self.baseline_drain_per_s, self.drain_ratio)),
+            limit.map(|_| compared("drain beside a minimal queue", "/s", self.drain_per_s, limit, limit_ratio)),
+            measured("pickup p50", Some(self.pickup_p50_ms), "ms"),
+            measured("pickup p99", Some(self.pickup_p99_ms), "ms"),
+            singles,
+            measured("claim, each run", self.claim_us, "us"),
+            measured("the same beside history", self.claim_us_beside_history, "us"),
+            worker_drain,
+            measured("worker pickup p50", self.worker_pickup_p50_ms, "ms"),
+            measured("worker pickup p99", self.worker_pickup_p99_ms, "ms"),
+        ];
         Summary {
             heading: format!("{jobs} no-op runs on {store}, {workers} workers, batches of {batch}"),
             columns: ["", "redrive", "bare loop", "of it"],
-            rows: vec![
-                compared("enqueue", "/s", self.enqueue_per_s, self.baseline_enqueue_per_s, self.enqueue_ratio),
-                compared("drain", "/s", self.drain_per_s, self.baseline_drain_per_s, self.drain_ratio),
-                alone("pickup p50", format!("{} ms", self.pickup_p50_ms)),
-                alone("pickup p99", format!("{} ms", self.pickup_p99_ms)),
-            ],
+            rows: rows.into_iter().flatten().collect(),
             notes: Vec::new(),
         }
     }
 }
 
-async fn ours(store: Store, args: &BenchQueue, on_phase: OnPhase<'_>) -> Result<(Duration, Duration, Vec<Duration>)> {
+/// What the store took.
+struct Ours {
+    enqueue: Duration,
+    drain: Duration,
+    pickups: Vec<Duration>,
+    singles: Option<f64>,
+    claim: Option<Duration>,
+    beside_history: Option<Duration>,
+}
+
+async fn ours(store: Store, args: &BenchQueue, on_phase: OnPhase<'_>) -> Result<Ours> {
     let ((), enqueue) = phase(on_phase, "enqueue", enqueue(&store, args)).await?;
     let (drained, drain) = phase(on_phase, "drain", drain(&store, args)).await?;
     if drained != args.jobs {
         return Err(Error::Failed(format!("{drained} of {} runs came out", args.jobs)));
     }
     let (pickups, _) = phase(on_phase, "pickup", pickup(&store, args.pickups)).await?;
-    Ok((enqueue, drain, pickups))
+    let singles = match args.singles {
+        Some(each) => {
+            let ((), took) = phase(on_phase, "single submits", submit_singly(&store, each)).await?;
+            Some(rate(u64::from(CALLERS) * u64::from(each), took))
+        }
+        None => None,
+    };
+    let (claim, beside_history) = match args.history {
+        Some(history) => {
+            beside(&store, args, history, on_phase).await.map(|(alone, beside)| (Some(alone), Some(beside)))?
+        }
+        None => (None, None),
+    };
+    Ok(Ours { enqueue, drain, pickups, singles, claim, beside_history })
+}
+
+/// Submits single runs from many callers, and drains them again.
+async fn submit_singly(store: &Store, each: u32) -> Result<()> {
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..CALLERS {
+        let control = store.control();
+        tasks.spawn(async move {
+            for _ in 0..each {
+                control.submit(vec![NewRun::job(SINGLES, Some(PAYLOAD.to_owned()), control.now())]).await?;
+            }
+            Ok::<_, Error>(())
+        });
+    }
+    tasks.join_all().await.into_iter().collect()
+}
+
+/// What claims take before and after there is history.
+async fn beside(store: &Store, args: &BenchQueue, history: u32, on_phase: OnPhase<'_>) -> Result<(Duration, Duration)> {
+    let (alone, _) = phase(on_phase, "claims", claims(store, args.batch)).await?;
+    let past = BenchQueue { jobs: history, ..args.clone() };
+    phase(on_phase, "history", async {
+        enqueue(store, &past).await?;
+        drain(store, &past).await
+    })
+    .await?;
+    phase(on_phase, "waiting", wait(store, args)).await?;
+    let (beside, _) = phase(on_phase, "claims beside history", claims(store, args.batch)).await?;
+    Ok((alone, beside))
+}
+
+/// Submits runs whose time has not come.
+async fn wait(store: &Store, args: &BenchQueue) -> Result<()> {
+    let control = store.control();
+    let mut left = args.waiting;
+    while left > 0 {
+        let (size, now) = (left.min(args.batch), control.now());
+        let later = Some(now.saturating_add(Duration::from_secs(30 * 24 * 3600)));
+        let run = || NewRun { not_before: later, ..NewRun::job(CATEGORY, Some(PAYLOAD.to_owned()), now) };
+        control.submit((0..size).map(|_| run()).collect()).await?;
+        left -= size;
+    }
+    Ok(())
+}
+
+/// How long claims take, without the completions between them.
+async fn claims(store: &Store, batch: u32) -> Result<Duration> {
+    let (control, data, mut took) = (store.control(), store.data(), Duration::ZERO);
+    let mut left = CLAIMED;
+    while left > 0 {
+        let (size, now) = (left.min(batch), control.now());
+        control.submit((0..size).map(|_| NewRun::job(CATEGORY, Some(PAYLOAD.to_owned()), now)).collect()).await?;
+        let start = Instant::now();
+        let claimed = data.claim_runs(claim(size, 0)).await?;
+        took += start.elapsed();
+        let passed = End::Completed { verdict: Verdict::Passed, metrics: None };
+        data.record(claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect()).await?;
+        left -= size;
+    }
+    Ok(took)
 }
 
 /// How many of `total` the `nth` of `workers` has to do.
@@ -100,7 +271,7 @@ pub fn share(total: u32, workers: u32, nth: u32) -> u32 {
     total / workers + u32::from(nth < total % workers)
 }
 
-async fn enqueue(store: &Store, args: &BenchQueue) -> Result<()> {
+pub async fn enqueue(store: &Store, args: &BenchQueue) -> Result<()> {
     let mut tasks = tokio::task::JoinSet::new();
     for nth in 0..args.workers {
         let (control, batch) = (store.control(), args.batch);
@@ -124,6 +295,7 @@ fn claim(limit: u32, nth: u32) -> RunClaim {
         workload: Workload::Process,
         categories: Some(vec![CATEGORY.to_owned()]),
         limit,
+        max_in_flight: None,
         worker: format!("bench-{nth}"),
         lease: LEASE,
     }

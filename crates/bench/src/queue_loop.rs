@@ -51,17 +51,15 @@ fn enqueue_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> R
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
             let mut insert = tx.prepare_cached(statements::submit_runs(For::Sqlite))?;
+            let mut queue = tx.prepare_cached(statements::queue_runs(For::Sqlite))?;
+            let (no_text, no_time) = (None::<&str>, None::<i64>);
             for _ in 0..size {
                 let id = Uuid::now_v7();
-                insert.execute(params![
-                    id.as_bytes(),
-                    "process",
-                    CATEGORY,
-                    None::<&str>,
-                    None::<&str>,
-                    PAYLOAD,
-                    "queued",
-                    NOW
+                let id = id.as_bytes();
+                insert.execute(params![id, NOW, no_time, no_time, "process", CATEGORY, no_text, no_text, PAYLOAD])?;
+                queue.execute(params![
+                    "process", CATEGORY, id, 1, 0, 0, 0, no_time, no_time, no_time, no_text, no_text, no_text, no_text,
+                    no_text, no_text
                 ])?;
             }
         }
@@ -72,52 +70,68 @@ fn enqueue_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> R
 }
 
 fn drain_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> Result<u32> {
-    let (promote, claim) = (statements::promote_runs(For::Sqlite), statements::claim_runs(For::Sqlite));
     let mut done = 0;
     loop {
         let task = Uuid::now_v7();
-        let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        tx.prepare_cached(&promote)?.execute(params!["process", NOW, 1000])?;
-        let claimed: Vec<([u8; 16], Option<String>)> = tx
-            .prepare_cached(&claim)?
-            .query_map(params!["process", CATEGORY, args.batch, task.as_bytes(), "bench", NOW, LEASE_END], |row| {
-                Ok((row.get(0)?, row.get(statements::PAYLOAD_COLUMN)?))
-            })?
-            .collect::<Result<_, _>>()?;
-        tx.commit()?;
+        let claimed = claim_sqlite(connection, args, task)?;
         if claimed.is_empty() {
             return Ok(done);
         }
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
-            let mut record = tx.prepare_cached(statements::record_runs(For::Sqlite))?;
+            let mut take = tx.prepare_cached(statements::take_claims(For::Sqlite))?;
+            let mut finish = tx.prepare_cached(statements::finish_runs(For::Sqlite))?;
             let nothing = None::<&str>;
             for (id, _) in &claimed {
-                done += u32::try_from(record.execute(params![
+                done += u32::try_from(take.execute(params!["process", CATEGORY, id, task.as_bytes()])?)?;
+                finish.execute(params![
+                    "process",
+                    CATEGORY,
                     id,
-                    "running",
-                    task.as_bytes(),
-                    "done",
+                    3,
                     1,
                     0,
+                    0,
                     nothing,
-                    nothing,
-                    nothing,
-                    nothing,
+                    NOW,
+                    NOW,
                     task.as_bytes(),
+                    nothing,
+                    nothing,
+                    nothing,
                     "bench",
-                    NOW,
-                    NOW,
                     nothing,
-                    NOW,
-                    "passed",
                     nothing,
-                    "completed"
-                ])?)?;
+                    "done",
+                    NOW,
+                    "completed",
+                    "passed"
+                ])?;
             }
         }
         tx.commit()?;
     }
+}
+
+/// A claimed run's id and payload.
+type Claimed = ([u8; 16], Option<String>);
+
+fn claim_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue, task: Uuid) -> Result<Vec<Claimed>> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    tx.prepare_cached(&statements::promote_runs(For::Sqlite))?.execute(params!["process", NOW, 1000])?;
+    let claimed: Vec<Claimed> = tx
+        .prepare_cached(&statements::claim_runs(For::Sqlite))?
+        .query_map(params!["process", CATEGORY, args.batch], |row| {
+            Ok((row.get(0)?, row.get(statements::PAYLOAD_COLUMN)?))
+        })?
+        .collect::<Result<_, _>>()?;
+    if let Some((last, _)) = claimed.last() {
+        let lease = params!["process", CATEGORY, last, task.as_bytes(), "bench", NOW, LEASE_END];
+        tx.prepare_cached(statements::BEGIN_ON_SQLITE)?.execute(lease)?;
+        tx.prepare_cached(statements::LEAVE_ON_SQLITE)?.execute(params!["process", CATEGORY, last])?;
+    }
+    tx.commit()?;
+    Ok(claimed)
 }
 
 async fn each_worker<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
@@ -137,15 +151,25 @@ async fn each_worker<T: Send + 'static, F: Future<Output = Result<T>> + Send + '
 async fn enqueue_postgres(url: &str, args: &BenchQueue) -> Result<()> {
     let work = |mut client: Client, args: BenchQueue, nth| async move {
         let insert = client.prepare(statements::submit_runs(For::Postgres)).await?;
+        let queue = client.prepare(statements::queue_runs(For::Postgres)).await?;
         let mut left = share(args.jobs, args.workers, nth);
         while left > 0 {
             let size = usize::try_from(left.min(args.batch))?;
             let ids: Vec<Uuid> = (0..size).map(|_| Uuid::now_v7()).collect();
-            let none = vec![None::<&str>; size];
+            let (no_text, no_int, no_id) =
+                (vec![None::<&str>; size], vec![None::<i64>; size], vec![None::<Uuid>; size]);
             let (workload, category) = (vec!["process"; size], vec![CATEGORY; size]);
-            let (payload, state, at) = (vec![PAYLOAD; size], vec!["queued"; size], vec![NOW; size]);
+            let (payload, at) = (vec![PAYLOAD; size], vec![NOW; size]);
+            let (one, zero) = (vec![1i64; size], vec![0i64; size]);
             let tx = client.transaction().await?;
-            tx.query(&insert, &[&ids, &workload, &category, &none, &none, &payload, &state, &at]).await?;
+            let spec: [&(dyn ToSql + Sync); 9] =
+                [&ids, &at, &no_int, &no_int, &workload, &category, &no_text, &no_text, &payload];
+            tx.execute(&insert, &spec).await?;
+            let standing: [&(dyn ToSql + Sync); 3 + statements::PROGRESS_COLUMNS] = [
+                &workload, &category, &ids, &one, &zero, &zero, &zero, &no_int, &no_int, &no_int, &no_id, &no_text,
+                &no_text, &no_text, &no_text, &no_text,
+            ];
+            tx.execute(&queue, &standing).await?;
             tx.commit().await?;
             left -= left.min(args.batch);
         }
@@ -158,7 +182,8 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
     let work = |mut client: Client, args: BenchQueue, _| async move {
         let promote = client.prepare(&statements::promote_runs(For::Postgres)).await?;
         let claim = client.prepare(&statements::claim_runs(For::Postgres)).await?;
-        let record = client.prepare(statements::record_runs(For::Postgres)).await?;
+        let take = client.prepare(statements::take_claims(For::Postgres)).await?;
+        let finish = client.prepare(statements::finish_runs(For::Postgres)).await?;
         let mut done = 0;
         loop {
             let task = Uuid::now_v7();
@@ -174,16 +199,18 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
                 rows.iter().map(|row| (row.get(0), row.get(statements::PAYLOAD_COLUMN))).collect();
             let size = claimed.len();
             let ids: Vec<Uuid> = claimed.iter().map(|(id, _)| *id).collect();
-            let (tasks, now, none_text) = (vec![task; size], vec![NOW; size], vec![None::<&str>; size]);
-            let (none_int, running, state) = (vec![None::<i64>; size], vec!["running"; size], vec!["done"; size]);
-            let (one, zero) = (vec![1i64; size], vec![0i64; size]);
+            let (tasks, now, no_text) = (vec![task; size], vec![NOW; size], vec![None::<&str>; size]);
+            let (workload, category) = (vec!["process"; size], vec![CATEGORY; size]);
+            let (no_int, state) = (vec![None::<i64>; size], vec!["done"; size]);
+            let (three, one, zero) = (vec![3i64; size], vec![1i64; size], vec![0i64; size]);
             let (worker, passed, ended) = (vec!["bench"; size], vec!["passed"; size], vec!["completed"; size]);
-            let values: [&(dyn ToSql + Sync); statements::RECORD_COLUMNS] = [
-                &ids, &running, &tasks, &state, &one, &zero, &none_int, &none_text, &none_text, &none_text, &tasks,
-                &worker, &now, &now, &none_int, &now, &passed, &none_text, &ended,
+            let values: [&(dyn ToSql + Sync); 8 + statements::PROGRESS_COLUMNS] = [
+                &workload, &category, &ids, &three, &one, &zero, &zero, &no_int, &now, &now, &tasks, &no_text,
+                &no_text, &no_text, &worker, &no_text, &no_int, &state, &now, &ended, &passed,
             ];
             let tx = client.transaction().await?;
-            done += u32::try_from(tx.query(&record, &values).await?.len())?;
+            done += u32::try_from(tx.query(&take, &[&workload, &category, &ids, &tasks]).await?.len())?;
+            tx.execute(&finish, &values).await?;
             tx.commit().await?;
         }
     };

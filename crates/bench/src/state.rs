@@ -105,7 +105,7 @@ async fn retry(store: &Store) -> Result<u32> {
     };
     let watch = Watch { cancelled: &AtomicBool::new(false), progress: &|_| {}, stop_after: None };
     let report = plane.operate(&request, watch).await?;
-    Ok(u32::try_from(report.changed.len())?)
+    Ok(u32::try_from(report.count_changed())?)
 }
 
 fn filter(customer: &str, status: Option<Status>) -> Result<Filter> {
@@ -113,18 +113,14 @@ fn filter(customer: &str, status: Option<Status>) -> Result<Filter> {
 }
 
 /// What the store is compared with: one update and one insert into the audit, in one transaction; with `claimable` also
-/// the control rows without which nobody would ever run what was retried.
+/// the control rows without which no worker would ever run what was retried.
 async fn plain_retry(url: &StoreUrl, customer: &str, claimable: bool) -> Result<()> {
-    let (hash, op) = match url {
-        StoreUrl::Sqlite(_) => ("x'00'", "x'00000000000000000000000000000000'"),
-        StoreUrl::Postgres(_) => ("'\\x00'", "'00000000-0000-0000-0000-000000000000'::uuid"),
+    let hash = match url {
+        StoreUrl::Sqlite(_) => "x'00'",
+        StoreUrl::Postgres(_) => "'\\x00'",
     };
     let of_customer = format!("source = '{SOURCE}' AND customer_id = '{customer}'");
     let these = format!("FROM series s JOIN partitions p ON p.series_id = s.series_id WHERE {of_customer}");
-    let date = match url {
-        StoreUrl::Sqlite(_) => "date(p.period + 2440587.5)",
-        StoreUrl::Postgres(_) => "(date '1970-01-01' + p.period)::text",
-    };
     let control = match claimable {
         true => format!(
             "INSERT INTO partition_control (series_id, period, source_no, scope, lane, queued_at) \
@@ -139,8 +135,8 @@ async fn plain_retry(url: &StoreUrl, customer: &str, claimable: bool) -> Result<
         &format!(
             "BEGIN; UPDATE partitions SET status = 'pending', updated_at = {FAILED_AT} + 1, version = version + 1 \
              WHERE series_id IN (SELECT series_id FROM series WHERE {of_customer}) AND status = 'failed'; {control} \
-             INSERT INTO operation_changes (seq, op_id, source, customer_id, query_name, logical_date, before, after, hash) \
-             SELECT {first} + row_number() OVER (), {op}, s.source, s.customer_id, s.query_name, {date}, \
+             INSERT INTO operation_changes (seq, operation_seq, series_id, period, before, after, hash) \
+             SELECT {first} + row_number() OVER (), {first}, p.series_id, p.period, \
              '{{\"status\":\"failed\"}}', '{{\"status\":\"pending\"}}', {hash} {these}; COMMIT"
         ),
     )

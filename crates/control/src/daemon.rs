@@ -34,10 +34,12 @@ pub struct Tick {
     /// Failures that backoff may have let go, looked at one by one.
     pub considered: u64,
     pub requeued: u64,
-    /// Somebody else was quicker.
+    /// Another caller was quicker.
     pub overtaken: u64,
     /// Expected partitions that were not there.
     pub enqueued: u64,
+    /// Runs that ended longer ago than their section keeps them, and are forgotten.
+    pub pruned: u64,
     /// What each requeued or enqueued partition is, with `--dry-run`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub would: Vec<Action>,
@@ -90,6 +92,10 @@ impl Ticking<'_> {
             self.requeue_rejected(&band, &cooldowns).await?;
         }
         self.want_expected().await?;
+        self.tick.pruned = match self.acting {
+            Some((plane, _)) => plane.prune_by_sections().await?,
+            None => self.insight.prunable_by_sections().await?,
+        };
         Ok(self.tick)
     }
 
@@ -189,7 +195,7 @@ impl Ticking<'_> {
             };
             let operation = plane.operation(audit, &filter, &json!({"expected": true}));
             for chunk in wanted.chunks(usize::try_from(LOOK).unwrap_or(1)) {
-                let new = plane.store.enqueue(Some(&operation), chunk.to_vec()).await?;
+                let new = plane.store.enqueue(&operation, chunk.to_vec()).await?;
                 for (partition, _) in chunk.iter().zip(new).filter(|(_, new)| *new) {
                     self.tick.enqueued += 1;
                     let lane = partition.control.wanted.map_or(Lane::Fresh, |wanted| wanted.lane);

@@ -22,6 +22,11 @@ pub enum Error {
     /// The request leaves a field open, and the source's configuration names nothing for it.
     #[error("{field} is needed: the configuration of source {of} names no {section}")]
     NoneConfigured { field: &'static str, of: Source, section: &'static str },
+    /// A change of runs names none.
+    #[error("a change of runs needs their ids or a filter")]
+    NeedsRuns,
+    #[error("attempts at partitions are not changed as runs; change the partition")]
+    NotThroughRuns,
     #[error("there is no operation {0}")]
     NoOperation(OpId),
 }

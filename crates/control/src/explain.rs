@@ -201,7 +201,7 @@ impl Scene<'_> {
             None if self.rejected => {
                 format!("{current}; a later attempt was rejected")
             }
-            None => format!("{current}, and nobody asked for another"),
+            None => format!("{current}, and no operator asked for another"),
         }
     }
 
@@ -230,7 +230,7 @@ fn by(Mark { by, at, why }: &Mark) -> String {
 }
 
 /// A span to the second, as people write it; a long one to the hour.
-fn span(span: std::time::Duration) -> String {
+pub(crate) fn span(span: std::time::Duration) -> String {
     let seconds = span.as_secs();
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0, s) => format!("{s} s"),

@@ -9,6 +9,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Cooldown, View};
 
 use crate::error::Result;
+use crate::runs::Queues;
 use crate::shape::{AttemptShape, PartitionShape, TerminalShape};
 use crate::sink::Sink;
 use crate::sources::Sources;
@@ -19,11 +20,21 @@ pub struct Insight {
     pub(crate) raw: Sink,
     sources: Sources,
     earliest_date: LogicalDate,
+    queues: Queues,
 }
 
 impl Insight {
     pub fn new(view: View, raw: Sink, sources: Sources, earliest_date: LogicalDate) -> Self {
-        Self { view, raw, sources, earliest_date }
+        Self { view, raw, sources, earliest_date, queues: Queues::default() }
+    }
+
+    /// Knows these sections of jobs.
+    pub fn with_queues(self, queues: Queues) -> Self {
+        Self { queues, ..self }
+    }
+
+    pub fn queues(&self) -> &Queues {
+        &self.queues
     }
 
     pub fn view(&self) -> &View {

@@ -13,12 +13,14 @@ pub mod expected;
 pub mod explain;
 mod insight;
 mod plane;
+pub mod runs;
 pub mod shape;
 mod sink;
 mod sources;
+pub mod uploads;
 
 pub use audit::Audit;
-pub use change::{Plan, Request, Verb, Watch};
+pub use change::{Plan, PlannedVerb, Request, RunRequest, RunSelection, RunVerb, Verb, Watch};
 pub use cooldowns::Lift;
 pub use error::{Error, Result};
 pub use insight::Insight;

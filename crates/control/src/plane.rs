@@ -4,6 +4,7 @@ use redrive_core::key::LogicalDate;
 use redrive_store::ControlStore;
 
 use crate::insight::Insight;
+use crate::runs::Queues;
 use crate::sink::Sink;
 use crate::sources::Sources;
 
@@ -16,6 +17,11 @@ pub struct ControlPlane {
 impl ControlPlane {
     pub fn new(store: ControlStore, raw: Sink, sources: Sources, earliest_date: LogicalDate) -> Self {
         Self { insight: Insight::new(store.view(), raw, sources, earliest_date), store }
+    }
+
+    /// Knows these sections of jobs.
+    pub fn with_queues(self, queues: Queues) -> Self {
+        Self { insight: self.insight.with_queues(queues), ..self }
     }
 
     pub fn insight(&self) -> &Insight {

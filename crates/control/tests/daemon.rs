@@ -3,98 +3,54 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::Duration;
 
 use redrive_control::{ControlPlane, Sink, Sources};
 use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
-use redrive_core::lane::Lane;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{ControlEvent, Judgement, Partition, Status};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::time::Timestamp;
-use redrive_fixture::{Database, Postgres};
-use redrive_store::clock::{Clock, ManualClock};
+use redrive_fixture::{OnDatabase, START, TestDatabase, TestStore, boom};
 use redrive_store::raw::S3Options;
-use redrive_store::{
-    Cooldown, Open, Operation, Options, Outcome, Page, PartitionClaim, Recorded, Rotation, Store, StoreUrl,
-};
+use redrive_store::{Cooldown, Outcome, Page};
 
-/// 2026-01-01T00:00:00Z.
-const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 
-struct Subject {
-    store: Store,
-    clock: ManualClock,
+/// A control plane over a store whose clock the test holds.
+struct TestControlPlane {
+    on: TestStore,
     plane: ControlPlane,
-    _home: tempfile::TempDir,
-    _database: Option<Database>,
 }
 
-impl Subject {
-    async fn sqlite() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let url = StoreUrl::Sqlite(home.path().join("redrive.db"));
-        Self::open(url, home, None).await
-    }
+impl Deref for TestControlPlane {
+    type Target = TestStore;
 
-    async fn postgres() -> Self {
-        let database = Postgres::shared().fresh_database();
-        let url = StoreUrl::parse(&database.url).unwrap();
-        Self::open(url, tempfile::tempdir().unwrap(), Some(database)).await
+    fn deref(&self) -> &TestStore {
+        &self.on
     }
+}
 
-    async fn open(url: StoreUrl, home: tempfile::TempDir, database: Option<Database>) -> Self {
-        let clock = ManualClock::at(START);
-        let options = Options {
-            clock: Arc::new(clock.clone()),
-            follow_server_clock: false,
-            connections: 8,
-            ..Options::default()
-        };
-        let store = Store::open(&url, Open::Migrate, options).await.unwrap();
-        let raw = format!("file:{}", home.path().join("raw").display()).parse().unwrap();
+impl OnDatabase for TestControlPlane {
+    async fn on(database: TestDatabase) -> Self {
+        let raw = format!("file:{}", database.path().join("raw").display()).parse().unwrap();
         let raw = Sink::new(raw, S3Options::default());
+        let on = TestStore::on(database).await;
         let earliest = "2015-01-01".parse().unwrap();
-        let plane = ControlPlane::new(store.control(), raw, Sources::default(), earliest);
-        Self { store, clock, plane, _home: home, _database: database }
+        let plane = ControlPlane::new(on.store.control(), raw, Sources::default(), earliest);
+        Self { on, plane }
     }
+}
 
+impl TestControlPlane {
     /// Claims all that is wanted, and judges it.
     async fn judge_all(&self, judgement: &Judgement) -> usize {
         self.judge_each(|_| judgement.clone()).await
     }
 
-    async fn judge_each(&self, judgement: impl Fn(&PartitionKey) -> Judgement) -> usize {
-        let claim = PartitionClaim {
-            limit: 2000,
-            worker: "w1".to_owned(),
-            lease: 2 * MINUTE,
-            sources: None,
-            max_in_flight: BTreeMap::new(),
-            at_most: BTreeMap::new(),
-            rotation: Rotation::default(),
-        };
-        let (claimed, _) = self.store.data().claim_partitions(claim).await.unwrap();
-        let mut tasks = tokio::task::JoinSet::new();
-        for claimed in &claimed {
-            let judgement = judgement(&claimed.partition.state.key);
-            let (data, run) = (self.store.data(), claimed.run.clone());
-            tasks.spawn(async move { data.judge(&run, judgement, None).await.unwrap() });
-        }
-        while let Some(recorded) = tasks.join_next().await {
-            assert!(matches!(recorded.unwrap(), Recorded::As(_)));
-        }
-        claimed.len()
-    }
-
     async fn failed(&self, keys: &[PartitionKey], judgement: &Judgement) {
-        let now = self.clock.now();
-        let wanted = keys.iter().map(|key| Partition::new(key.clone(), Lane::Fresh, now)).collect();
-        self.store.control().enqueue(None, wanted).await.unwrap();
-        assert_eq!(self.judge_all(judgement).await, keys.len());
+        self.judged(keys.to_vec(), judgement.clone()).await;
     }
 
     /// Successes that were to be reprocessed, and whose first attempt at it came out so.
@@ -107,18 +63,8 @@ impl Subject {
     }
 
     async fn put(&self, key: &PartitionKey, event: ControlEvent<'_>) {
-        let now = self.store.view().partition(key).await.unwrap().unwrap();
-        let operation = Operation {
-            op_id: self.store.control().new_operation_id(),
-            at: self.clock.now(),
-            actor: "tester@here".to_owned(),
-            command: "test".to_owned(),
-            filters: "{}".to_owned(),
-            flags: "{}".to_owned(),
-            reason: None,
-        };
-        let outcomes = self.store.control().commit(&operation, vec![(now, event)]).await.unwrap();
-        assert!(matches!(outcomes[0], Outcome::Changed { .. }), "{outcomes:?}");
+        let outcome = self.ask(key, event).await;
+        assert!(matches!(outcome, Outcome::Changed { .. }), "{outcome:?}");
     }
 
     async fn all(&self) -> Vec<Partition> {
@@ -139,12 +85,8 @@ fn keys(customer: &str, count: usize) -> Vec<PartitionKey> {
     (0..count).map(|n| PartitionKey::new("ads", customer, "daily", &date(n)).unwrap()).collect()
 }
 
-fn boom() -> Judgement {
-    Judgement::Rejected { class: ErrorClass::Retryable, message: "boom".to_owned(), not_before: None }
-}
-
 /// RD-3, RD-6: failures whose backoff cannot have passed are not read.
-async fn a_tick_with_nothing_due_reads_no_failure(subject: Subject) {
+async fn a_tick_with_nothing_due_reads_no_failure(subject: TestControlPlane) {
     subject.failed(&keys("111", 1200), &boom()).await;
     subject.clock.advance(4 * MINUTE);
     assert_eq!(subject.plane.tick("tester").await.unwrap(), redrive_control::daemon::Tick::default());
@@ -155,7 +97,7 @@ async fn a_tick_with_nothing_due_reads_no_failure(subject: Subject) {
 }
 
 /// RD-2, RD-3, RD-4, RP-4.1: minute by minute, a tick takes exactly what `explain` calls due.
-async fn a_tick_takes_what_is_foreseen(subject: Subject) {
+async fn a_tick_takes_what_is_foreseen(subject: TestControlPlane) {
     subject.failed(&keys("plain", 20), &boom()).await;
     let rate_limited = Judgement::Rejected {
         class: ErrorClass::RateLimited,
@@ -215,7 +157,7 @@ async fn a_tick_takes_what_is_foreseen(subject: Subject) {
 }
 
 /// RP-2.6, RP-5.1: a request to reprocess stands until it is served or has used up its attempts; the success stays throughout.
-async fn a_reprocess_is_tried_until_it_runs_out(subject: Subject) {
+async fn a_reprocess_is_tried_until_it_runs_out(subject: TestControlPlane) {
     let (hopeless, mended) = (keys("hopeless", 1100), keys("mended", 1));
     subject.reprocessed(&hopeless, &boom()).await;
     subject.reprocessed(&mended, &boom()).await;
@@ -243,16 +185,7 @@ async fn a_reprocess_is_tried_until_it_runs_out(subject: Subject) {
     assert_eq!(subject.plane.tick("tester").await.unwrap().requeued, 1);
 }
 
-macro_rules! on_both {
-    ($($name:ident),+ $(,)?) => {
-        mod sqlite { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() { super::$name(super::Subject::sqlite().await).await; })+ }
-        mod postgres { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() { super::$name(super::Subject::postgres().await).await; })+ }
-    };
-}
-
-on_both!(
+redrive_fixture::on_both_databases!(
     a_tick_with_nothing_due_reads_no_failure,
     a_tick_takes_what_is_foreseen,
     a_reprocess_is_tried_until_it_runs_out,

@@ -38,6 +38,8 @@ pub enum Error {
     #[error(transparent)]
     Data(#[from] redrive_data::Error),
     #[error(transparent)]
+    NotUploaded(Box<redrive_data::ingest::NotUploaded>),
+    #[error(transparent)]
     Bench(#[from] redrive_bench::Error),
     #[error("cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -59,6 +61,12 @@ impl Error {
     /// Whether the reader of stdout has gone away, as `head` does. That ends the program, and is no failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Stdout(StdoutError(error)) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl From<redrive_data::ingest::NotUploaded> for Error {
+    fn from(error: redrive_data::ingest::NotUploaded) -> Self {
+        Self::NotUploaded(Box::new(error))
     }
 }
 

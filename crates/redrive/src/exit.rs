@@ -34,6 +34,7 @@ pub fn code(error: &Error) -> Exit {
         Error::Store(error) => store(error),
         Error::Control(error) => control(error),
         Error::Data(error) => data(error),
+        Error::NotUploaded(error) => not_uploaded(error),
         Error::Bench(error) => bench(error),
         Error::Json(_) | Error::Stopped(_) => Exit::SomeFailed,
         Error::Interrupted => Exit::Interrupted,
@@ -48,6 +49,7 @@ pub fn control(error: &redrive_control::Error) -> Exit {
     use redrive_control::Error;
     match error {
         Error::Filter(_) | Error::Plan(_) => Exit::Usage,
+        Error::NeedsRuns | Error::NotThroughRuns => Exit::Usage,
         Error::NeedsDates | Error::NeedsSource | Error::NoneConfigured { .. } => Exit::Usage,
         Error::NoOperation(_) => Exit::NothingFound,
         Error::Store(error) => store(error),
@@ -59,9 +61,19 @@ fn data(error: &redrive_data::Error) -> Exit {
     use redrive_data::Error;
     match error {
         Error::Store(error) => store(error),
+        Error::Unusable { .. } => Exit::SomeFailed,
         Error::Raw(_) | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone | Error::CompleterGone => {
             Exit::Unavailable
         }
+    }
+}
+
+fn not_uploaded(error: &redrive_data::ingest::NotUploaded) -> Exit {
+    use redrive_data::ingest::NotUploaded;
+    match error {
+        NotUploaded::Store(error) => store(error),
+        NotUploaded::Sink { .. } | NotUploaded::Body { .. } => Exit::Unavailable,
+        NotUploaded::TooLarge { .. } => Exit::Refused,
     }
 }
 

@@ -67,6 +67,11 @@ pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
     table.trim_fmt()
 }
 
+/// Names and their values, below one another.
+pub fn pairs(rows: Vec<Vec<String>>) -> String {
+    plain_table(rows).trim_fmt()
+}
+
 /// The rows alone, without frames, each cell in one line.
 fn plain_table(rows: Vec<Vec<String>>) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();

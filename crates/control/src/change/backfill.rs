@@ -110,8 +110,8 @@ impl Selection for ByDays<'_> {
         let candidate = |(key, found): (PartitionKey, Option<Partition>)| {
             let ask = Ask::Backfill { force_pending: self.force_pending };
             match found {
-                Some(partition) => Candidate { partition, ask, basis: Basis::Read },
-                None => Candidate { partition: Partition::new(key, Lane::Backfill, now), ask, basis: Basis::Absent },
+                Some(partition) => Candidate::partition(partition, ask, Basis::Read),
+                None => Candidate::partition(Partition::new(key, Lane::Backfill, now), ask, Basis::Absent),
             }
         };
         Ok(Chunk { candidates: keys.into_iter().zip(found).map(candidate).collect(), skipped: vec![] })

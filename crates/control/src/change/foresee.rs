@@ -2,31 +2,31 @@
 
 use std::sync::atomic::Ordering;
 
-use redrive_core::key::PartitionKey;
-use redrive_core::partition::{self, Change, Event};
+use redrive_core::partition::{self, Event, Partition};
 use redrive_core::refusal::{Reason, Refused};
+use redrive_core::run::{self, Run};
 
 use super::operate::Watch;
-use super::plan::Planned;
-use super::select::{Basis, Candidate, Chunk, Selection, same_query};
+use super::plan::Foreseen;
+use super::select::{Asked, Basis, Candidate, Chunk, Selection, same_query};
 use crate::audit::Audit;
 use crate::error::Result;
 use crate::insight::Insight;
-use crate::shape::{Halt, Report};
+use crate::shape::{Halt, Report, SubjectRef, SubjectShape};
 
 /// From how many days of one query on the raw sink is listed once for all of them.
 const LIST_FROM: usize = 4;
 
 impl Insight {
-    /// Says what a selection would change, and with which version each of those partitions was seen.
+    /// Says what a selection would change, and with which version each of those was seen.
     pub(super) async fn foresee(
         &self,
         name: &'static str,
         mut selection: impl Selection,
         audit: &Audit,
         watch: Watch<'_>,
-    ) -> Result<(Report, Vec<Planned>)> {
-        let (mut report, mut planned) = (Report::new(name, true), Vec::new());
+    ) -> Result<(Report, Foreseen)> {
+        let (mut report, mut planned) = (Report::new(name, true), Foreseen::default());
         loop {
             let judged = async { self.judge(selection.next().await?, audit).await };
             let judged = match judged.await {
@@ -66,36 +66,45 @@ impl Insight {
         Ok(judged)
     }
 
-    fn decide(&self, candidate: &Candidate, audit: &Audit) -> Result<Change, Refused> {
-        let Candidate { partition, ask, basis } = candidate;
-        if *basis == Basis::Absent {
-            return Ok(Change { expect_version: 0, had_control: false, after: partition.clone() });
+    fn decide(&self, candidate: &Candidate, audit: &Audit) -> Result<Decision, Refused> {
+        match &candidate.asked {
+            Asked::Partition(partition, _) if candidate.basis == Basis::Absent => {
+                Ok(Decision::Partition(Box::new(partition.clone())))
+            }
+            Asked::Partition(partition, ask) => {
+                let key = &partition.state.key;
+                tracing::trace!(%key, "applied");
+                let event = self.event(key, ask, audit);
+                let change = partition::apply(partition, Event::Control(event), self.now())?;
+                Ok(Decision::Partition(Box::new(change.after)))
+            }
+            Asked::Run(run, ask) => {
+                let change = run::apply(run, ask.event(audit).into(), self.now())?;
+                Ok(Decision::Run(Box::new(change.after)))
+            }
         }
-        let event = self.event(candidate.key(), ask, audit);
-        tracing::trace!(key = %candidate.key(), "applied");
-        partition::apply(partition, Event::Control(event), self.now())
     }
 
     async fn leave_out_without_raw(&self, judged: &mut Judged) -> Result<()> {
+        let asks = |(candidate, decision): &JudgedCandidate| decision.is_ok() && candidate.needs_raw();
+        if !judged.candidates.iter().any(asks) {
+            return Ok(());
+        }
         let mut there = Vec::with_capacity(judged.candidates.len());
-        for query in judged.candidates.chunk_by(|(a, _), (b, _)| same_query(a.key(), b.key())) {
-            let asks = |(candidate, decision): &(Candidate, Result<Change, Refused>)| {
-                decision.is_ok() && candidate.needs_raw()
-            };
-            let days = match query.iter().filter(|judged| asks(judged)).count() {
-                many if many >= LIST_FROM => {
-                    let key = query[0].0.key();
+        for query in judged.candidates.chunk_by(|(a, _), (b, _)| of_same_query(a, b)) {
+            let days = match (query[0].0.subject(), query.iter().filter(|judged| asks(judged)).count()) {
+                (SubjectRef::Partition(key), many) if many >= LIST_FROM => {
                     tracing::trace!(%key, "raw sink listed");
                     Some(self.raw.view().await?.days(key).await?)
                 }
-                _ => None,
+                (SubjectRef::Partition(_) | SubjectRef::Run(_), _) => None,
             };
             for judged in query {
-                let key = judged.0.key();
-                there.push(match &days {
-                    _ if !asks(judged) => true,
-                    Some(days) => days.contains(&key.logical_date),
-                    None => {
+                there.push(match (judged.0.subject(), &days) {
+                    (SubjectRef::Run(_), _) => true,
+                    (SubjectRef::Partition(_), _) if !asks(judged) => true,
+                    (SubjectRef::Partition(key), Some(days)) => days.contains(&key.logical_date),
+                    (SubjectRef::Partition(key), None) => {
                         tracing::trace!(%key, "raw sink listed");
                         self.raw.view().await?.has_any(key).await?
                     }
@@ -107,8 +116,8 @@ impl Insight {
             match there {
                 true => judged.candidates.push(candidate),
                 false => {
-                    let key = candidate.0.partition.state.key;
-                    judged.skipped.push((key, Refused::Rule(Reason::NoRawPartition)));
+                    let subject = candidate.0.subject().into();
+                    judged.skipped.push((subject, Refused::Rule(Reason::NoRawPartition)));
                 }
             }
         }
@@ -116,11 +125,27 @@ impl Insight {
     }
 }
 
+/// Whether two candidates are days of one query.
+fn of_same_query(a: &Candidate, b: &Candidate) -> bool {
+    match (a.subject(), b.subject()) {
+        (SubjectRef::Partition(a), SubjectRef::Partition(b)) => same_query(a, b),
+        (SubjectRef::Partition(_) | SubjectRef::Run(_), SubjectRef::Partition(_) | SubjectRef::Run(_)) => false,
+    }
+}
+
+/// What a partition or a run would be afterwards.
+pub(super) enum Decision {
+    Partition(Box<Partition>),
+    Run(Box<Run>),
+}
+
+type JudgedCandidate = (Candidate, Result<Decision, Refused>);
+
 /// A chunk about which it is decided. Nothing is written yet.
 pub(super) struct Judged {
     pub(super) matched: usize,
-    pub(super) skipped: Vec<(PartitionKey, Refused)>,
-    pub(super) candidates: Vec<(Candidate, Result<Change, Refused>)>,
+    pub(super) skipped: Vec<(SubjectShape, Refused)>,
+    pub(super) candidates: Vec<JudgedCandidate>,
 }
 
 impl Judged {
@@ -130,20 +155,25 @@ impl Judged {
         Chunk { candidates, skipped: self.skipped }
     }
 
-    fn add_to(self, report: &mut Report, planned: &mut Vec<Planned>) {
+    fn add_to(self, report: &mut Report, planned: &mut Foreseen) {
         report.matched += u64::try_from(self.matched).unwrap_or(0);
-        for (key, refused) in self.skipped {
-            report.skip(key, refused);
+        for (subject, refused) in &self.skipped {
+            report.skip(subject.into(), *refused);
         }
         for (candidate, decision) in self.candidates {
-            match decision {
-                Ok(change) => {
-                    let before = (candidate.basis != Basis::Absent).then_some(&candidate.partition);
-                    report.change(before, &change.after);
-                    planned.push(Planned::of(candidate.partition));
+            match (decision, &candidate.asked) {
+                (Err(refused), _) => {
+                    report.skip(candidate.subject(), refused);
+                    continue;
                 }
-                Err(refused) => report.skip(candidate.partition.state.key, refused),
+                (Ok(Decision::Partition(after)), Asked::Partition(before, _)) => {
+                    report.change((candidate.basis != Basis::Absent).then_some(before), &after);
+                }
+                (Ok(Decision::Run(after)), Asked::Run(before, _)) => report.change_run(before, &after),
+                // A decision is of its candidate's kind.
+                (Ok(Decision::Partition(_)), Asked::Run(..)) | (Ok(Decision::Run(_)), Asked::Partition(..)) => continue,
             }
+            planned.add(candidate.asked);
         }
     }
 }

@@ -1,14 +1,16 @@
-//! The one way in which many partitions change: selected in key order, decided one by one, written in chunks, each chunk
-//! one transaction with its audit rows. What was counted and confirmed is what is done.
+//! The one way in which many partitions or runs change: selected in an order, decided one by one, written in chunks, each
+//! chunk one transaction with its audit rows. What was counted and confirmed is what is done.
 
 mod backfill;
 mod foresee;
 mod operate;
 mod plan;
+mod runs;
 mod select;
 mod undo;
 
 pub use operate::Watch;
-pub use plan::Plan;
+pub use plan::{Plan, PlannedVerb};
+pub use runs::{RunRequest, RunSelection, RunVerb};
 pub(crate) use select::same_query;
 pub use select::{Request, Verb};

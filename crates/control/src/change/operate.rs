@@ -1,24 +1,26 @@
-//! Doing what was asked for: chunks are read and decided while the one before is written.
+//! Doing what was asked for: while a chunk is written, the one before it is reported and the one after it read and decided.
 //!
 //! A fault of the database ends the operation there: what was reached stands, what was not is untouched, and the same request
 //! finishes the work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
+use redrive_core::partition::Partition;
 use redrive_core::refusal::{Reason, Refused};
-use redrive_store::{Decided, Operation, Outcome};
+use redrive_store::{Decided, DecidedRuns, Operation, Outcome, RunOutcome};
 
-use super::select::{Ask, Basis, ByFilter, Candidate, Chunk, Request, Selection};
+use super::select::{Ask, Asked, Basis, ByFilter, Candidate, Chunk, Request, RunAsk, Selection};
 use crate::audit::Audit;
 use crate::error::Result;
 use crate::plane::ControlPlane;
-use crate::shape::{Failed, Halt, Report};
+use crate::shape::{Failed, Halt, Report, SubjectRef, SubjectShape};
 
 /// How often a partition that another caller changed first is looked at again.
 const MAX_CONFLICT_RETRIES: u32 = 3;
 
-/// The caller's side of an operation: it can stop it between two chunks, and is told how far it is.
+/// The caller's side of an operation: the caller can stop it between two chunks, and hears how far it is.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "a callback has nothing to show")]
 pub struct Watch<'a> {
@@ -29,26 +31,45 @@ pub struct Watch<'a> {
     pub stop_after: Option<u64>,
 }
 
-/// A partition whose change is decided and not yet written.
-struct PendingAsk {
-    key: PartitionKey,
-    ask: Ask,
+/// A partition or a run whose change is decided and not yet written: what it is known by, and what is asked.
+struct PendingAsk<K, A> {
+    key: K,
+    ask: A,
     basis: Basis,
 }
+
+type PendingPartition = PendingAsk<PartitionKey, Ask>;
+type PendingRun = PendingAsk<RunId, RunAsk>;
 
 /// A chunk ready to be written.
 struct PreparedChunk {
     matched: usize,
-    skipped: Vec<(PartitionKey, Refused)>,
+    skipped: Vec<(SubjectShape, Refused)>,
     changes: Changes,
 }
 
-/// Partitions to be made, and changes of partitions that are there.
+/// Partitions to be made, and changes of partitions and runs that are there.
 #[derive(Default)]
 struct Changes {
-    new: Vec<Candidate>,
-    pending: Vec<PendingAsk>,
+    new: Vec<(Partition, Ask)>,
+    partitions: Vec<PendingPartition>,
     decided: Decided,
+    runs: Vec<PendingRun>,
+    decided_runs: DecidedRuns,
+}
+
+/// A chunk that was written and is not in the report yet.
+struct WrittenChunk {
+    matched: usize,
+    skipped: Vec<(SubjectShape, Refused)>,
+    changes: WrittenChanges,
+}
+
+struct WrittenChanges {
+    /// Partitions to be made, and whether this operation made them.
+    new: Vec<((Partition, Ask), bool)>,
+    partitions: Vec<(PendingPartition, Outcome)>,
+    runs: Vec<(PendingRun, RunOutcome)>,
 }
 
 impl ControlPlane {
@@ -71,23 +92,38 @@ impl ControlPlane {
         watch: Watch<'_>,
     ) -> Result<Report> {
         let mut ready = self.prepare(selection.next().await?, audit).await?;
+        let mut written = None;
         while ready.matched > 0 {
             if watch.cancelled.load(Ordering::SeqCst) {
                 report.halt = Some(Halt::Interrupted);
                 break;
             }
-            let next = async { self.prepare(selection.next().await?, audit).await };
-            let (done, next) = tokio::join!(self.carry_out(ready, audit, &operation, &mut report), next);
-            (watch.progress)(report.matched);
-            ready = match done.and(next) {
-                Ok(ready) => ready,
+            let meanwhile = async {
+                self.settle(written.take(), audit, &operation, &mut report).await?;
+                (watch.progress)(report.matched);
+                self.prepare(selection.next().await?, audit).await
+            };
+            let (wrote, next) = tokio::join!(self.write_chunk(ready, &operation), meanwhile);
+            let next = match wrote {
+                Ok(chunk) => {
+                    written = Some(chunk);
+                    next
+                }
+                Err(error) => Err(error),
+            };
+            ready = match next {
+                Ok(next) => next,
                 Err(error) => {
                     report.halt = Some(Halt::Fault(error));
                     break;
                 }
             };
         }
-        if !report.changed.is_empty() {
+        if let Err(error) = self.settle(written, audit, &operation, &mut report).await {
+            report.halt = Some(Halt::Fault(error));
+        }
+        (watch.progress)(report.matched);
+        if report.count_changed() > 0 {
             report.op_id = Some(operation.op_id);
             self.log_head().await;
         }
@@ -101,102 +137,138 @@ impl ControlPlane {
             true => self.insight.judge(chunk, audit).await?.undecided(),
             false => chunk,
         };
-        Ok(PreparedChunk { matched, skipped, changes: self.decide(candidates, audit)? })
+        Ok(PreparedChunk { matched, skipped, changes: self.decide(candidates, audit) })
     }
 
-    fn decide(&self, candidates: Vec<Candidate>, audit: &Audit) -> Result<Changes> {
-        let (mut new, mut pending, mut partitions) = (Vec::new(), Vec::new(), Vec::new());
-        for candidate in candidates {
-            match candidate.basis {
-                Basis::Absent => new.push(candidate),
-                Basis::Read | Basis::Planned { .. } => {
-                    let Candidate { partition, ask, basis } = candidate;
-                    pending.push(PendingAsk { key: partition.state.key.clone(), ask, basis });
+    fn decide(&self, candidates: Vec<Candidate>, audit: &Audit) -> Changes {
+        let mut changes = Changes::default();
+        let (mut partitions, mut runs) = (Vec::new(), Vec::new());
+        for Candidate { asked, basis } in candidates {
+            match (asked, basis) {
+                (Asked::Partition(partition, ask), Basis::Absent) => changes.new.push((partition, ask)),
+                (Asked::Partition(partition, ask), Basis::Read | Basis::Planned { .. }) => {
+                    changes.partitions.push(PendingAsk { key: partition.state.key.clone(), ask, basis });
                     partitions.push(partition);
+                }
+                (Asked::Run(run, ask), _) => {
+                    let event = ask.event(audit);
+                    changes.runs.push(PendingAsk { key: run.run_id, ask, basis });
+                    runs.push((run, event));
                 }
             }
         }
-        let items = partitions.into_iter().zip(&pending).map(|(partition, PendingAsk { key, ask, .. })| {
+        let items = partitions.into_iter().zip(&changes.partitions).map(|(partition, PendingAsk { key, ask, .. })| {
             tracing::trace!(%key, "applied");
             (partition, self.insight.event(key, ask, audit))
         });
-        let decided = self.store.decide(items.collect())?;
-        Ok(Changes { new, pending, decided })
+        changes.decided = self.store.decide(items);
+        changes.decided_runs = self.store.decide_runs(runs);
+        changes
     }
 
-    /// Writes a chunk, and looks again at what another caller changed first.
-    async fn carry_out(
+    async fn write_chunk(&self, ready: PreparedChunk, operation: &Operation) -> Result<WrittenChunk> {
+        let PreparedChunk { matched, skipped, changes } = ready;
+        Ok(WrittenChunk { matched, skipped, changes: self.write(changes, operation).await? })
+    }
+
+    /// Makes the partitions that are not there, and changes what is still as it was read.
+    async fn write(&self, changes: Changes, operation: &Operation) -> Result<WrittenChanges> {
+        let Changes { new, partitions, decided, runs, decided_runs } = changes;
+        let made = match new.is_empty() {
+            true => vec![],
+            false => {
+                let wanted = new.iter().map(|(partition, _)| partition.clone()).collect();
+                self.store.enqueue(operation, wanted).await?
+            }
+        };
+        let outcomes = match partitions.is_empty() {
+            true => vec![],
+            false => self.store.write(operation, decided).await?,
+        };
+        let run_outcomes = match runs.is_empty() {
+            true => vec![],
+            false => self.store.write_runs(operation, decided_runs).await?,
+        };
+        Ok(WrittenChanges {
+            new: new.into_iter().zip(made).collect(),
+            partitions: partitions.into_iter().zip(outcomes).collect(),
+            runs: runs.into_iter().zip(run_outcomes).collect(),
+        })
+    }
+
+    /// Adds a chunk to the report, and looks again at what another caller changed first.
+    async fn settle(
         &self,
-        ready: PreparedChunk,
+        written: Option<WrittenChunk>,
         audit: &Audit,
         operation: &Operation,
         report: &mut Report,
     ) -> Result<()> {
-        report.matched += u64::try_from(ready.matched).unwrap_or(0);
-        for (key, refused) in ready.skipped {
-            report.skip(key, refused);
-        }
-        let mut changes = ready.changes;
-        for _ in 0..MAX_CONFLICT_RETRIES {
-            let mut overtaken = self.make(changes.new, operation, report).await?;
-            overtaken.extend(self.write(changes.pending, changes.decided, operation, report).await?);
+        let Some(WrittenChunk { matched, skipped, mut changes }) = written else { return Ok(()) };
+        report.matched += u64::try_from(matched).unwrap_or(0);
+        skipped.iter().for_each(|(subject, refused)| report.skip(subject.into(), *refused));
+        for _ in 1..MAX_CONFLICT_RETRIES {
+            let overtaken = self.report_on(changes, report).await?;
             if overtaken.is_empty() {
                 return Ok(());
             }
-            changes = self.decide(overtaken, audit)?;
+            changes = self.write(self.decide(overtaken, audit), operation).await?;
         }
-        let new = changes.new.into_iter().map(|candidate| candidate.partition.state.key);
-        for key in new.chain(changes.pending.into_iter().map(|pending| pending.key)) {
+        for candidate in self.report_on(changes, report).await? {
             let error = "another caller keeps changing it; run the command again".to_owned();
-            report.failed.push(Failed { key, error });
+            report.failed.push(Failed { subject: candidate.subject().into(), error });
         }
         Ok(())
     }
 
-    /// Makes partitions that are not there; gives back those that another caller made first.
-    async fn make(&self, new: Vec<Candidate>, operation: &Operation, report: &mut Report) -> Result<Vec<Candidate>> {
-        if new.is_empty() {
-            return Ok(vec![]);
-        }
-        let partitions = new.iter().map(|candidate| candidate.partition.clone()).collect();
-        let mut overtaken = Vec::new();
-        for (candidate, made) in new.into_iter().zip(self.store.enqueue(Some(operation), partitions).await?) {
+    /// Adds what was written to the report; gives back what another caller changed first, as it is now.
+    async fn report_on(&self, written: WrittenChanges, report: &mut Report) -> Result<Vec<Candidate>> {
+        let mut made_by_another = Vec::new();
+        for ((partition, ask), made) in written.new {
             match made {
-                true => report.change(None, &candidate.partition),
-                false => overtaken.push(candidate),
+                true => report.change(None, &partition),
+                false => made_by_another.push((partition, ask)),
             }
         }
-        let keys = overtaken.iter().map(|candidate| candidate.key().clone()).collect();
-        let found = self.insight.view().partitions_of(keys).await?;
-        let as_found = |(candidate, found): (Candidate, Option<_>)| match found {
-            Some(partition) => Candidate { partition, basis: Basis::Read, ..candidate },
-            None => candidate,
-        };
-        Ok(overtaken.into_iter().zip(found).map(as_found).collect())
-    }
-
-    /// Writes changes; gives back what another caller changed first, as it is now.
-    async fn write(
-        &self,
-        pending: Vec<PendingAsk>,
-        decided: Decided,
-        operation: &Operation,
-        report: &mut Report,
-    ) -> Result<Vec<Candidate>> {
-        let outcomes = self.store.write(operation, decided).await?;
-        let mut overtaken = Vec::new();
-        for (outcome, PendingAsk { key, ask, basis }) in outcomes.into_iter().zip(pending) {
+        let mut overtaken = self.as_found(made_by_another).await?;
+        for (PendingAsk { key, ask, basis }, outcome) in written.partitions {
             match (outcome, basis) {
                 (Outcome::Changed { before, after }, _) => report.change(Some(&before), &after),
-                (Outcome::Refused(refused), _) => report.skip(key, refused),
+                (Outcome::Refused(refused), _) => report.skip(SubjectRef::Partition(&key), refused),
                 (Outcome::Overtaken(_), Basis::Planned { .. }) => {
-                    report.skip(key, Refused::Rule(Reason::ChangedSincePlan));
+                    report.skip(SubjectRef::Partition(&key), Refused::Rule(Reason::ChangedSincePlan));
                 }
                 (Outcome::Overtaken(now), Basis::Read | Basis::Absent) => {
-                    overtaken.push(Candidate { partition: *now, ask, basis });
+                    overtaken.push(Candidate::partition(*now, ask, basis));
+                }
+            }
+        }
+        for (PendingAsk { key, ask, basis }, outcome) in written.runs {
+            match (outcome, basis) {
+                (RunOutcome::Changed { before, after }, _) => report.change_run(&before, &after),
+                (RunOutcome::Refused(refused), _) => report.skip(SubjectRef::Run(key), refused),
+                (RunOutcome::Overtaken(_), Basis::Planned { .. }) => {
+                    report.skip(SubjectRef::Run(key), Refused::Rule(Reason::ChangedSincePlan));
+                }
+                (RunOutcome::Overtaken(now), Basis::Read | Basis::Absent) => {
+                    overtaken.push(Candidate::run(*now, ask, basis));
                 }
             }
         }
         Ok(overtaken)
+    }
+
+    /// Partitions that were to be made, as another caller has made them.
+    async fn as_found(&self, candidates: Vec<(Partition, Ask)>) -> Result<Vec<Candidate>> {
+        if candidates.is_empty() {
+            return Ok(vec![]);
+        }
+        let keys = candidates.iter().map(|(partition, _)| partition.state.key.clone()).collect();
+        let found = self.insight.view().partitions_of(keys).await?;
+        let as_found = |((partition, ask), found): ((Partition, Ask), Option<Partition>)| match found {
+            Some(partition) => Candidate::partition(partition, ask, Basis::Read),
+            None => Candidate::partition(partition, ask, Basis::Absent),
+        };
+        Ok(candidates.into_iter().zip(found).map(as_found).collect())
     }
 }

@@ -1,18 +1,22 @@
 //! A binding plan: what a dry run found, with the versions it saw. Applying it acts on exactly that.
 
+use redrive_core::count;
 use redrive_core::filter::Filter;
+use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Partition;
-use redrive_core::refusal::{Reason, Refused};
+use redrive_core::refusal::Reason;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::operate::Watch;
-use super::select::{Ask, Basis, ByFilter, CHUNK, Candidate, Chunk, Request, Selection, Verb};
+use super::runs::RunVerb;
+use super::select::{Ask, Asked, Basis, ByFilter, CHUNK, Candidate, Chunk, Request, RunAsk, Selection, Verb};
 use crate::audit::Audit;
 use crate::error::{Error, Result};
 use crate::insight::Insight;
 use crate::plane::ControlPlane;
-use crate::shape::Report;
+use crate::shape::{Report, SubjectShape};
 
 const FORMAT: u32 = 1;
 
@@ -32,7 +36,11 @@ pub struct Plan {
     command: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     partitions: Vec<Planned>,
+    /// A plan is about partitions, unless it has this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    runs: Option<Vec<PlannedRun>>,
     /// Whether the raw sink has been asked for these partitions in this process. A plan out of a file may be old.
     #[serde(skip)]
     raw_is_checked: bool,
@@ -45,9 +53,50 @@ pub(super) struct Planned {
     version: u64,
 }
 
-impl Planned {
-    pub(super) fn of(partition: Partition) -> Self {
-        Self { version: partition.state.version, key: partition.state.key }
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct PlannedRun {
+    pub(super) run_id: RunId,
+    pub(super) version: u64,
+}
+
+/// What a dry run would change, as it saw it.
+#[derive(Debug, Default)]
+pub(super) struct Foreseen {
+    partitions: Vec<Planned>,
+    pub(super) runs: Vec<PlannedRun>,
+}
+
+impl Foreseen {
+    pub(super) fn add(&mut self, asked: Asked) {
+        match asked {
+            Asked::Partition(Partition { state, .. }, _) => {
+                self.partitions.push(Planned { version: state.version, key: state.key });
+            }
+            Asked::Run(run, _) => self.runs.push(PlannedRun { run_id: run.run_id, version: run.version }),
+        }
+    }
+}
+
+/// What a plan does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlannedVerb {
+    Partitions(Verb),
+    Runs(RunVerb),
+}
+
+impl PlannedVerb {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Partitions(verb) => verb.name(),
+            Self::Runs(verb) => verb.name(),
+        }
+    }
+
+    fn flags(self, audit: &Audit) -> Value {
+        match self {
+            Self::Partitions(verb) => verb.flags(audit),
+            Self::Runs(_) => audit.flags(),
+        }
     }
 }
 
@@ -68,6 +117,22 @@ impl Plan {
             command: audit.command.clone(),
             reason: audit.reason.clone(),
             partitions,
+            runs: None,
+            raw_is_checked: true,
+        }
+    }
+
+    pub(super) fn of_runs(verb: RunVerb, audit: &Audit, runs: Vec<PlannedRun>) -> Self {
+        Self {
+            format: FORMAT,
+            operation: verb.name().to_owned(),
+            clear_terminal: false,
+            allow_missing_raw: false,
+            stale: false,
+            command: audit.command.clone(),
+            reason: audit.reason.clone(),
+            partitions: vec![],
+            runs: Some(runs),
             raw_is_checked: true,
         }
     }
@@ -82,11 +147,16 @@ impl Plan {
     }
 
     pub fn len(&self) -> u64 {
-        u64::try_from(self.partitions.len()).unwrap_or(u64::MAX)
+        count::of(self.runs.as_ref().map_or(self.partitions.len(), Vec::len))
     }
 
     pub fn is_empty(&self) -> bool {
-        self.partitions.is_empty()
+        self.len() == 0
+    }
+
+    /// What it is about, in the plural.
+    pub fn noun(&self) -> &'static str {
+        if self.runs.is_some() { "runs" } else { "partitions" }
     }
 
     /// Why it was made.
@@ -94,52 +164,92 @@ impl Plan {
         self.reason.as_deref()
     }
 
-    pub fn verb(&self) -> Result<Verb> {
-        let Self { clear_terminal, allow_missing_raw, stale, .. } = *self;
-        match self.operation.as_str() {
-            "retry" => Ok(Verb::Retry { clear_terminal, allow_missing_raw, stale }),
-            "reprocess" => Ok(Verb::Reprocess),
-            "mark-terminal" => Ok(Verb::MarkTerminal),
-            "clear-terminal" => Ok(Verb::ClearTerminal),
-            "pause" => Ok(Verb::Pause),
-            "resume" => Ok(Verb::Resume),
-            other => Err(Error::Plan(format!("the plan's operation {other:?} is unknown"))),
+    pub fn verb(&self) -> Result<PlannedVerb> {
+        let unknown = || Error::Plan(format!("the plan's operation {:?} is unknown", self.operation));
+        if self.runs.is_some() {
+            let verb = RunVerb::ALL.into_iter().find(|verb| verb.name() == self.operation);
+            return verb.map(PlannedVerb::Runs).ok_or_else(unknown);
         }
+        let Self { clear_terminal, allow_missing_raw, stale, .. } = *self;
+        Ok(PlannedVerb::Partitions(match self.operation.as_str() {
+            "retry" => Verb::Retry { clear_terminal, allow_missing_raw, stale },
+            "reprocess" => Verb::Reprocess,
+            "mark-terminal" => Verb::MarkTerminal,
+            "clear-terminal" => Verb::ClearTerminal,
+            "pause" => Verb::Pause,
+            "resume" => Verb::Resume,
+            _ => return Err(unknown()),
+        }))
     }
 }
 
-/// A plan's partitions, without those that changed since.
-struct ByPlan<'a> {
-    insight: &'a Insight,
-    verb: Verb,
-    raw_is_checked: bool,
-    left: std::vec::IntoIter<Planned>,
+/// A plan's partitions or runs, without those that changed since.
+enum ByPlan<'a> {
+    Partitions { insight: &'a Insight, verb: Verb, raw_is_checked: bool, left: std::vec::IntoIter<Planned> },
+    Runs { insight: &'a Insight, verb: RunVerb, left: std::vec::IntoIter<PlannedRun> },
 }
 
 impl<'a> ByPlan<'a> {
     fn new(insight: &'a Insight, plan: Plan) -> Result<Self> {
-        let (verb, raw_is_checked) = (plan.verb()?, plan.raw_is_checked);
-        Ok(Self { insight, verb, raw_is_checked, left: plan.partitions.into_iter() })
+        Ok(match plan.verb()? {
+            PlannedVerb::Partitions(verb) => {
+                let (raw_is_checked, left) = (plan.raw_is_checked, plan.partitions.into_iter());
+                Self::Partitions { insight, verb, raw_is_checked, left }
+            }
+            PlannedVerb::Runs(verb) => Self::Runs { insight, verb, left: plan.runs.unwrap_or_default().into_iter() },
+        })
     }
 }
 
 impl Selection for ByPlan<'_> {
     async fn next(&mut self) -> Result<Chunk> {
-        let planned: Vec<Planned> = self.left.by_ref().take(usize::try_from(CHUNK).unwrap_or(1)).collect();
-        let keys = planned.iter().map(|planned| planned.key.clone()).collect();
-        let found = self.insight.view().partitions_of(keys).await?;
-        let basis = Basis::Planned { raw_is_checked: self.raw_is_checked };
-        let mut chunk = Chunk::default();
-        for (planned, found) in planned.into_iter().zip(found) {
-            match found {
-                Some(partition) if partition.state.version == planned.version => {
-                    chunk.candidates.push(Candidate { partition, ask: Ask::Verb(self.verb), basis });
-                }
-                Some(_) | None => chunk.skipped.push((planned.key, Refused::Rule(Reason::ChangedSincePlan))),
+        let some = usize::try_from(CHUNK).unwrap_or(1);
+        match self {
+            Self::Partitions { insight, verb, raw_is_checked, left } => {
+                partitions_as_planned(insight, *verb, *raw_is_checked, left.by_ref().take(some).collect()).await
+            }
+            Self::Runs { insight, verb, left } => {
+                runs_as_planned(insight, *verb, left.by_ref().take(some).collect()).await
             }
         }
-        Ok(chunk)
     }
+}
+
+async fn partitions_as_planned(
+    insight: &Insight,
+    verb: Verb,
+    raw_is_checked: bool,
+    planned: Vec<Planned>,
+) -> Result<Chunk> {
+    let keys = planned.iter().map(|planned| planned.key.clone()).collect();
+    let found = insight.view().partitions_of(keys).await?;
+    let basis = Basis::Planned { raw_is_checked };
+    let mut chunk = Chunk::default();
+    for (planned, found) in planned.into_iter().zip(found) {
+        match found {
+            Some(partition) if partition.state.version == planned.version => {
+                chunk.candidates.push(Candidate::partition(partition, Ask::Verb(verb), basis));
+            }
+            Some(_) | None => chunk.skip(SubjectShape::Partition(planned.key), Reason::ChangedSincePlan),
+        }
+    }
+    Ok(chunk)
+}
+
+async fn runs_as_planned(insight: &Insight, verb: RunVerb, planned: Vec<PlannedRun>) -> Result<Chunk> {
+    let found = insight.view().runs_of(planned.iter().map(|planned| planned.run_id).collect()).await?;
+    let mut found = found.into_iter().peekable();
+    let mut chunk = Chunk::default();
+    for PlannedRun { run_id, version } in planned {
+        match found.next_if(|run| run.run_id == run_id) {
+            Some(run) if run.version == version => {
+                let basis = Basis::Planned { raw_is_checked: true };
+                chunk.candidates.push(Candidate::run(run, RunAsk::Verb(verb), basis));
+            }
+            Some(_) | None => chunk.skip(SubjectShape::Run { run_id }, Reason::ChangedSincePlan),
+        }
+    }
+    Ok(chunk)
 }
 
 impl Insight {
@@ -148,8 +258,8 @@ impl Insight {
         let Request { verb, filter, audit } = request;
         filter.check_for_change(self.bounds())?;
         let selection = ByFilter::new(self, *verb, filter);
-        let (report, partitions) = self.foresee(verb.name(), selection, audit, watch).await?;
-        Ok((report, Plan::new(*verb, audit, partitions)))
+        let (report, foreseen) = self.foresee(verb.name(), selection, audit, watch).await?;
+        Ok((report, Plan::new(*verb, audit, foreseen.partitions)))
     }
 
     /// Says what acting on a plan would do now.
@@ -174,15 +284,14 @@ impl ControlPlane {
         plan: Plan,
         watch: Watch<'_>,
     ) -> Result<Report> {
-        let matched = counted.matched.saturating_sub(plan.len());
-        let report = Report { dry_run: false, matched, changed: vec![], ..counted };
+        let report = counted.for_doing(plan.len());
         self.act_on(plan, &request.filter, &request.audit, report, watch).await
     }
 
-    async fn act_on(
+    pub(super) async fn act_on(
         &self,
         plan: Plan,
-        filter: &Filter,
+        filter: &impl Serialize,
         audit: &Audit,
         report: Report,
         watch: Watch<'_>,

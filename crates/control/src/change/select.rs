@@ -3,16 +3,19 @@
 use redrive_core::filter::Filter;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlEvent, ControlSnapshot, Partition, Status};
-use redrive_core::refusal::Refused;
+use redrive_core::refusal::{Reason, Refused};
+use redrive_core::run::{self, Run, RunSnapshot};
 use redrive_store::Page;
 use serde_json::Value;
 
+use super::runs::RunVerb;
 use crate::audit::Audit;
 use crate::error::Result;
 use crate::insight::Insight;
+use crate::shape::{SubjectRef, SubjectShape};
 
 /// How many partitions go into one transaction.
-pub(super) const CHUNK: u32 = 5000;
+pub(super) const CHUNK: u32 = 10_000;
 
 /// What is to be done to the partitions of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +92,25 @@ pub(super) enum Ask {
     },
 }
 
-/// What a candidate's partition goes by.
+/// What is asked of one run.
+#[derive(Debug, Clone)]
+pub(super) enum RunAsk {
+    Verb(RunVerb),
+    /// Puts a run back to how an operation found it.
+    Revert {
+        to: RunSnapshot,
+        from_version: u64,
+    },
+}
+
+/// What an operation is about: a partition or a run, and what is asked of it. From here to the report the path is one.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Partition(Partition, Ask),
+    Run(Run, RunAsk),
+}
+
+/// What a candidate goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Basis {
     /// It is there, as it was read. When another caller changes it first, it is looked at again.
@@ -100,23 +121,34 @@ pub(super) enum Basis {
     Absent,
 }
 
-/// A partition that an operation is about.
+/// A partition or a run that an operation is about.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    pub(super) partition: Partition,
-    pub(super) ask: Ask,
+    pub(super) asked: Asked,
     pub(super) basis: Basis,
 }
 
 impl Candidate {
-    pub(super) fn key(&self) -> &PartitionKey {
-        &self.partition.state.key
+    pub(super) fn partition(partition: Partition, ask: Ask, basis: Basis) -> Self {
+        Self { asked: Asked::Partition(partition, ask), basis }
+    }
+
+    pub(super) fn run(run: Run, ask: RunAsk, basis: Basis) -> Self {
+        Self { asked: Asked::Run(run, ask), basis }
+    }
+
+    pub(super) fn subject(&self) -> SubjectRef<'_> {
+        match &self.asked {
+            Asked::Partition(partition, _) => SubjectRef::Partition(&partition.state.key),
+            Asked::Run(run, _) => SubjectRef::Run(run.run_id),
+        }
     }
 
     /// Whether it may be changed only if the raw sink holds something of it, and that is not known yet.
     pub(super) fn needs_raw(&self) -> bool {
         let checked = self.basis == Basis::Planned { raw_is_checked: true };
-        matches!(self.ask, Ask::Verb(Verb::Retry { allow_missing_raw: false, .. })) && !checked
+        let asks = matches!(self.asked, Asked::Partition(_, Ask::Verb(Verb::Retry { allow_missing_raw: false, .. })));
+        asks && !checked
     }
 }
 
@@ -125,10 +157,17 @@ impl Candidate {
 pub(super) struct Chunk {
     pub(super) candidates: Vec<Candidate>,
     /// What was left out already, with the reason.
-    pub(super) skipped: Vec<(PartitionKey, Refused)>,
+    pub(super) skipped: Vec<(SubjectShape, Refused)>,
 }
 
-/// Where an operation's partitions come from.
+impl Chunk {
+    /// Leaves one out, against a rule.
+    pub(super) fn skip(&mut self, subject: SubjectShape, reason: Reason) {
+        self.skipped.push((subject, Refused::Rule(reason)));
+    }
+}
+
+/// Where an operation's partitions and runs come from.
 pub(super) trait Selection {
     fn next(&mut self) -> impl Future<Output = Result<Chunk>> + Send;
 }
@@ -155,7 +194,7 @@ impl Selection for ByFilter<'_> {
         let found = self.insight.view().partitions(self.page.clone()).await?;
         self.done = found.len() < usize::try_from(self.page.limit).unwrap_or(usize::MAX);
         self.page.after = found.last().map(|last| last.state.key.clone());
-        let candidate = |partition| Candidate { partition, ask: Ask::Verb(self.verb), basis: Basis::Read };
+        let candidate = |partition| Candidate::partition(partition, Ask::Verb(self.verb), Basis::Read);
         Ok(Chunk { candidates: found.into_iter().map(candidate).collect(), skipped: vec![] })
     }
 }
@@ -179,6 +218,18 @@ impl Insight {
             Verb::ClearTerminal => ControlEvent::ClearTerminal,
             Verb::Pause => ControlEvent::Pause { by, why },
             Verb::Resume => ControlEvent::Resume,
+        }
+    }
+}
+
+impl RunAsk {
+    pub(super) fn event(&self, audit: &Audit) -> run::ControlEvent {
+        match self {
+            Self::Verb(RunVerb::Retry) => run::ControlEvent::Retry,
+            Self::Verb(RunVerb::Cancel) => run::ControlEvent::Cancel { by: audit.actor.clone() },
+            Self::Revert { to, from_version } => {
+                run::ControlEvent::Revert { to: to.clone(), from_version: *from_version }
+            }
         }
     }
 }

@@ -1,18 +1,20 @@
 //! Undo: puts back what an operation changed, where nothing has happened since, as an operation of its own.
 
-use redrive_core::id::OpId;
+use redrive_core::id::{OpId, RunId};
+use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlSnapshot, Status};
-use redrive_core::refusal::{Reason, Refused};
-use redrive_store::AuditedChange;
+use redrive_core::refusal::Reason;
+use redrive_core::run::RunSnapshot;
+use redrive_store::Subject;
 use serde_json::json;
 
 use super::operate::Watch;
-use super::select::{Ask, Basis, CHUNK, Candidate, Chunk, Selection};
+use super::select::{Ask, Basis, CHUNK, Candidate, Chunk, RunAsk, Selection};
 use crate::audit::Audit;
 use crate::error::{Error, Result};
 use crate::insight::Insight;
 use crate::plane::ControlPlane;
-use crate::shape::Report;
+use crate::shape::{Report, SubjectShape};
 
 const UNDO: &str = "undo";
 
@@ -25,37 +27,68 @@ struct ByOperation<'a> {
 
 impl Selection for ByOperation<'_> {
     async fn next(&mut self) -> Result<Chunk> {
-        let view = self.insight.view();
-        let changes = view.changes(self.op_id, self.after, CHUNK).await?;
-        if let Some((seq, _)) = changes.last() {
-            self.after = *seq;
-        }
-        let keys = changes.iter().map(|(_, change)| change.key.clone()).collect();
-        let mut chunk = Chunk::default();
-        for ((_, change), found) in changes.into_iter().zip(view.partitions_of(keys).await?) {
-            match found {
-                Some(partition) => {
-                    let ask = Ask::Revert { to: before(&change), from_version: change.after.version };
-                    chunk.candidates.push(Candidate { partition, ask, basis: Basis::Read });
-                }
-                None => chunk.skipped.push((change.key, Refused::Rule(Reason::ChangedSincePlan))),
+        let stretch = self.insight.view().changes(self.op_id, self.after, CHUNK).await?;
+        let Some((seq, _)) = stretch.last() else { return Ok(Chunk::default()) };
+        self.after = *seq;
+        let (mut partitions, mut runs) = (Vec::new(), Vec::new());
+        for (_, change) in stretch {
+            match &change.subject {
+                Subject::Partition(key) => partitions.push((key.clone(), change.snapshots()?)),
+                Subject::Run(id) => runs.push((*id, change.run_snapshots()?)),
             }
         }
+        let mut chunk = Chunk::default();
+        self.add_partitions(partitions, &mut chunk).await?;
+        self.add_runs(runs, &mut chunk).await?;
         Ok(chunk)
     }
 }
 
-/// What a change is put back to. A partition that the operation made is not deleted: it leaves the queue.
-fn before(change: &AuditedChange) -> ControlSnapshot {
-    change.before.clone().unwrap_or_else(|| ControlSnapshot {
-        status: Status::Pending,
-        wanted: None,
-        ..change.after.clone()
-    })
+impl ByOperation<'_> {
+    async fn add_partitions(
+        &self,
+        changes: Vec<(PartitionKey, (Option<ControlSnapshot>, ControlSnapshot))>,
+        chunk: &mut Chunk,
+    ) -> Result<()> {
+        let keys = changes.iter().map(|(key, _)| key.clone()).collect();
+        let found = self.insight.view().partitions_of(keys).await?;
+        for ((key, (before, after)), found) in changes.into_iter().zip(found) {
+            match found {
+                Some(partition) => {
+                    let from_version = after.version;
+                    let ask = Ask::Revert { to: before.unwrap_or_else(|| unmade(after)), from_version };
+                    chunk.candidates.push(Candidate::partition(partition, ask, Basis::Read));
+                }
+                None => chunk.skip(SubjectShape::Partition(key), Reason::ChangedSincePlan),
+            }
+        }
+        Ok(())
+    }
+
+    async fn add_runs(&self, changes: Vec<(RunId, (RunSnapshot, RunSnapshot))>, chunk: &mut Chunk) -> Result<()> {
+        let found = self.insight.view().runs_of(changes.iter().map(|(id, _)| *id).collect()).await?;
+        let mut found = found.into_iter().peekable();
+        for (run_id, (to, after)) in changes {
+            match found.next_if(|run| run.run_id == run_id) {
+                Some(run) => {
+                    let ask = RunAsk::Revert { to, from_version: after.version };
+                    chunk.candidates.push(Candidate::run(run, ask, Basis::Read));
+                }
+                // It was pruned since.
+                None => chunk.skip(SubjectShape::Run { run_id }, Reason::ChangedSincePlan),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a partition that the operation made is put back to. It is not deleted: it leaves the queue.
+fn unmade(after: ControlSnapshot) -> ControlSnapshot {
+    ControlSnapshot { status: Status::Pending, wanted: None, ..after }
 }
 
 impl Insight {
-    /// How many partitions an operation changed.
+    /// How many partitions and runs an operation changed.
     pub async fn changes_of(&self, op_id: OpId) -> Result<u64> {
         self.check_operation(op_id).await?;
         let (mut count, mut after) = (0, 0);
@@ -64,6 +97,15 @@ impl Insight {
             let Some((seq, _)) = changes.last() else { return Ok(count) };
             (after, count) = (*seq, count + u64::try_from(changes.len()).unwrap_or(0));
         }
+    }
+
+    /// What an operation changed, in the plural.
+    pub async fn noun_of(&self, op_id: OpId) -> Result<&'static str> {
+        let changes = self.view().changes(op_id, 0, 1).await?;
+        Ok(match changes.first().map(|(_, change)| &change.subject) {
+            Some(Subject::Run(_)) => "runs",
+            Some(Subject::Partition(_)) | None => "partitions",
+        })
     }
 
     async fn check_operation(&self, op_id: OpId) -> Result<()> {

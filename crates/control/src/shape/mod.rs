@@ -2,12 +2,23 @@
 
 mod attempt;
 mod cooldown;
+mod group;
+mod keyed;
 mod operation;
 mod partition;
 mod report;
+mod run;
+mod upload;
 
 pub use attempt::AttemptShape;
 pub use cooldown::CooldownShape;
-pub use operation::{ChangeShape, OperationShape};
+pub use group::RunGroupShape;
+pub(crate) use keyed::SubjectRef;
+pub use operation::{ChangeShape, OperationShape, StandShape, SubjectShape};
 pub use partition::{MarkShape, PartitionShape, TerminalShape};
-pub use report::{Changed, Failed, Halt, Report, Skipped};
+pub use report::{Changed, Failed, Halt, Report, Skipped, Words};
+pub use run::{RunShape, SubmittedShape};
+pub use upload::{
+    DifferenceKind, DifferenceShape, EffectiveEntry, EffectiveShape, FindingShape, HitShape, StanzaShape,
+    UploadRunShape, UploadShape,
+};

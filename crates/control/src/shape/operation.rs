@@ -1,10 +1,10 @@
 //! An operation in the audit trail, and what it changed.
 
-use redrive_core::id::OpId;
+use redrive_core::id::{OpId, RunId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::ControlSnapshot;
 use redrive_core::time::Timestamp;
-use redrive_store::{AuditedChange, Operation, PastOperation};
+use redrive_store::{AuditedChange, Operation, PastOperation, Subject};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub struct OperationShape {
     pub filters: Value,
     pub flags: Value,
     pub reason: Option<String>,
-    /// How many partitions it changed; left out where the changes themselves follow.
+    /// How many partitions and runs it changed; left out where the changes themselves follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<u64>,
 }
@@ -48,18 +48,58 @@ impl From<PastOperation> for OperationShape {
     }
 }
 
-/// One partition of an operation, before and after it.
+/// One change of an operation: what it was about, before and after it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangeShape {
     #[serde(flatten)]
-    pub key: PartitionKey,
-    /// None where the operation made the partition.
-    pub before: Option<ControlSnapshot>,
-    pub after: ControlSnapshot,
+    pub subject: SubjectShape,
+    /// None where the operation made it.
+    pub before: Option<StandShape>,
+    pub after: StandShape,
 }
 
-impl From<AuditedChange> for ChangeShape {
-    fn from(AuditedChange { key, before, after }: AuditedChange) -> Self {
-        Self { key, before, after }
+/// What a change is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum SubjectShape {
+    Partition(PartitionKey),
+    Run { run_id: RunId },
+}
+
+/// How a partition or a run stood.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum StandShape {
+    Partition(ControlSnapshot),
+    Run(Value),
+}
+
+impl StandShape {
+    /// The one word for it: a partition's status, a run's state.
+    pub fn word(&self) -> &str {
+        match self {
+            Self::Partition(snapshot) => snapshot.status.as_str(),
+            Self::Run(value) => value["state"].as_str().unwrap_or_default(),
+        }
+    }
+}
+
+impl TryFrom<AuditedChange> for ChangeShape {
+    type Error = crate::Error;
+
+    fn try_from(change: AuditedChange) -> Result<Self, Self::Error> {
+        let parsed = |text: &str| StandShape::Run(serde_json::from_str(text).unwrap_or_default());
+        let (before, after) = match &change.subject {
+            Subject::Partition(_) => {
+                let (before, after) = change.snapshots()?;
+                (before.map(StandShape::Partition), StandShape::Partition(after))
+            }
+            Subject::Run(_) => (change.before.as_deref().map(parsed), parsed(&change.after)),
+        };
+        let subject = match change.subject {
+            Subject::Partition(key) => SubjectShape::Partition(key),
+            Subject::Run(run_id) => SubjectShape::Run { run_id },
+        };
+        Ok(Self { subject, before, after })
     }
 }

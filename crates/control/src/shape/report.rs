@@ -1,15 +1,25 @@
 //! What an operation did.
 
 use redrive_core::id::OpId;
-use redrive_core::key::PartitionKey;
 use redrive_core::partition::{Partition, Status};
 use redrive_core::refusal::{Reason, Refused};
-use serde::Serialize;
+use redrive_core::run::Run;
+use serde::{Serialize, Serializer};
+
+use super::keyed::{Keyed, SubjectRef};
+use super::operation::SubjectShape;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Changed {
     #[serde(flatten)]
-    pub key: PartitionKey,
+    pub subject: SubjectShape,
+    #[serde(flatten)]
+    pub words: Words,
+}
+
+/// What a partition or a run was and what it is, in one word each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Words {
     pub from: Option<&'static str>,
     pub to: &'static str,
 }
@@ -17,7 +27,7 @@ pub struct Changed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     #[serde(flatten)]
-    pub key: PartitionKey,
+    pub subject: SubjectShape,
     pub reason: Reason,
     /// Whether a rule stood against it, as opposed to there being nothing to do.
     #[serde(skip)]
@@ -27,7 +37,7 @@ pub struct Skipped {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failed {
     #[serde(flatten)]
-    pub key: PartitionKey,
+    pub subject: SubjectShape,
     pub error: String,
 }
 
@@ -44,8 +54,10 @@ pub struct Report {
     pub op_id: Option<OpId>,
     pub dry_run: bool,
     pub matched: u64,
-    pub changed: Vec<Changed>,
-    pub skipped: Vec<Skipped>,
+    #[serde(serialize_with = "changed")]
+    changed: Keyed<Words>,
+    #[serde(serialize_with = "skipped")]
+    skipped: Keyed<Refused>,
     pub failed: Vec<Failed>,
     #[serde(skip)]
     pub halt: Option<Halt>,
@@ -58,32 +70,90 @@ impl Report {
             op_id: None,
             dry_run,
             matched: 0,
-            changed: vec![],
-            skipped: vec![],
+            changed: Keyed::default(),
+            skipped: Keyed::default(),
             failed: vec![],
             halt: None,
         }
     }
 
-    pub(crate) fn change(&mut self, before: Option<&Partition>, after: &Partition) {
-        let from = before.map(status_word);
-        self.changed.push(Changed { key: after.state.key.clone(), from, to: status_word(after) });
+    /// The report of doing what this one counted: what was skipped then is skipped, and `planned` are still to be done.
+    pub(crate) fn for_doing(self, planned: u64) -> Self {
+        let matched = self.matched.saturating_sub(planned);
+        Self { dry_run: false, matched, changed: Keyed::default(), ..self }
     }
 
-    pub(crate) fn skip(&mut self, key: PartitionKey, refused: Refused) {
-        let is_rule = match refused {
-            Refused::Rule(_) => true,
-            Refused::NoOp(_) => false,
-        };
-        self.skipped.push(Skipped { key, reason: refused.reason(), refused: is_rule });
+    pub(crate) fn change(&mut self, before: Option<&Partition>, after: &Partition) {
+        let words = Words { from: before.map(status_word), to: status_word(after) };
+        self.changed.push(SubjectRef::Partition(&after.state.key), words);
+    }
+
+    pub(crate) fn change_run(&mut self, before: &Run, after: &Run) {
+        let words = Words { from: Some(before.state.as_str()), to: after.state.as_str() };
+        self.changed.push(SubjectRef::Run(after.run_id), words);
+    }
+
+    pub(crate) fn skip(&mut self, subject: SubjectRef<'_>, refused: Refused) {
+        self.skipped.push(subject, refused);
+    }
+
+    /// What was changed, in the order in which it was.
+    pub fn changed(&self) -> impl Iterator<Item = Changed> + '_ {
+        self.changed.iter().map(Changed::from)
+    }
+
+    /// What was left as it was, and why.
+    pub fn skipped(&self) -> impl Iterator<Item = Skipped> + '_ {
+        self.skipped.iter().map(Skipped::from)
     }
 
     pub fn count_changed(&self) -> u64 {
         u64::try_from(self.changed.len()).unwrap_or(u64::MAX)
     }
 
+    pub fn count_skipped(&self) -> u64 {
+        u64::try_from(self.skipped.len()).unwrap_or(u64::MAX)
+    }
+
+    /// What it is about, in the plural.
+    pub fn noun(&self) -> &'static str {
+        let first = self.changed().map(|changed| changed.subject).next();
+        let first = first.or_else(|| self.skipped().map(|skipped| skipped.subject).next());
+        match first.or_else(|| self.failed.first().map(|failed| failed.subject.clone())) {
+            Some(SubjectShape::Run { .. }) => "runs",
+            Some(SubjectShape::Partition(_)) | None => "partitions",
+        }
+    }
+
     pub fn any_refused(&self) -> bool {
-        self.skipped.iter().any(|skipped| skipped.refused)
+        self.skipped.said().any(is_rule)
+    }
+}
+
+fn changed<S: Serializer>(changed: &Keyed<Words>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(changed.iter().map(Changed::from))
+}
+
+fn skipped<S: Serializer>(skipped: &Keyed<Refused>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(skipped.iter().map(Skipped::from))
+}
+
+impl From<(SubjectShape, Words)> for Changed {
+    fn from((subject, words): (SubjectShape, Words)) -> Self {
+        Self { subject, words }
+    }
+}
+
+impl From<(SubjectShape, Refused)> for Skipped {
+    fn from((subject, why): (SubjectShape, Refused)) -> Self {
+        Self { subject, reason: why.reason(), refused: is_rule(why) }
+    }
+}
+
+fn is_rule(refused: Refused) -> bool {
+    match refused {
+        Refused::Rule(_) => true,
+        Refused::NoOp(_) => false,
     }
 }
 

@@ -1,11 +1,15 @@
 //! The command line as it is written. Flags are parsed here and resolved once, in each command.
 
+mod ingest;
+mod runs;
 mod state;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use ingest::*;
+pub use runs::*;
 pub use state::*;
 
 /// Retry and reprocessing control plane for data ingestion.
@@ -55,6 +59,12 @@ pub enum Command {
     /// Look at partitions and decide what happens to them
     #[command(subcommand)]
     State(Box<State>),
+    /// Upload configuration archives, and look at what is in them
+    #[command(subcommand)]
+    Ingest(Ingest),
+    /// Submit jobs, look at runs of every kind, and decide what happens to them
+    #[command(subcommand)]
+    Runs(Box<Runs>),
     /// Read what succeeded: only the current run of each partition
     #[command(subcommand)]
     Data(Data),
@@ -80,7 +90,9 @@ impl Command {
             | Self::Migrate
             | Self::Doctor(_)
             | Self::State(_)
+            | Self::Runs(_)
             | Self::Data(_)
+            | Self::Ingest(_)
             | Self::Bench(_)
             | Self::Completions { .. } => false,
         }
@@ -153,9 +165,12 @@ pub struct Daemon {
 
 #[derive(Debug, Clone, Args)]
 pub struct Worker {
-    /// What kinds of work to do
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "extract")]
+    /// What kinds of work to do [default: all that is configured]
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub workload: Vec<Workload>,
+    /// Of jobs, do only those of this category; more than once for several [default: all that process sections name]
+    #[arg(long, value_name = "CATEGORY")]
+    pub category: Vec<String>,
     /// How much to do at once [default: worker.concurrency]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub concurrency: Option<u32>,
@@ -167,4 +182,6 @@ pub struct Worker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Workload {
     Extract,
+    Ingest,
+    Process,
 }

@@ -1,6 +1,6 @@
 //! `redrive bench`: measures, and shows what was found.
 
-use redrive_bench::{Bench, Figures, extract, partitions, queue, state};
+use redrive_bench::{Bench, Figures, conf, extract, partitions, queue, state};
 use redrive_store::StoreUrl;
 
 use super::Context;
@@ -27,6 +27,7 @@ pub async fn run(bench: &Bench, context: &Context) -> Result<Exit> {
             }
             None => extract::run(args, &on_phase).await.map(Figures::Extract),
         },
+        Bench::Conf(args) => conf::run(args, &on_phase).await.map(Figures::Conf),
     };
     drop(progress);
     let figures = measured?;

@@ -1,4 +1,4 @@
-//! `redrive daemon`: ticks until it is told to stop.
+//! `redrive daemon`: ticks until a signal stops it.
 
 use redrive_control::daemon::Tick;
 use redrive_control::{ControlPlane, Insight};
@@ -37,6 +37,7 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
                 requeued = tick.requeued,
                 overtaken = tick.overtaken,
                 enqueued = tick.enqueued,
+                pruned = tick.pruned,
                 "tick"
             ),
             // The next tick looks at everything again, so nothing is lost by going on.
@@ -74,7 +75,7 @@ fn show(tick: &Tick, dry_run: bool, context: &Context) -> Result<()> {
         Format::Jsonl if dry_run => return tick.would.iter().try_for_each(output::json),
         Format::Jsonl => return output::json(tick),
         Format::Csv if dry_run => return actions(tick),
-        Format::Csv => return output::record(&["considered", "requeued", "overtaken", "enqueued"], tick),
+        Format::Csv => return output::record(&["considered", "requeued", "overtaken", "enqueued", "pruned"], tick),
         Format::Table => {}
     }
     for action in &tick.would {

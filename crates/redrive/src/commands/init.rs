@@ -29,7 +29,7 @@ pub async fn run(args: &Init, context: &Context) -> Result<Exit> {
     let store = Store::open(&beneath(&directory, store_url), Open::Migrate, Options::default()).await?;
     let quoted = toml::Value::String(url.to_owned()).to_string();
     let text = TEMPLATE.replace("\"sqlite:redrive.db\"", &quoted);
-    // A password is for nobody else to read.
+    // No other user may read a password.
     let mode = if redrive_store::redacted(url) == url { 0o644 } else { 0o600 };
     write_whole(&file, &text, mode).map_err(Error::io(format!("cannot write {}", file.display())))?;
     if !context.global.quiet {

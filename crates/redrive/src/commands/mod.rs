@@ -6,9 +6,11 @@ pub mod daemon;
 pub mod data;
 pub mod demo;
 pub mod doctor;
+pub mod ingest;
 pub mod init;
 pub mod migrate;
 mod opening;
+pub mod runs;
 pub mod state;
 pub mod worker;
 
@@ -42,7 +44,7 @@ impl Context {
     pub async fn insight(&self, config: &Config) -> Result<Insight> {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
-        Ok(Insight::new(look(config).await?, raw, config.sources.clone(), earliest))
+        Ok(Insight::new(look(config).await?, raw, config.sources.clone(), earliest).with_queues(config.queues.clone()))
     }
 
     /// The control plane over the configured store and sink.
@@ -50,7 +52,8 @@ impl Context {
         let store = open(config, self).await?;
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
-        Ok(ControlPlane::new(store.control(), raw, config.sources.clone(), earliest))
+        let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
+        Ok(plane.with_queues(config.queues.clone()))
     }
 }
 

@@ -1,59 +1,171 @@
-//! `redrive worker`: extracts what is wanted until it is told to stop, or with `--drain` until nothing is due.
+//! `redrive worker`: does what is wanted until a signal stops it, or with `--drain` until nothing is due.
 
 use std::sync::Arc;
 
-use redrive_data::extract::{self, Sources};
+use redrive_core::run::Workload as Kind;
+use redrive_data::process::{Discovery, Section, Sections, Unserved};
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
+use redrive_data::{extract, ingest};
 use redrive_store::Store;
-use redrive_store::raw::RawSink;
+use redrive_store::raw::{Blobs, RawSink};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::{Context, open, person};
 use crate::cli;
-use crate::config::Config;
+use crate::config::{Config, Plan};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::{cli::Format, output};
 
 pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let sources = config.plan(&context.environment)?;
-    if sources.is_empty() {
-        let todo = "add a [sources.<name>.extract] section to redrive.toml";
-        return Err(Error::Usage(format!("there is no source that a worker could extract; {todo}")));
-    }
+    let plan = config.plan(&kinds(args), &context.environment)?;
+    let only = categories(args, &plan.sections)?;
+    check_served(args, &plan)?;
     let store = open(&config, context).await?;
     let mut options = options(&config, args.drain);
     options.concurrency = args.concurrency.unwrap_or(options.concurrency);
-    tracing::info!(name = options.name, concurrency = options.concurrency, sources = sources.names().len(), "started");
+    let (sources, sections) = (plan.sources.names().len(), plan.sections.iter().count());
+    tracing::info!(name = options.name, concurrency = options.concurrency, sources, sections, "started");
     let shutdown = Shutdown::default();
-    let worker = start(&config, &store, sources, options, shutdown.clone()).await?;
+    let service = Service::start(&config, &store, plan, only.as_deref(), options, shutdown.clone()).await?;
     let heeding = tokio::spawn(heed_signals(shutdown.clone()).map_err(Error::io("cannot listen for signals"))?);
-    let counts = worker.counts();
-    let ended = worker.run().await;
+    let counts = service.counts();
+    let ended = service.run().await;
     heeding.abort();
     let counts = *counts.borrow();
     tracing::info!(?counts, "stopped");
     let shown = if args.drain { output::ignore_broken_pipe(show(&counts, context)) } else { Ok(()) };
     // What became of the work matters more than whether it could be shown.
-    ended?;
+    let is_interrupted = ended?;
     shown?;
     // A drain that was stopped has not done what it was asked for.
-    Ok(if args.drain && shutdown.is_requested() { Exit::Interrupted } else { Exit::Done })
+    Ok(if args.drain && is_interrupted { Exit::Interrupted } else { Exit::Done })
 }
 
-/// A worker that extracts these sources, over the configured store and sink.
-pub async fn start(
-    config: &Config,
-    store: &Store,
-    sources: Sources,
-    options: WorkerOptions,
+/// The kinds of work that are asked for: all, unless the command names some.
+fn kinds(args: &cli::Worker) -> Vec<Kind> {
+    let kind = |asked: &cli::Workload| match asked {
+        cli::Workload::Extract => Kind::Extract,
+        cli::Workload::Ingest => Kind::Ingest,
+        cli::Workload::Process => Kind::Process,
+    };
+    if args.workload.is_empty() { Kind::ALL.to_vec() } else { args.workload.iter().map(kind).collect() }
+}
+
+/// The categories that the command names, each of which this worker must be able to handle.
+fn categories(args: &cli::Worker, sections: &Sections) -> Result<Option<Vec<String>>> {
+    if args.category.is_empty() {
+        return Ok(None);
+    }
+    for category in &args.category {
+        match sections.of(category) {
+            Some(section) if section.handler.is_some() => {}
+            Some(section) => {
+                let todo = "give it a command or a url, or leave the category out";
+                let name = &section.name;
+                return Err(Error::Usage(format!("category {category:?}: process.{name} has no handler; {todo}")));
+            }
+            None => {
+                let known: Vec<&str> = sections.categories().collect();
+                let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+                return Err(Error::Usage(format!(
+                    "no process section names the category {category:?}; known: {known}"
+                )));
+            }
+        }
+    }
+    Ok(Some(args.category.clone()))
+}
+
+/// Refuses a worker that would have nothing to do.
+fn check_served(args: &cli::Worker, plan: &Plan) -> Result<()> {
+    let has_sources = !plan.sources.is_empty();
+    let has_handlers = plan.sections.iter().any(|section| section.handler.is_some() || section.discover.is_some());
+    let lacks = |kind| args.workload.contains(&kind);
+    if lacks(cli::Workload::Extract) && !has_sources {
+        let todo = "add a [sources.<name>.extract] section to redrive.toml";
+        return Err(Error::Usage(format!("there is no source that a worker could extract; {todo}")));
+    }
+    if lacks(cli::Workload::Process) && !has_handlers {
+        let todo = "add a [process.<name>] section with a command or a url to redrive.toml";
+        return Err(Error::Usage(format!("there is no section whose jobs a worker could handle; {todo}")));
+    }
+    Ok(())
+}
+
+/// A worker over the configured store and sink, and what finds jobs for it.
+#[derive(Debug)]
+pub struct Service {
+    worker: Worker,
+    discoveries: Vec<Discovery>,
+    unserved: Option<Unserved>,
     shutdown: Shutdown,
-) -> Result<Worker> {
-    let sink = RawSink::open(&config.raw, &config.raw_options).await?;
-    let keeper = LeaseKeeper::start(&config.store, config.settings.store.options(), options.terms).await?;
-    let extraction: Arc<dyn Workload> = Arc::new(extract::Workload::new(store.data(), sink, sources));
-    Ok(Worker::new(store.data(), keeper, vec![extraction], options, shutdown))
+    drain: bool,
+}
+
+impl Service {
+    /// With `only`, jobs of these categories alone are claimed.
+    pub async fn start(
+        config: &Config,
+        store: &Store,
+        plan: Plan,
+        only: Option<&[String]>,
+        options: WorkerOptions,
+        shutdown: Shutdown,
+    ) -> Result<Self> {
+        let keeper = LeaseKeeper::start(&config.store, config.settings.store.options(), options.terms).await?;
+        let mut workloads: Vec<Arc<dyn Workload>> = Vec::new();
+        if !plan.sources.is_empty() {
+            let sink = RawSink::open(&config.raw, &config.raw_options).await?;
+            workloads.push(Arc::new(extract::Workload::new(store.data(), sink, plan.sources)));
+        }
+        if plan.uploads {
+            let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
+            let (limits, policy) = (config.ingestion.limits.clone(), config.ingestion.policy.clone());
+            workloads.push(Arc::new(ingest::Workload::new(store.data(), blobs, limits, policy)));
+        }
+        workloads.extend(plan.sections.workloads(&store.data(), only));
+        let is_served = |section: &Section| match only {
+            Some(only) => section.categories.iter().any(|category| only.contains(category)),
+            None => true,
+        };
+        let unserved = (!plan.sections.is_empty()).then(|| Unserved::new(store.view(), plan.sections.clone()));
+        let sections = plan.sections.iter().filter(|section| is_served(section));
+        let discoveries = sections.filter_map(|section| Discovery::new(store.data(), section)).collect();
+        let drain = options.drain;
+        let worker = Worker::new(store.data(), keeper, workloads, options, shutdown.clone());
+        Ok(Self { worker, discoveries, unserved, shutdown, drain })
+    }
+
+    pub fn counts(&self) -> watch::Receiver<WorkerCounts> {
+        self.worker.counts()
+    }
+
+    /// Works until a signal stops it, or with `drain` until nothing is due; gives whether a signal came.
+    pub async fn run(self) -> Result<bool> {
+        let mut beside = JoinSet::new();
+        for discovery in self.discoveries {
+            let shutdown = self.shutdown.clone();
+            if self.drain {
+                discovery.look_once(shutdown).await;
+            } else {
+                beside.spawn(discovery.run(shutdown));
+            }
+        }
+        if let Some(unserved) = self.unserved {
+            beside.spawn(unserved.run(self.shutdown.clone()));
+        }
+        let ended = self.worker.run().await;
+        let was_asked = self.shutdown.is_requested();
+        // Also where the worker has ended by itself.
+        self.shutdown.request();
+        beside.join_all().await;
+        ended?;
+        Ok(was_asked)
+    }
 }
 
 pub fn options(config: &Config, drain: bool) -> WorkerOptions {

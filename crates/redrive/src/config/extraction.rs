@@ -18,8 +18,9 @@ const COOLDOWN: Duration = Duration::from_secs(30);
 pub(super) fn resolve(
     sections: &BTreeMap<Source, SourceSection>,
     variable: &dyn Fn(&str) -> Option<String>,
+    reaper: &ChildReaper,
 ) -> Result<Sources, SettingError> {
-    let context = ExtractorContext { variable, clock: Arc::new(SystemClock), reaper: ChildReaper::default() };
+    let context = ExtractorContext { variable, clock: Arc::new(SystemClock), reaper: reaper.clone() };
     let mut sources = BTreeMap::new();
     for (source, section) in sections {
         if let Some(extract) = &section.extract {

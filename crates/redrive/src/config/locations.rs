@@ -59,7 +59,7 @@ impl KeyLocations {
             self.known.iter().filter(has_part).find(|location| matches!(location.origin, Origin::Variable(_)));
         match variable.or_else(|| paths.iter().find_map(|path| self.find(path))) {
             Some(location) => self.tell(Some(&location.origin), &location.path, why),
-            // What is missing is told with the section that it is missing from.
+            // What is missing is reported at the section that it is missing from.
             None => self.tell(self.around(&mistake.path).map(|location| &location.origin), &mistake.path, why),
         }
     }

@@ -4,8 +4,11 @@
 //! be overridden by environment: `REDRIVE_STORE__URL` is `store.url`.
 
 mod extraction;
+mod ingestion;
 mod locations;
 mod overlay;
+mod processing;
+mod queues;
 mod sections;
 mod sources;
 
@@ -13,11 +16,15 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
 use redrive_control::Sources;
-use redrive_data::extract;
-use redrive_data::settings::SettingError;
+use redrive_control::runs::Queues;
+use redrive_core::run::Workload;
+use redrive_data::program::ChildReaper;
+use redrive_data::settings::{SettingError, Variables};
+use redrive_data::{extract, process};
 use redrive_store::StoreUrl;
 use redrive_store::raw::{RawOptions, RawUrl, S3Options};
 
+pub use ingestion::Ingestion;
 use locations::KeyLocations;
 pub use sections::Settings;
 
@@ -59,6 +66,8 @@ pub struct Config {
     pub raw: RawUrl,
     pub raw_options: RawOptions,
     pub sources: Sources,
+    pub ingestion: Ingestion,
+    pub queues: Queues,
     /// The file they came from; none when the defaults serve.
     pub file: Option<PathBuf>,
     locations: KeyLocations,
@@ -87,21 +96,42 @@ impl Config {
         let raw = RawUrl::from_str(&settings.raw.url).map_err(|error| bad_url("raw", error.to_string()))?;
         let s3 = S3Options::from_vars(environment.0.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let sources = sources::resolve(&settings.sources).map_err(|mistake| locations.locate(&mistake))?;
+        let ingestion = ingestion::resolve(&settings.ingest).map_err(|mistake| locations.locate(&mistake))?;
+        let queues = queues::resolve(&settings.process).map_err(|mistake| locations.locate(&mistake))?;
         let raw_options = RawOptions { s3, ..RawOptions::default() };
-        Ok(Self { settings, store, raw, raw_options, sources, file, locations })
+        Ok(Self { settings, store, raw, raw_options, sources, ingestion, queues, file, locations })
     }
 
-    /// What a worker needs to know of the sources. Only a worker's secrets have to be there.
-    pub fn plan(&self, environment: &Environment) -> Result<extract::Sources, ConfigError> {
-        self.plan_with(&|name| environment.get(name).map(str::to_owned))
+    /// What a worker can serve of these kinds of work. Only the secrets of these have to be there.
+    pub fn plan(&self, kinds: &[Workload], environment: &Environment) -> Result<Plan, ConfigError> {
+        self.plan_with(kinds, &|name| environment.get(name).map(str::to_owned))
     }
 
     /// What would keep any worker from starting, wherever its secrets are.
     pub fn check_plan(&self) -> Result<(), ConfigError> {
-        self.plan_with(&|name| Some(name.to_owned())).map(drop)
+        self.plan_with(Workload::ALL, &|name| Some(name.to_owned())).map(drop)
     }
 
-    fn plan_with(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<extract::Sources, ConfigError> {
-        extraction::resolve(&self.settings.sources, variable).map_err(|mistake| self.locations.locate(&mistake))
+    fn plan_with(&self, kinds: &[Workload], variable: Variables<'_>) -> Result<Plan, ConfigError> {
+        let reaper = ChildReaper::default();
+        let locate = |mistake: SettingError| self.locations.locate(&mistake);
+        let mut plan = Plan::default();
+        if kinds.contains(&Workload::Extract) {
+            plan.sources = extraction::resolve(&self.settings.sources, variable, &reaper).map_err(locate)?;
+        }
+        if kinds.contains(&Workload::Process) {
+            plan.sections = processing::resolve(&self.settings.process, variable, &reaper).map_err(locate)?;
+        }
+        plan.uploads = kinds.contains(&Workload::Ingest);
+        Ok(plan)
     }
+}
+
+/// What a worker can serve, by its configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    pub sources: extract::Sources,
+    pub sections: process::Sections,
+    /// Whether uploads are parsed.
+    pub uploads: bool,
 }

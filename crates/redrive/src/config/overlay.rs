@@ -35,6 +35,7 @@ pub(super) fn read(
     }
     let locations = KeyLocations::new(file, text, &variables, document.get_ref());
     tag_extracts(document.get_mut()).map_err(|mistake| locations.locate(&mistake))?;
+    check_process_tables(document.get_ref()).map_err(|mistake| locations.locate(&mistake))?;
     match Settings::deserialize(Deserializer::from(document)) {
         Ok(settings) => Ok((settings, locations)),
         Err(error) => Err(locations.explain(&error)),
@@ -53,16 +54,20 @@ struct Step<'a> {
 fn steps(name: &str) -> Vec<Step<'_>> {
     let small: Vec<String> = name.split("__").map(str::to_lowercase).collect();
     let chosen = match small.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["sources", _, "extract", table, _, ..] => {
-            extract::Settings::NAMED_BY_USERS.iter().any(|(key, _)| *key == table)
-        }
-        _ => false,
+        ["sources", _, "extract", table, _, ..] => is_named_by_users(table).then_some(4),
+        ["process", _, table, _, ..] => is_named_by_users(table).then_some(3),
+        _ => None,
     };
     let step = |(index, (own, small)): (usize, (_, String))| {
-        let new = if chosen && index == 4 { str::to_owned(own) } else { small };
+        let new = if chosen == Some(index) { str::to_owned(own) } else { small };
         Step { own, new }
     };
     name.split("__").zip(small).enumerate().map(step).collect()
+}
+
+/// Whether the keys of a table are names that users choose.
+fn is_named_by_users(table: &str) -> bool {
+    extract::Settings::NAMED_BY_USERS.iter().any(|(key, _)| *key == table)
 }
 
 fn set<'i>(table: &mut DeTable<'i>, path: &[Step<'_>], value: Spanned<DeValue<'i>>) -> Result<(), String> {
@@ -144,12 +149,7 @@ fn tag(extract: &mut Spanned<DeValue<'_>>) -> Result<(), SettingError> {
     let position = extract.span();
     let wrong = |why| Err(SettingError::at("kind", format!("kind {why}; it names the extractor, like \"command\"")));
     let DeValue::Table(section) = extract.get_mut() else { return wrong("is missing") };
-    // Serde would repeat what stands there instead, and that may be a secret.
-    for (key, name) in extract::Settings::NAMED_BY_USERS {
-        if section.get(key).is_some_and(|value| !matches!(value.get_ref(), DeValue::Table(_))) {
-            return Err(SettingError::at(key, format!("is no section; write it like {{ {name} = \"value\" }}")));
-        }
-    }
+    check_tables(section)?;
     section.iter_mut().for_each(|(_, value)| dates_as_texts(value.get_mut()));
     let Some(kind) = section.remove("kind") else { return wrong("is missing") };
     let kind_position = kind.span();
@@ -157,6 +157,27 @@ fn tag(extract: &mut Spanned<DeValue<'_>>) -> Result<(), SettingError> {
     let section = DeValue::Table(std::mem::take(section));
     let tagged = [(Spanned::new(kind_position, kind), Spanned::new(position, section))];
     *extract.get_mut() = DeValue::Table(tagged.into_iter().collect());
+    Ok(())
+}
+
+/// Refuses another value where a table belongs whose keys users choose. Serde would repeat what stands there instead, and
+/// that may be a secret.
+fn check_tables(section: &DeTable<'_>) -> Result<(), SettingError> {
+    for (key, name) in extract::Settings::NAMED_BY_USERS {
+        if section.get(key).is_some_and(|value| !matches!(value.get_ref(), DeValue::Table(_))) {
+            return Err(SettingError::at(key, format!("is no section; write it like {{ {name} = \"value\" }}")));
+        }
+    }
+    Ok(())
+}
+
+fn check_process_tables(document: &DeTable<'_>) -> Result<(), SettingError> {
+    let Some(DeValue::Table(sections)) = document.get("process").map(Spanned::get_ref) else { return Ok(()) };
+    for (name, section) in sections {
+        if let DeValue::Table(section) = section.get_ref() {
+            check_tables(section).map_err(|mistake| mistake.within(name.get_ref().as_ref()).within("process"))?;
+        }
+    }
     Ok(())
 }
 

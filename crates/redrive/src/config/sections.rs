@@ -1,14 +1,14 @@
 //! The sections of `redrive.toml`, with their defaults.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
-use redrive_data::settings::SettingError;
-use redrive_data::settings::duration;
-use redrive_data::{extract, validate};
+use redrive_data::settings::{SettingError, ValueRef, duration};
+use redrive_data::{extract, process, validate};
 use redrive_store::{Listen, Options, StoreUrl};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -19,6 +19,88 @@ pub struct Settings {
     pub daemon: Daemon,
     pub safety: Safety,
     pub sources: BTreeMap<Source, SourceSection>,
+    pub process: BTreeMap<String, ProcessSection>,
+    pub ingest: IngestSection,
+}
+
+/// `[ingest]`: how large uploads and what is in them may be. What is left out keeps its default.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IngestSection {
+    /// The most bytes of an upload as it comes.
+    pub max_upload: Option<u64>,
+    /// The most bytes of all that an archive holds, unpacked.
+    pub max_bytes: Option<u64>,
+    pub max_file_bytes: Option<u64>,
+    pub max_files: Option<u64>,
+    /// How many times as large as itself an archive may become.
+    pub max_ratio: Option<u64>,
+    /// How many archives may lie inside one another.
+    pub max_depth: Option<u32>,
+    /// The most bytes of a path in an archive.
+    pub max_path: Option<u32>,
+    /// How long finished runs are kept; `"0"` and nothing mean for ever.
+    #[serde(deserialize_with = "keep")]
+    pub keep: Option<Duration>,
+    pub retry: RetrySection,
+}
+
+/// `[process.NAME]`: the categories that are handled alike. With neither `command` nor `url`, outside workers claim them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessSection {
+    pub categories: Vec<String>,
+    pub command: Option<Vec<String>>,
+    pub url: Option<String>,
+    /// Answers that are made up, for trying things out.
+    pub sample: Option<process::SampleSettings>,
+    /// How long an attempt may take.
+    #[serde(default, deserialize_with = "duration::option")]
+    pub timeout: Option<Duration>,
+    pub max_in_flight: Option<u32>,
+    /// How long finished runs are kept; `"0"` and nothing mean for ever.
+    #[serde(default, deserialize_with = "keep")]
+    pub keep: Option<Duration>,
+    pub discover: Option<DiscoverSection>,
+    #[serde(default)]
+    pub retry: RetrySection,
+    /// For programs.
+    pub directory: Option<PathBuf>,
+    #[serde(default)]
+    pub env: BTreeMap<String, ValueRef>,
+    /// For URLs.
+    #[serde(default)]
+    pub headers: BTreeMap<String, ValueRef>,
+    #[serde(default, deserialize_with = "duration::option")]
+    pub idle_timeout: Option<Duration>,
+    #[serde(default, deserialize_with = "duration::option")]
+    pub connect_timeout: Option<Duration>,
+    pub redirects: Option<bool>,
+    pub allow_private: Option<bool>,
+    pub ca_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiscoverSection {
+    pub command: Option<Vec<String>>,
+    pub url: Option<String>,
+    #[serde(default = "minute", deserialize_with = "duration::de")]
+    pub interval: Duration,
+}
+
+fn minute() -> Duration {
+    Duration::from_secs(60)
+}
+
+/// A span, or `0` for "never pruned".
+fn keep<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.trim() == "0" {
+        return Ok(None);
+    }
+    let span = duration::parse(&text).map_err(serde::de::Error::custom)?;
+    Ok((!span.is_zero()).then_some(span))
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -77,6 +159,9 @@ pub struct RetrySection {
     pub max_attempts: Option<u32>,
     #[serde(deserialize_with = "duration::option")]
     pub max_age: Option<Duration>,
+    /// How long the waits that rate limits ask for may be together, before one counts.
+    #[serde(deserialize_with = "duration::option")]
+    pub rate_limit_budget: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -144,7 +229,7 @@ pub struct Worker {
     pub lease: Duration,
     #[serde(deserialize_with = "duration::de")]
     pub heartbeat: Duration,
-    /// How often to look for work when nobody calls.
+    /// How often to look for work when none is announced.
     #[serde(deserialize_with = "duration::de")]
     pub poll: Duration,
     /// How long work under way may go on after a stop was asked for.

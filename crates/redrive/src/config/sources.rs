@@ -65,5 +65,6 @@ pub(super) fn policy(section: &RetrySection, default: RetryPolicy) -> Result<Ret
         max_attempts: section.max_attempts.or(default.max_attempts),
         max_age: section.max_age.or(default.max_age),
         hint: default.hint,
+        rate_limit_budget: section.rate_limit_budget.or(default.rate_limit_budget),
     })
 }

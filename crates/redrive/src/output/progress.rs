@@ -18,6 +18,10 @@ pub enum Style {
     Partitions,
     /// How many partitions, when their number is not known beforehand. Appears only after a second.
     Changes,
+    /// How many jobs, when their number is not known beforehand. Appears only after a second.
+    Jobs,
+    /// How many bytes of how many. Appears only after a second.
+    Bytes,
     /// A bar with a message.
     Bar,
 }
@@ -28,6 +32,8 @@ impl Style {
             Self::Phases => "{spinner} {msg} {elapsed}",
             Self::Partitions => "{spinner} {pos}/{len} partitions {elapsed}",
             Self::Changes => "{spinner} {human_pos} partitions, {per_sec}, {elapsed}",
+            Self::Jobs => "{spinner} {human_pos} jobs, {per_sec}, {elapsed}",
+            Self::Bytes => "{spinner} {msg} {bytes}/{total_bytes}, {bytes_per_sec}, {elapsed}",
             Self::Bar => "{elapsed:>4} [{bar:30}] {pos}/{len}  {msg}",
         }
     }
@@ -44,7 +50,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn start(style: Style, quiet: bool) -> Self {
-        let waiting = style == Style::Changes && !quiet;
+        let waiting = matches!(style, Style::Changes | Style::Jobs | Style::Bytes) && !quiet;
         let target = if quiet || waiting { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(None, target);
         if let Ok(style) = ProgressStyle::with_template(style.template()) {
@@ -52,7 +58,7 @@ impl Progress {
         }
         match style {
             Style::Phases | Style::Partitions => bar.enable_steady_tick(TICK),
-            Style::Changes | Style::Bar => {}
+            Style::Changes | Style::Jobs | Style::Bytes | Style::Bar => {}
         }
         Self { bar, begun: Instant::now(), waiting: AtomicBool::new(waiting) }
     }

@@ -1,11 +1,11 @@
 //! `redrive bench`, at sizes that take no time: what it reports and what it leaves behind.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
+use redrive_fixture::until;
 use serde_json::Value;
 
-use crate::home::{Home, Subject, Told};
+use crate::home::{Home, TestProgram, Told};
 
 const QUEUE: [&str; 9] = ["bench", "queue", "--jobs", "200", "--batch", "50", "--pickups", "5", "-q"];
 const STATE: [&str; 8] = ["bench", "state", "--partitions", "500", "--due", "100", "--rows", "20000"];
@@ -23,7 +23,7 @@ fn assert_positive(report: &Value, names: &[&str]) {
     }
 }
 
-fn the_queue_is_measured_beside_a_bare_loop(subject: Subject) {
+fn the_queue_is_measured_beside_a_bare_loop(subject: TestProgram) {
     let before = subject.inventory();
     let told = subject.home.run(&[QUEUE.as_slice(), &["--baseline", "-o", "json"]].concat()).done();
     assert_eq!(told.stderr, "");
@@ -35,14 +35,25 @@ fn the_queue_is_measured_beside_a_bare_loop(subject: Subject) {
             "baseline_enqueue_per_s",
             "batch",
             "bench",
+            "claim_us",
+            "claim_us_beside_history",
             "drain_per_s",
             "drain_ratio",
             "enqueue_per_s",
             "enqueue_ratio",
             "jobs",
+            "limit_drain_per_s",
+            "limit_ratio",
+            "limit_single_submit_per_s",
             "pickup_p50_ms",
             "pickup_p99_ms",
+            "single_submit_per_s",
+            "single_submit_ratio",
             "store",
+            "worker_drain_per_s",
+            "worker_limit_ratio",
+            "worker_pickup_p50_ms",
+            "worker_pickup_p99_ms",
             "workers"
         ]
     );
@@ -54,7 +65,7 @@ fn the_queue_is_measured_beside_a_bare_loop(subject: Subject) {
     assert_eq!(subject.inventory(), before);
 }
 
-fn without_a_baseline_there_is_nothing_to_compare_with(subject: Subject) {
+fn without_a_baseline_there_is_nothing_to_compare_with(subject: TestProgram) {
     let report = subject.home.run(&[QUEUE.as_slice(), &["-o", "json", "--workers", "3"]].concat()).done().json();
     for name in ["baseline_enqueue_per_s", "baseline_drain_per_s", "enqueue_ratio", "drain_ratio"] {
         assert_eq!(report[name], Value::Null, "{report}");
@@ -62,7 +73,7 @@ fn without_a_baseline_there_is_nothing_to_compare_with(subject: Subject) {
     assert_eq!(report["workers"], 3);
 }
 
-fn the_state_is_measured_beside_plain_sql(subject: Subject) {
+fn the_state_is_measured_beside_plain_sql(subject: TestProgram) {
     let before = subject.inventory();
     let told = subject.home.run(&[STATE.as_slice(), &["-q", "--baseline", "-o", "json"]].concat()).done();
     assert_eq!(told.stderr, "");
@@ -98,14 +109,14 @@ fn the_state_is_measured_beside_plain_sql(subject: Subject) {
     assert_eq!(subject.inventory(), before);
 }
 
-fn a_database_of_its_own_is_measured_beside_and_left_alone(subject: Subject) {
+fn a_database_of_its_own_is_measured_beside_and_left_alone(subject: TestProgram) {
     subject.home.run(&["migrate"]).done();
     let before = subject.inventory();
     subject.home.run(&QUEUE).done();
     assert_eq!(subject.inventory(), before);
 }
 
-fn somebody_elses_database_is_measured_only_by_force(subject: Subject) {
+fn somebody_elses_database_is_measured_only_by_force(subject: TestProgram) {
     subject.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY)");
     let before = subject.inventory();
     for bench in [QUEUE.as_slice(), &STATE] {
@@ -117,7 +128,7 @@ fn somebody_elses_database_is_measured_only_by_force(subject: Subject) {
     assert_eq!(subject.inventory(), before);
 }
 
-fn the_store_can_be_named_on_the_command_line(subject: Subject) {
+fn the_store_can_be_named_on_the_command_line(subject: TestProgram) {
     let home = Home::with_config("[store]\nurl = \"sqlite:no/such/redrive.db\"\n");
     let url = subject.url.replace("sqlite:", &format!("sqlite:{}/", subject.home.path().display()));
     let report = home.run(&[QUEUE.as_slice(), &["--store", &url, "-o", "json"]].concat()).done().json();
@@ -127,7 +138,7 @@ fn the_store_can_be_named_on_the_command_line(subject: Subject) {
 }
 
 /// A real worker, which writes as durably as ever, beside a loop that makes and syncs the same files.
-fn many_small_partitions_are_measured_beside_bare_files(subject: Subject) {
+fn many_small_partitions_are_measured_beside_bare_files(subject: TestProgram) {
     let before = subject.inventory();
     let words = ["bench", "extract", "--partitions", "30", "--concurrency", "4", "-q", "-o", "json"];
     let told = subject.home.run(&[words.as_slice(), &["--baseline"]].concat()).done();
@@ -144,7 +155,7 @@ fn many_small_partitions_are_measured_beside_bare_files(subject: Subject) {
     assert_eq!(subject.inventory(), before);
 }
 
-crate::on_both_databases!(
+redrive_fixture::on_both!(
     many_small_partitions_are_measured_beside_bare_files,
     the_queue_is_measured_beside_a_bare_loop,
     without_a_baseline_there_is_nothing_to_compare_with,
@@ -186,14 +197,26 @@ fn an_interrupted_bench_says_so_and_leaves_nothing_behind() {
     let mut command = home.command(&["bench", "queue", "--jobs", "10000000"]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let log = home.file(&format!("redrive_bench_{}.db-wal", child.id()));
-    let deadline = Instant::now() + Duration::from_secs(30);
     // Well into the measurement, when there is something to leave behind.
-    while std::fs::metadata(&log).map_or(0, |meta| meta.len()) < 1 << 20 {
-        assert!(Instant::now() < deadline, "the bench did not begin: {:?}", home.files());
-        std::thread::yield_now();
-    }
+    until("the bench has begun", || std::fs::metadata(&log).is_ok_and(|meta| meta.len() >= 1 << 20));
     assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
     let told = Told::of(child.wait_with_output().unwrap());
     assert!(home.files().is_empty(), "{:?}", home.files());
     assert!(told.complaint(130).contains("interrupted"));
+}
+
+#[test]
+fn configuration_files_are_measured_and_a_missing_ksconf_says_how_to_get_it() {
+    let home = Home::new();
+    let folder = home.path().join("bundles");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("props.conf"), "[a]\nb = 1\nc = 2\n[d]\n").unwrap();
+    std::fs::write(folder.join("note.txt"), "no configuration").unwrap();
+    let bench = ["bench", "conf", folder.to_str().unwrap(), "-q"];
+    let report = home.run(&[bench.as_slice(), &["-o", "json"]].concat()).done().json();
+    assert_eq!((&report["files"], &report["stanzas"], &report["settings"]), (&1.into(), &2.into(), &2.into()));
+    assert_positive(&report, &["parse_mb_per_s", "settings_per_s"]);
+
+    let line = home.run(&[bench.as_slice(), &["--baseline", "--python", "/nowhere/python"]].concat()).complaint(4);
+    assert!(line.contains("pip install ksconf==0.13.10"), "{line}");
 }

@@ -3,11 +3,11 @@
 use insta::assert_snapshot;
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
-use redrive_core::partition::Partition;
-use redrive_store::{Open, Operation, Options, Store, StoreUrl};
+use redrive_fixture::TestStore;
+use redrive_store::clock::SystemClock;
 use serde_json::{Value, json};
 
-use crate::home::{Home, Subject};
+use crate::home::{Home, TestProgram};
 
 #[test]
 fn with_nothing_there_it_says_what_to_do_and_makes_nothing() {
@@ -95,7 +95,7 @@ fn a_raw_sink_that_cannot_be_read_is_wrong() {
 }
 
 /// What it says of one check, and that it ends with `code`.
-fn the_finding(subject: &Subject, check: &str, code: i32) -> Value {
+fn the_finding(subject: &TestProgram, check: &str, code: i32) -> Value {
     let told = subject.home.run(&["doctor", "-o", "json"]);
     assert_eq!(told.code, code, "{told}");
     let report = told.json();
@@ -104,7 +104,7 @@ fn the_finding(subject: &Subject, check: &str, code: i32) -> Value {
     all.iter().find(|finding| finding["check"] == check).unwrap_or(&Value::Null).clone()
 }
 
-fn tables_of_something_else_are_named_and_left_alone(subject: Subject) {
+fn tables_of_something_else_are_named_and_left_alone(subject: TestProgram) {
     subject.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY)");
     let before = (subject.inventory(), std::fs::read(subject.home.file("redrive.db")).ok());
     let finding = the_finding(&subject, "store", 6);
@@ -115,30 +115,17 @@ fn tables_of_something_else_are_named_and_left_alone(subject: Subject) {
 }
 
 /// Leaves one audited operation in the database.
-fn furnish(subject: &Subject) {
-    let url = match StoreUrl::parse(&subject.url).unwrap() {
-        StoreUrl::Sqlite(file) => StoreUrl::Sqlite(subject.home.path().join(file)),
-        StoreUrl::Postgres(url) => StoreUrl::Postgres(url),
-    };
+fn furnish(subject: &TestProgram) {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let store = Store::open(&url, Open::Migrate, Options::default()).await.unwrap();
-        let control = store.control();
-        let operation = Operation {
-            op_id: control.new_operation_id(),
-            at: control.now(),
-            actor: "alice".to_owned(),
-            command: "state backfill enqueue".to_owned(),
-            filters: "{}".to_owned(),
-            flags: "{}".to_owned(),
-            reason: None,
-        };
+        let on = TestStore::open(subject.database.clone(), SystemClock).await;
         let key = PartitionKey::new("ads", "1", "daily", "2026-01-01").unwrap();
-        let wanted = Partition::new(key, Lane::Backfill, control.now());
-        control.enqueue(Some(&operation), vec![wanted]).await.unwrap();
+        let operation = on.operation("state backfill enqueue");
+        let wanted = on.wanted(key, Lane::Backfill);
+        on.store.control().enqueue(&operation, vec![wanted]).await.unwrap();
     });
 }
 
-fn a_changed_audit_row_is_found(subject: Subject) {
+fn a_changed_audit_row_is_found(subject: TestProgram) {
     furnish(&subject);
     assert_eq!(
         the_finding(&subject, "audit chain", 0),
@@ -151,7 +138,7 @@ fn a_changed_audit_row_is_found(subject: Subject) {
     assert!(told.stdout.contains("WRONG  audit chain"), "{told}");
 }
 
-fn a_schema_from_the_future_is_wrong(subject: Subject) {
+fn a_schema_from_the_future_is_wrong(subject: TestProgram) {
     furnish(&subject);
     subject.execute(match subject.kind {
         "sqlite" => "PRAGMA user_version = 99",
@@ -164,7 +151,7 @@ fn a_schema_from_the_future_is_wrong(subject: Subject) {
     assert_eq!(the_finding(&subject, "audit chain", 6), Value::Null);
 }
 
-crate::on_both_databases!(
+redrive_fixture::on_both!(
     tables_of_something_else_are_named_and_left_alone,
     a_changed_audit_row_is_found,
     a_schema_from_the_future_is_wrong,

@@ -17,6 +17,8 @@ fn help_lists_the_commands() {
       migrate      Bring the database's schema up to date
       doctor       Check configuration, database and raw sink, and say what is wrong
       state        Look at partitions and decide what happens to them
+      ingest       Upload configuration archives, and look at what is in them
+      runs         Submit jobs, look at runs of every kind, and decide what happens to them
       data         Read what succeeded: only the current run of each partition
       daemon       Requeue failures when their backoff has passed, and want what calendars expect
       worker       Extract what is wanted, and have it judged

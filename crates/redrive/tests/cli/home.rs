@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use redrive_fixture::{Database, Postgres};
+use redrive_fixture::TestDatabase;
 
 /// The password in every URL of these tests. Whatever the program prints, this is not in it.
 pub const SECRET: &str = "hunter2";
@@ -26,7 +26,7 @@ impl Home {
         Self { directory: Directory::Own(tempfile::tempdir().unwrap()), environment: vec![] }
     }
 
-    /// A folder that somebody else looks after.
+    /// A folder that is not ours to remove.
     pub fn at(directory: &Path) -> Self {
         Self { directory: Directory::Given(directory.to_owned()), environment: vec![] }
     }
@@ -135,37 +135,42 @@ impl fmt::Display for Told {
     }
 }
 
-/// A database of either kind, empty, and the folder whose program is told to use it.
-pub struct Subject {
+/// The program in a folder of its own, told to use an empty database of either kind.
+pub struct TestProgram {
     pub home: Home,
+    /// As the program is given it.
     pub url: String,
     pub kind: &'static str,
-    pub database: Option<Database>,
+    pub database: TestDatabase,
 }
 
-impl Subject {
-    pub fn sqlite() -> Self {
-        Self { home: Home::new(), url: "sqlite:redrive.db".to_owned(), kind: "sqlite", database: None }
+impl From<TestDatabase> for TestProgram {
+    fn from(database: TestDatabase) -> Self {
+        let home = Home::at(database.path());
+        match &database.server {
+            None => Self { home, url: "sqlite:redrive.db".to_owned(), kind: "sqlite", database },
+            Some(server) => {
+                let url = server.url.clone();
+                Self { home: home.env("REDRIVE_STORE__URL", &url), url, kind: "postgres", database }
+            }
+        }
     }
+}
 
+impl TestProgram {
     pub fn postgres() -> Self {
-        let database = Postgres::shared().fresh_database();
-        let url = database.url.clone();
-        Self { home: Home::new().env("REDRIVE_STORE__URL", &url), url, kind: "postgres", database: Some(database) }
+        TestDatabase::postgres().into()
     }
 
     /// Runs SQL on the database itself.
     pub fn execute(&self, sql: &str) {
-        match &self.database {
-            Some(database) => drop(database.query(sql)),
-            None => self.home.sqlite("redrive.db", sql),
-        }
+        self.database.execute(sql);
     }
 
     /// Everything that outlives a command: files, and on PostgreSQL also schemas and tables.
     pub fn inventory(&self) -> Vec<String> {
         let mut found = self.home.files();
-        if let Some(database) = &self.database {
+        if let Some(database) = &self.database.server {
             let schemas =
                 "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'";
             let tables =
@@ -175,13 +180,4 @@ impl Subject {
         }
         found
     }
-}
-
-/// Writes one test for each database.
-#[macro_export]
-macro_rules! on_both_databases {
-    ($($name:ident),+ $(,)?) => {
-        mod sqlite { $(#[test] fn $name() { super::$name($crate::home::Subject::sqlite()); })+ }
-        mod postgres { $(#[test] fn $name() { super::$name($crate::home::Subject::postgres()); })+ }
-    };
 }

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::home::{Home, SECRET, Subject};
+use crate::home::{Home, SECRET, TestProgram};
 
 #[test]
 fn an_empty_folder_gets_a_configuration_and_a_database() {
@@ -98,7 +98,7 @@ fn a_configuration_that_is_there_is_kept_and_its_database_made() {
     home.run(&["init"]).complaint(4);
 }
 
-fn a_server_named_by_a_configuration_gets_its_tables(subject: Subject) {
+fn a_server_named_by_a_configuration_gets_its_tables(subject: TestProgram) {
     subject.home.write("redrive.toml", &format!("[store]\nurl = \"{}\"\n", subject.url));
     let told = subject.home.run(&["init"]).done();
     assert!(told.stdout.starts_with("kept ./redrive.toml as it is and made "), "{told}");
@@ -106,7 +106,7 @@ fn a_server_named_by_a_configuration_gets_its_tables(subject: Subject) {
     assert!(subject.home.run(&["init"]).complaint(4).contains("is there already"));
 }
 
-crate::on_both_databases!(a_server_named_by_a_configuration_gets_its_tables);
+redrive_fixture::on_both!(a_server_named_by_a_configuration_gets_its_tables);
 
 #[test]
 fn force_replaces_the_configuration_and_keeps_the_database() {
@@ -182,7 +182,7 @@ fn a_url_is_quoted_as_toml_wants_it() {
 
 #[test]
 fn a_database_on_a_server_is_made_and_its_password_kept_out_of_sight() {
-    let subject = Subject::postgres();
+    let subject = TestProgram::postgres();
     let url = subject.url.replace("postgres@", &format!("postgres:{SECRET}@"));
     assert!(url.contains(SECRET));
     let home = Home::new();

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::home::{Home, Subject};
+use crate::home::{Home, TestProgram};
 use redrive_fixture::Mount;
 
 /// The commands that cannot go on without the database.
@@ -39,7 +39,7 @@ fn force_does_not_make_a_lost_server_another_kind_of_error() {
 
 #[test]
 fn a_database_that_is_not_there_is_told() {
-    let subject = Subject::postgres();
+    let subject = TestProgram::postgres();
     let name = subject.url.rsplit('/').next().unwrap();
     let home = Home::new().env("REDRIVE_STORE__URL", &subject.url.replace(name, "no_such_database"));
     for command in NEEDY {
@@ -86,7 +86,7 @@ fn a_file_in_place_of_the_raw_sink_is_told() {
     assert_eq!(home.read("raw"), "notes of mine");
 }
 
-fn a_schema_from_the_future_is_refused_with_both_versions(subject: Subject) {
+fn a_schema_from_the_future_is_refused_with_both_versions(subject: TestProgram) {
     subject.home.run(&["migrate"]).done();
     subject.execute(match subject.kind {
         "sqlite" => "PRAGMA journal_mode = delete; PRAGMA user_version = 99",
@@ -100,7 +100,7 @@ fn a_schema_from_the_future_is_refused_with_both_versions(subject: Subject) {
     assert_eq!(subject.inventory(), before);
 }
 
-crate::on_both_databases!(a_schema_from_the_future_is_refused_with_both_versions);
+redrive_fixture::on_both!(a_schema_from_the_future_is_refused_with_both_versions);
 
 #[test]
 fn a_read_only_folder_is_told_and_nothing_is_touched() {
@@ -130,7 +130,7 @@ fn a_read_only_folder_is_told_and_nothing_is_touched() {
 #[test]
 fn a_configuration_that_cannot_be_written_is_told() {
     let Some(mount) = Mount::of_size("8m") else { return };
-    let (subject, home) = (Subject::postgres(), Home::at(mount.path()));
+    let (subject, home) = (TestProgram::postgres(), Home::at(mount.path()));
     mount.remount("ro");
     let line = home.run(&["init", "--store", &subject.url]).complaint(6);
     assert!(line.contains("redrive.toml") && line.contains("ead-only"), "{line}");

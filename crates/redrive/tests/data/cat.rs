@@ -4,10 +4,10 @@ use std::io::Read as _;
 use std::process::Stdio;
 
 use crate::scene::{Sink, accept, current_directory, furnish, text};
-use crate::world::{HOUR, World, ended, january};
+use crate::world::{HOUR, MigratedProgram, ended, january};
 
 /// RP-9.2
-fn lines_come_verbatim_in_key_order(world: World) {
+fn lines_come_verbatim_in_key_order(world: MigratedProgram) {
     let days = furnish(&world, &Sink::files(&world));
     let both = text(&days[0], 1) + &text(&days[1], 1);
     assert_eq!(world.run("data cat --all").done().stdout, both);
@@ -16,14 +16,14 @@ fn lines_come_verbatim_in_key_order(world: World) {
     assert_eq!(world.run(&format!("data cat {key}")).done().stdout, text(&days[1], 1));
 }
 
-fn everything_must_be_asked_for(world: World) {
+fn everything_must_be_asked_for(world: MigratedProgram) {
     furnish(&world, &Sink::files(&world));
     let line = world.run("data cat").complaint(2);
     assert!(line.contains("every record") && line.contains("--all"), "{line}");
 }
 
 /// RP-9.1
-fn a_damaged_part_is_named_and_not_printed(world: World) {
+fn a_damaged_part_is_named_and_not_printed(world: MigratedProgram) {
     let days = furnish(&world, &Sink::files(&world));
     let listed = world.run("data ls -o jsonl").done().stdout.lines().count();
     let file = current_directory(&world, &days[1]).join("part-00000.jsonl.zst");
@@ -48,7 +48,7 @@ fn a_damaged_part_is_named_and_not_printed(world: World) {
 }
 
 /// A manifest that is whole but says something else than the partition is not to be trusted either.
-fn a_manifest_that_contradicts_the_partition_is_refused(world: World) {
+fn a_manifest_that_contradicts_the_partition_is_refused(world: MigratedProgram) {
     let days = furnish(&world, &Sink::files(&world));
     world.execute("UPDATE partitions SET record_count = 2 WHERE period = 20454");
     let line = world.run("data cat --logical-date 2026-01-01").complaint(6);
@@ -57,13 +57,13 @@ fn a_manifest_that_contradicts_the_partition_is_refused(world: World) {
 }
 
 /// `head` and the like: the end is quiet, although far more than a pipe holds is left.
-fn a_reader_who_leaves_is_no_error(world: World) {
+fn a_reader_who_leaves_is_no_error(world: MigratedProgram) {
     let sink = Sink::files(&world);
     let past = world.ago(HOUR);
     past.want(&january("111", 1));
     let run = past.claim().remove(0);
     let many: Vec<String> = (0..200_000).map(|n| format!("{{\"n\":{n}}}")).collect();
-    sink.write(&past, &world, &run, &many, redrive_store::raw::RunOutcome::Complete);
+    sink.write(&past, &run, &many, redrive_store::raw::RunOutcome::Complete);
     past.judge(&run, redrive_core::partition::Judgement::Accepted { records: 200_000 });
     let mut child = world.home.command(&["data", "cat", "--all"]);
     let mut child = child.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -75,19 +75,19 @@ fn a_reader_who_leaves_is_no_error(world: World) {
 }
 
 /// RP-2.6
-fn a_reprocessing_is_read_once_it_is_accepted(world: World) {
+fn a_reprocessing_is_read_once_it_is_accepted(world: MigratedProgram) {
     let sink = Sink::files(&world);
     let day = &january("111", 1)[..];
     let past = world.ago(HOUR);
     past.want(day);
-    accept(&past, &world, &sink, 1);
+    accept(&past, &sink, 1);
     past.put(day, redrive_core::partition::ControlEvent::Reprocess);
     assert_eq!(world.run("data cat --all").done().stdout, text(&day[0], 1));
-    accept(&past, &world, &sink, 2);
+    accept(&past, &sink, 2);
     assert_eq!(world.run("data cat --all").done().stdout, text(&day[0], 2));
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     lines_come_verbatim_in_key_order,
     everything_must_be_asked_for,
     a_damaged_part_is_named_and_not_printed,

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use redrive_core::partition::ControlEvent;
-use redrive_store::StoreUrl;
+use redrive_fixture::{Mount, TestDatabase};
 use serde_json::{Value, json};
 
-use crate::home::Home;
 use crate::scene::{Sink, furnish, text, tree};
-use crate::world::{HOUR, World, january};
-use redrive_fixture::Mount;
+use crate::world::{HOUR, MigratedProgram, january};
 
 fn says(report: &Value, check: &str) -> String {
     let all = report["checks"].as_array().unwrap();
@@ -17,7 +15,7 @@ fn says(report: &Value, check: &str) -> String {
     found["says"].as_str().unwrap().to_owned()
 }
 
-fn a_world_in_which_all_went_by_the_rules_is_sound(world: World) {
+fn a_world_in_which_all_went_by_the_rules_is_sound(world: MigratedProgram) {
     furnish(&world, &Sink::files(&world));
     let report = world.json("doctor", 0);
     assert_eq!(report["breaches"], json!([]));
@@ -30,7 +28,7 @@ fn a_world_in_which_all_went_by_the_rules_is_sound(world: World) {
 }
 
 /// What an undone backfill leaves is nowhere by intention.
-fn a_withdrawn_partition_is_sound(world: World) {
+fn a_withdrawn_partition_is_sound(world: MigratedProgram) {
     let enqueue = "state backfill enqueue --source ads --customer-id 111 --query-name daily \
                    --since 2026-01-01 --until 2026-01-03 --yes";
     let report = world.json(enqueue, 0);
@@ -42,7 +40,7 @@ fn a_withdrawn_partition_is_sound(world: World) {
 }
 
 /// A worker that died is told of, and is no damage: the next one ends its run.
-fn a_lease_that_has_passed_is_a_note(world: World) {
+fn a_lease_that_has_passed_is_a_note(world: MigratedProgram) {
     let days = furnish(&world, &Sink::files(&world));
     let past = world.ago(HOUR);
     past.put(&days[1..2], ControlEvent::Reprocess);
@@ -62,18 +60,26 @@ fn a_lease_that_has_passed_is_a_note(world: World) {
 }
 
 /// Everything that outlives a command, byte for byte; on PostgreSQL the tables' rows.
-fn everything(world: &World) -> (std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>, String) {
-    let rows = |table: &str| match &world.database {
+fn everything(world: &MigratedProgram) -> (std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>, String) {
+    let rows = |table: &str| match &world.database.server {
         Some(database) => database.query(&format!("SELECT t::text FROM {table} t ORDER BY 1")),
         None => String::new(),
     };
-    let tables =
-        ["series", "partitions", "partition_control", "runs", "run_failures", "operations", "operation_changes"];
+    let tables = [
+        "series",
+        "partitions",
+        "partition_control",
+        "runs",
+        "run_specs",
+        "run_failures",
+        "operations",
+        "operation_changes",
+    ];
     (tree(world.home.path()), tables.map(rows).join("\n"))
 }
 
 /// RP-1.4, RP-9.1
-fn looking_changes_nothing(world: World) {
+fn looking_changes_nothing(world: MigratedProgram) {
     furnish(&world, &Sink::files(&world));
     let before = everything(&world);
     assert!(before.0.len() > 8, "{:?}", before.0.keys());
@@ -91,17 +97,14 @@ fn what_cannot_be_written_can_be_looked_at() {
     let Some(mount) = Mount::of_size("8m") else { return };
     let folder = mount.path().join("100% of #1?");
     std::fs::create_dir(&folder).unwrap();
-    let home = Home::at(&folder);
-    home.run(&["migrate"]).done();
-    let url = StoreUrl::Sqlite(home.file("redrive.db"));
-    let world = World { home, url, database: None, runtime: tokio::runtime::Runtime::new().unwrap() };
+    let world = MigratedProgram::from(TestDatabase::sqlite_in(&folder));
     let days = furnish(&world, &Sink::files(&world));
     mount.remount("ro");
     world.json("doctor", 0);
     assert_eq!(world.run("data cat --all").done().stdout, text(&days[0], 1) + &text(&days[1], 1));
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     a_world_in_which_all_went_by_the_rules_is_sound,
     a_withdrawn_partition_is_sound,
     a_lease_that_has_passed_is_a_note,

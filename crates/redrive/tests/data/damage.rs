@@ -4,15 +4,15 @@ use redrive_core::key::PartitionKey;
 use serde_json::Value;
 
 use crate::scene::{Sink, current_directory, furnish};
-use crate::world::World;
+use crate::world::MigratedProgram;
 
 struct Ward {
-    world: World,
+    world: MigratedProgram,
     days: Vec<PartitionKey>,
 }
 
 impl Ward {
-    fn new(world: World) -> Self {
+    fn new(world: MigratedProgram) -> Self {
         let days = furnish(&world, &Sink::files(&world));
         world.json("doctor", 0);
         Self { world, days }
@@ -23,7 +23,7 @@ impl Ward {
         let mut sql = sql.to_owned();
         for (nth, day) in self.days.iter().enumerate().filter(|(nth, _)| *nth < 2) {
             let run = self.world.read(day).state.current_run_id.unwrap().uuid();
-            let literal = match self.world.database {
+            let literal = match self.world.database.server {
                 Some(_) => format!("'{run}'::uuid"),
                 None => format!("x'{}'", run.simple()),
             };
@@ -45,7 +45,7 @@ impl Ward {
     }
 }
 
-fn a_part_with_one_wrong_byte(world: World) {
+fn a_part_with_one_wrong_byte(world: MigratedProgram) {
     let ward = Ward::new(world);
     let file = current_directory(&ward.world, &ward.days[0]).join("part-00000.jsonl.zst");
     let mut bytes = std::fs::read(&file).unwrap();
@@ -59,7 +59,7 @@ fn a_part_with_one_wrong_byte(world: World) {
     assert!(quick["checks"].to_string().contains("not read (--quick)"), "{quick}");
 }
 
-fn a_part_that_is_gone(world: World) {
+fn a_part_that_is_gone(world: MigratedProgram) {
     let ward = Ward::new(world);
     let file = current_directory(&ward.world, &ward.days[1]).join("part-00000.jsonl.zst");
     std::fs::remove_file(&file).unwrap();
@@ -72,7 +72,7 @@ fn a_part_that_is_gone(world: World) {
     assert!(quick["breaches"][0]["says"].as_str().unwrap().contains("has 5 bytes"), "{quick}");
 }
 
-fn a_manifest_that_is_gone(world: World) {
+fn a_manifest_that_is_gone(world: MigratedProgram) {
     let ward = Ward::new(world);
     std::fs::remove_file(current_directory(&ward.world, &ward.days[0]).join("_manifest.json")).unwrap();
     ward.finds(&[("raw data", "damaged", "2026-01-01")]);
@@ -86,7 +86,7 @@ fn rewrite(ward: &Ward, change: impl Fn(&mut Value)) {
     std::fs::write(&file, manifest.to_string()).unwrap();
 }
 
-fn a_manifest_of_a_failed_attempt(world: World) {
+fn a_manifest_of_a_failed_attempt(world: MigratedProgram) {
     let ward = Ward::new(world);
     rewrite(&ward, |manifest| {
         manifest["outcome"] = serde_json::json!({"state": "failed", "error_class": "final", "message": "no"});
@@ -94,7 +94,7 @@ fn a_manifest_of_a_failed_attempt(world: World) {
     ward.finds(&[("raw data", "failed_manifest", "2026-01-01")]);
 }
 
-fn a_manifest_with_another_fence_or_of_another_run(world: World) {
+fn a_manifest_with_another_fence_or_of_another_run(world: MigratedProgram) {
     let ward = Ward::new(world);
     rewrite(&ward, |manifest| manifest["fence"] = "019a0000-0000-7000-8000-000000000002".into());
     ward.finds(&[("raw data", "fence", "2026-01-01")]);
@@ -102,21 +102,21 @@ fn a_manifest_with_another_fence_or_of_another_run(world: World) {
     ward.finds(&[("raw data", "manifest", "2026-01-01")]);
 }
 
-fn a_record_count_that_was_changed(world: World) {
+fn a_record_count_that_was_changed(world: MigratedProgram) {
     let ward = Ward::new(world);
     ward.execute("UPDATE partitions SET record_count = 4 WHERE period = 20455");
     ward.finds(&[("raw data", "record_count", "2026-01-02")]);
 }
 
 /// RP-3.1
-fn an_attempt_count_that_was_changed(world: World) {
+fn an_attempt_count_that_was_changed(world: MigratedProgram) {
     let ward = Ward::new(world);
     ward.execute("UPDATE partitions SET attempt_count = 3 WHERE period = 20456");
     ward.finds(&[("partitions", "attempt_count", "2026-01-03")]);
 }
 
 /// RP-3.2
-fn a_second_verdict_for_one_attempt(world: World) {
+fn a_second_verdict_for_one_attempt(world: MigratedProgram) {
     let ward = Ward::new(world);
     // The accepted run is also told to have failed.
     ward.execute(
@@ -126,18 +126,18 @@ fn a_second_verdict_for_one_attempt(world: World) {
     ward.finds(&[("partitions", "history", "2026-01-01")]);
     ward.execute("DELETE FROM run_failures WHERE failed_at = 1");
     // Two runs claim to be its first attempt.
-    ward.execute("UPDATE runs SET attempt = 1 WHERE run_id = {run 2}");
+    ward.execute("UPDATE run_ends SET attempt = 1 WHERE run_id = {run 2}");
     ward.finds(&[("partitions", "attempt_number", "2026-01-02")]);
 }
 
 /// RP-9.3
-fn a_current_run_of_another_partition(world: World) {
+fn a_current_run_of_another_partition(world: MigratedProgram) {
     let ward = Ward::new(world);
     ward.execute("UPDATE partitions SET current_run_id = {run 2} WHERE period = 20454");
     ward.finds(&[("partitions", "foreign_run", "2026-01-01"), ("raw data", "damaged", "2026-01-01")]);
 }
 
-fn a_current_run_that_was_rejected(world: World) {
+fn a_current_run_that_was_rejected(world: MigratedProgram) {
     let ward = Ward::new(world);
     ward.execute(
         "UPDATE partitions SET current_run_id = (SELECT run_id FROM runs WHERE verdict = 'failed' \
@@ -147,20 +147,20 @@ fn a_current_run_that_was_rejected(world: World) {
 }
 
 /// RP-9.4
-fn an_active_run_that_does_not_exist(world: World) {
+fn an_active_run_that_does_not_exist(world: MigratedProgram) {
     let ward = Ward::new(world);
-    ward.execute("DELETE FROM runs WHERE state = 'running'");
+    ward.execute("DELETE FROM run_claims");
     ward.finds(&[("partitions", "not_running", "2026-01-05")]);
 }
 
 /// RP-9.4
-fn a_running_run_that_its_partition_does_not_know(world: World) {
+fn a_running_run_that_its_partition_does_not_know(world: MigratedProgram) {
     let ward = Ward::new(world);
     ward.execute("DELETE FROM partition_control WHERE period = 20458");
     ward.finds(&[("partitions", "unclaimed", "2026-01-05"), ("partitions", "lost", "2026-01-05")]);
 }
 
-fn a_running_run_of_no_partition(world: World) {
+fn a_running_run_of_no_partition(world: MigratedProgram) {
     let ward = Ward::new(world);
     ward.execute("DELETE FROM partition_control WHERE period = 20458");
     ward.execute("DELETE FROM partitions WHERE period = 20458");
@@ -168,7 +168,7 @@ fn a_running_run_of_no_partition(world: World) {
     assert!(report["breaches"][0]["says"].as_str().unwrap().contains("2026-01-05"), "{report}");
 }
 
-fn a_changed_audit_row(world: World) {
+fn a_changed_audit_row(world: MigratedProgram) {
     let ward = Ward::new(world);
     ward.execute("UPDATE operations SET actor = 'somebody else'");
     let report = ward.finds(&[]);
@@ -176,7 +176,7 @@ fn a_changed_audit_row(world: World) {
 }
 
 /// Scripts can tell what could not be looked at from what is broken, and the former comes first.
-fn a_sink_that_cannot_be_read_outweighs_a_broken_invariant(world: World) {
+fn a_sink_that_cannot_be_read_outweighs_a_broken_invariant(world: MigratedProgram) {
     let ward = Ward::new(world);
     ward.execute("UPDATE partitions SET attempt_count = 3 WHERE period = 20456");
     std::fs::rename(ward.world.home.file("raw"), ward.world.home.file("elsewhere")).unwrap();
@@ -186,7 +186,7 @@ fn a_sink_that_cannot_be_read_outweighs_a_broken_invariant(world: World) {
 }
 
 /// Many are counted, and the first of them named; they fill more than one page.
-fn more_damage_than_anybody_reads(world: World) {
+fn more_damage_than_anybody_reads(world: MigratedProgram) {
     world.failures(1100, redrive_core::time::Timestamp::from_micros(1));
     let told = world.run("doctor");
     assert_eq!(told.code, 1, "{told}");
@@ -197,7 +197,7 @@ fn more_damage_than_anybody_reads(world: World) {
     assert_eq!(world.json("doctor", 1)["breaches"].as_array().unwrap().len(), 1100);
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     a_part_with_one_wrong_byte,
     a_part_that_is_gone,
     a_manifest_that_is_gone,

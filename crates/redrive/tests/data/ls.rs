@@ -8,10 +8,10 @@ use redrive_core::retry::RetryPolicy;
 use serde_json::json;
 
 use crate::scene::{Sink, accept, current_directory, furnish, text};
-use crate::world::{HOUR, World, january, key};
+use crate::world::{HOUR, MigratedProgram, january, key};
 
 /// RP-9.2, RP-6.2
-fn only_current_runs_of_successes_are_listed(world: World) {
+fn only_current_runs_of_successes_are_listed(world: MigratedProgram) {
     let days = furnish(&world, &Sink::files(&world));
     let listed = world.json("data ls", 0);
     let expected: Vec<_> = days[..2]
@@ -40,7 +40,7 @@ fn only_current_runs_of_successes_are_listed(world: World) {
     assert_eq!(words, ["ads", "111", "daily", "2026-01-01", &run.to_string(), "3", &bytes.to_string(), "1"]);
 }
 
-fn paths_are_files_that_are_there(world: World) {
+fn paths_are_files_that_are_there(world: MigratedProgram) {
     let days = furnish(&world, &Sink::files(&world));
     let told = world.run("data ls --paths --since 2026-01-02").done().stdout;
     let file = current_directory(&world, &days[1]).join("part-00000.jsonl.zst");
@@ -49,17 +49,17 @@ fn paths_are_files_that_are_there(world: World) {
 }
 
 /// RP-2.6, CP-3b.1
-fn a_reprocessing_shows_the_old_run_and_force_pending_hides_it(world: World) {
+fn a_reprocessing_shows_the_old_run_and_force_pending_hides_it(world: MigratedProgram) {
     let sink = Sink::files(&world);
     let day = &january("111", 1)[..];
     let past = world.ago(HOUR);
     past.want(day);
-    accept(&past, &world, &sink, 1);
+    accept(&past, &sink, 1);
     let old = world.read(&day[0]).state.current_run_id.unwrap().to_string();
     let shown = |code| world.json("data ls --logical-date 2026-01-01", code)["data"][0]["run_id"].clone();
     past.put(day, ControlEvent::Reprocess);
     assert_eq!(shown(0), json!(old));
-    accept(&past, &world, &sink, 2);
+    accept(&past, &sink, 2);
     let new = world.read(&day[0]).state.current_run_id.unwrap().to_string();
     assert_ne!(new, old);
     assert_eq!(shown(0), json!(new));
@@ -70,7 +70,7 @@ fn a_reprocessing_shows_the_old_run_and_force_pending_hides_it(world: World) {
 }
 
 /// RP-6.2, CP-3d.2
-fn an_absent_partition_is_told_with_what_to_do(world: World) {
+fn an_absent_partition_is_told_with_what_to_do(world: MigratedProgram) {
     let days = furnish(&world, &Sink::files(&world));
     let policy = RetryPolicy { max_attempts: None, max_age: None, ..RetryPolicy::partitions() };
     let force = ControlEvent::Backfill { policy: &policy, force_pending: true };
@@ -104,7 +104,7 @@ fn an_absent_partition_is_told_with_what_to_do(world: World) {
 }
 
 /// RP-1.4
-fn nothing_is_written_and_nothing_is_made(world: World) {
+fn nothing_is_written_and_nothing_is_made(world: MigratedProgram) {
     let line = world.run("data ls").complaint(3);
     assert!(line.contains("nothing found"), "{line}");
     assert!(!world.home.file("raw").exists(), "{:?}", world.home.files());
@@ -116,7 +116,7 @@ fn nothing_is_written_and_nothing_is_made(world: World) {
 }
 
 /// More customers like the one that is there, without a disk's wait for each.
-fn copy(world: &World, first: &PartitionKey, keys: &[PartitionKey]) {
+fn copy(world: &MigratedProgram, first: &PartitionKey, keys: &[PartitionKey]) {
     let from = current_directory(world, first);
     let manifest = std::fs::read_to_string(from.join("_manifest.json")).unwrap();
     for key in keys {
@@ -141,13 +141,13 @@ fn copy(world: &World, first: &PartitionKey, keys: &[PartitionKey]) {
 }
 
 /// More than a page: nothing is left out between two, and JSON is one document.
-fn more_than_a_page_is_listed_and_read_whole(world: World) {
+fn more_than_a_page_is_listed_and_read_whole(world: MigratedProgram) {
     // The first page has the widest row.
     let name = |n: u32| if n == 0 { "c0000-with-a-longer-name".to_owned() } else { format!("c{n:04}") };
     let keys: Vec<_> = (0..1030).map(|n| key(&name(n), "daily", "2026-01-01")).collect();
     let past = world.ago(HOUR);
     past.want(&keys[..1]);
-    accept(&past, &world, &Sink::files(&world), 1);
+    accept(&past, &Sink::files(&world), 1);
     copy(&world, &keys[0], &keys[1..]);
     let listed = world.json("data ls", 0);
     let customers: Vec<_> = listed["data"].as_array().unwrap().iter().map(|entry| &entry["customer_id"]).collect();
@@ -161,7 +161,7 @@ fn more_than_a_page_is_listed_and_read_whole(world: World) {
     assert_eq!(world.run("data cat --all").done().stdout, text(&keys[0], 1).repeat(1030));
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     only_current_runs_of_successes_are_listed,
     paths_are_files_that_are_there,
     a_reprocessing_shows_the_old_run_and_force_pending_hides_it,

@@ -3,10 +3,11 @@
 use redrive_fixture::S3;
 use redrive_store::raw::S3Options;
 
+use crate::home::Home;
 use crate::scene::{Sink, furnish, text};
-use crate::world::World;
+use crate::world::MigratedProgram;
 
-fn on_s3(world: World) -> (World, Sink, String) {
+fn on_s3(mut world: MigratedProgram) -> (MigratedProgram, Sink, String) {
     let bucket = S3::shared().fresh_bucket();
     let url = format!("s3://{}/lake", bucket.name);
     let settings = [
@@ -16,16 +17,15 @@ fn on_s3(world: World) -> (World, Sink, String) {
         ("AWS_ENDPOINT_URL", &bucket.endpoint),
         ("AWS_ALLOW_HTTP", "true"),
     ];
-    let World { home, url: store, database, runtime } = world;
-    let home = settings.iter().fold(home, |home, (name, value)| home.env(name, value));
-    let home = home.env("REDRIVE_RAW__URL", &url);
+    let home = Home::at(world.home.path()).env("REDRIVE_RAW__URL", &url);
+    world.program.home = settings.iter().fold(home, |home, (name, value)| home.env(name, value));
     let sink = Sink { url: url.parse().unwrap(), s3: S3Options::from_vars(settings) };
-    (World { home, url: store, database, runtime }, sink, url)
+    (world, sink, url)
 }
 
 #[test]
 fn data_is_listed_read_and_checked() {
-    let (world, sink, url) = on_s3(World::sqlite());
+    let (world, sink, url) = on_s3(MigratedProgram::sqlite());
     let days = furnish(&world, &sink);
     let run = world.read(&days[0]).state.current_run_id.unwrap();
     let directory = format!("{url}/source=ads/customer_id=111/query_name=daily/logical_date=2026-01-01/run_id={run}");
@@ -43,7 +43,7 @@ fn data_is_listed_read_and_checked() {
 
 #[test]
 fn a_run_that_is_not_in_the_bucket_is_found() {
-    let (world, _, _) = on_s3(World::sqlite());
+    let (world, _, _) = on_s3(MigratedProgram::sqlite());
     // Written elsewhere: the bucket is empty.
     furnish(&world, &Sink::files(&world));
     let report = world.json("doctor", 1);

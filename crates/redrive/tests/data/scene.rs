@@ -7,10 +7,10 @@ use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlEvent, Judgement};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::Run;
-use redrive_store::clock::Clock as _;
-use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome, S3Options};
+use redrive_fixture::boom;
+use redrive_store::raw::{RawOptions, RawUrl, RunOutcome, S3Options};
 
-use crate::world::{HOUR, Past, World, boom, january};
+use crate::world::{HOUR, MigratedProgram, Past, january};
 
 /// The sink of a world, as a worker has it.
 pub struct Sink {
@@ -19,29 +19,14 @@ pub struct Sink {
 }
 
 impl Sink {
-    pub fn files(world: &World) -> Self {
+    pub fn files(world: &MigratedProgram) -> Self {
         let url = format!("file:{}", world.home.file("raw").display()).parse().unwrap();
         Self { url, s3: S3Options::default() }
     }
 
-    pub fn write(&self, past: &Past<'_>, world: &World, run: &Run, lines: &[String], outcome: RunOutcome) {
-        world.runtime.block_on(async {
-            let options = RawOptions { s3: self.s3.clone(), ..RawOptions::default() };
-            let sink = RawSink::open(&self.url, &options).await.unwrap();
-            let key = run.key().unwrap().clone();
-            let attempt = RunHeader {
-                key,
-                run_id: run.run_id,
-                fence: run.task_id.unwrap(),
-                extractor: "test".to_owned(),
-                started_at: past.clock.now(),
-            };
-            let mut writer = sink.begin(attempt);
-            for line in lines {
-                writer.write_line(line.as_bytes()).await.unwrap();
-            }
-            writer.finish(outcome, past.clock.now()).await.unwrap();
-        });
+    pub fn write(&self, past: &Past<'_>, run: &Run, lines: &[String], outcome: RunOutcome) {
+        let options = RawOptions { s3: self.s3.clone(), ..RawOptions::default() };
+        past.write_raw(&self.url, &options, run, lines, outcome);
     }
 }
 
@@ -56,40 +41,40 @@ pub fn text(key: &PartitionKey, version: u32) -> String {
 }
 
 /// Claims what is wanted, and has it accepted with records of that version.
-pub fn accept(past: &Past<'_>, world: &World, sink: &Sink, version: u32) {
+pub fn accept(past: &Past<'_>, sink: &Sink, version: u32) {
     for run in past.claim() {
         let key = run.key().unwrap().clone();
         let lines = lines(&key, version);
-        sink.write(past, world, &run, &lines, RunOutcome::Complete);
+        sink.write(past, &run, &lines, RunOutcome::Complete);
         past.judge(&run, Judgement::Accepted { records: u64::try_from(lines.len()).unwrap() });
     }
 }
 
 /// Claims what is wanted, and has it rejected after it wrote a record.
-pub fn reject(past: &Past<'_>, world: &World, sink: &Sink) {
+pub fn reject(past: &Past<'_>, sink: &Sink) {
     for run in past.claim() {
         let outcome = RunOutcome::Failed { error_class: "retryable".to_owned(), message: "boom".to_owned() };
-        sink.write(past, world, &run, &["{\"half\":1}".to_owned()], outcome);
+        sink.write(past, &run, &["{\"half\":1}".to_owned()], outcome);
         past.judge(&run, boom());
     }
 }
 
 /// Days of January: 1 and 2 are successes, 2 after a failure and 1 with a rejected reprocessing since; 3 has failed
 /// twice; 4 is pending; 5 is under way; 6 was given back and is wanted.
-pub fn furnish(world: &World, sink: &Sink) -> Vec<PartitionKey> {
+pub fn furnish(world: &MigratedProgram, sink: &Sink) -> Vec<PartitionKey> {
     let days = january("111", 6);
     let past = world.ago(HOUR);
     let policy = RetryPolicy { max_attempts: None, max_age: None, ..RetryPolicy::partitions() };
     let retry = || ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false };
     past.want(&days[..1]);
-    accept(&past, world, sink, 1);
+    accept(&past, sink, 1);
     past.want(&days[1..3]);
-    reject(&past, world, sink);
+    reject(&past, sink);
     past.put(&days[1..2], retry());
-    accept(&past, world, sink, 1);
+    accept(&past, sink, 1);
     past.put(&days[..1], ControlEvent::Reprocess);
     past.put(&days[2..3], retry());
-    reject(&past, world, sink);
+    reject(&past, sink);
     let now = world.ago(std::time::Duration::ZERO);
     now.want(&days[5..]);
     for run in now.claim() {
@@ -119,7 +104,7 @@ pub fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// The directory of a partition's current run.
-pub fn current_directory(world: &World, key: &PartitionKey) -> PathBuf {
+pub fn current_directory(world: &MigratedProgram, key: &PartitionKey) -> PathBuf {
     let run = world.read(key).state.current_run_id.unwrap();
     let day = format!("source={}/customer_id={}/query_name={}", key.source, key.customer_id, key.query_name);
     world.home.file("raw").join(day).join(format!("logical_date={}/run_id={run}", key.logical_date))

@@ -1,17 +1,18 @@
 //! `state audit`: who did what, and whether the trail is whole.
 
+use redrive_fixture::boom;
 use serde_json::json;
 
-use crate::world::{HOUR, World, boom, count, january};
+use crate::world::{HOUR, MigratedProgram, count, january};
 
 /// RP-8.5, CP-5.4
-fn an_operation_is_kept_as_it_was_asked_for(world: World) {
+fn an_operation_is_kept_as_it_was_asked_for(world: MigratedProgram) {
     world.ago(HOUR).judged(&january("111", 2), boom());
     let line = "state retry --source ads --since 2026-01-01 --until 2026-01-02 --yes --reason outage";
     let told = world.json(line, 0);
     let trail = world.json("state audit list", 0);
     let operation = &trail["operations"][0];
-    assert_eq!(count(&trail, "operations"), 1);
+    assert_eq!(count(&trail, "operations"), 2, "and the preparation's own");
     assert_eq!(operation["op_id"], told["op_id"]);
     assert_eq!(operation["command"], format!("redrive {line} -o json"));
     assert_eq!(operation["filters"], json!({"source": "ads", "since": "2026-01-01", "until": "2026-01-02"}));
@@ -39,7 +40,7 @@ fn an_operation_is_kept_as_it_was_asked_for(world: World) {
 }
 
 /// CP-5.4: words of one argument are not to be taken for flags that were never given.
-fn a_command_line_can_be_read_back(world: World) {
+fn a_command_line_can_be_read_back(world: MigratedProgram) {
     world.ago(HOUR).judged(&january("111", 1), boom());
     let words = ["state", "pause", "--source", "ads", "--reason", "it's late --force"];
     world.home.run(&words).done();
@@ -52,13 +53,13 @@ fn a_command_line_can_be_read_back(world: World) {
 }
 
 /// CP-5.4
-fn a_row_that_was_altered_is_named(world: World) {
+fn a_row_that_was_altered_is_named(world: MigratedProgram) {
     world.ago(HOUR).judged(&january("111", 3), boom());
     world.json("state retry --source ads --yes", 0);
     world.json("state pause --source ads --yes", 0);
     world.whole();
-    assert!(world.run("state audit verify").done().stdout.starts_with("whole: 8 rows, head "));
-    world.execute("UPDATE operation_changes SET customer_id = 'nobody' WHERE seq = 3");
+    assert!(world.run("state audit verify").done().stdout.starts_with("whole: 12 rows, head "));
+    world.execute("UPDATE operation_changes SET period = 7 WHERE seq = 3");
     let told = world.run("state audit verify");
     assert_eq!(told.code, 1, "{told}");
     assert!(told.stdout.starts_with("BROKEN at row 3: "), "{told}");
@@ -67,14 +68,14 @@ fn a_row_that_was_altered_is_named(world: World) {
 }
 
 /// CP-5.4
-fn a_row_that_was_cut_off_shows(world: World) {
+fn a_row_that_was_cut_off_shows(world: MigratedProgram) {
     world.ago(HOUR).judged(&january("111", 1), boom());
     world.json("state retry --source ads", 0);
-    world.execute("DELETE FROM operation_changes WHERE seq = 2");
+    world.execute("DELETE FROM operation_changes WHERE seq = 4");
     assert_eq!(world.run("state audit verify").code, 1);
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     an_operation_is_kept_as_it_was_asked_for,
     a_command_line_can_be_read_back,
     a_row_that_was_altered_is_named,

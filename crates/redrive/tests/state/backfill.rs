@@ -1,15 +1,16 @@
 //! `state backfill enqueue`.
 
 use redrive_core::partition::Judgement;
+use redrive_fixture::boom;
 use serde_json::json;
 
-use crate::world::{HOUR, World, boom, count, january, reasons};
+use crate::world::{HOUR, MigratedProgram, count, january, reasons};
 
 const RANGE: &str =
     "state backfill enqueue --source ads --customer-id 111 --query-name daily --since 2026-01-01 --until 2026-01-05";
 
 /// CP-2.2, CP-3b.1, RP-6.1, CP-7.2
-fn what_is_not_there_is_wanted_and_what_is_there_is_kept(world: World) {
+fn what_is_not_there_is_wanted_and_what_is_there_is_kept(world: MigratedProgram) {
     let past = world.ago(HOUR);
     let days = january("111", 5);
     past.judged(&days[..1], Judgement::Accepted { records: 7 });
@@ -29,7 +30,7 @@ fn what_is_not_there_is_wanted_and_what_is_there_is_kept(world: World) {
 }
 
 /// CP-3b.1: the blunt tool.
-fn force_pending_sets_finished_ones_to_pending(world: World) {
+fn force_pending_sets_finished_ones_to_pending(world: MigratedProgram) {
     let past = world.ago(HOUR);
     let days = january("111", 5);
     past.judged(&days[..1], Judgement::Accepted { records: 7 });
@@ -47,7 +48,7 @@ fn force_pending_sets_finished_ones_to_pending(world: World) {
 }
 
 /// CP-5.5
-fn slips_are_refused(world: World) {
+fn slips_are_refused(world: MigratedProgram) {
     for (line, why) in [
         (RANGE.replace("--source ads", ""), "needs --source"),
         (RANGE.replace("--until 2026-01-05", ""), "needs --since and --until"),
@@ -70,7 +71,7 @@ fn slips_are_refused(world: World) {
 }
 
 /// CP-2.2: customers and queries come from the configuration.
-fn a_source_knows_its_customers_and_queries(world: World) {
+fn a_source_knows_its_customers_and_queries(world: MigratedProgram) {
     let config = "[sources.ads]\ncustomers = [\"1\", \"2\"]\n[sources.ads.queries.a]\n[sources.ads.queries.b]\n";
     let world = world.configured(config);
     let line = "state backfill enqueue --source ads --since 2026-01-01 --until 2026-01-03 --yes";
@@ -78,7 +79,7 @@ fn a_source_knows_its_customers_and_queries(world: World) {
 }
 
 /// CP-3a.2, CP-5.3: a filter is never wider than what was written. A backfill that cannot heed `--status` must say so.
-fn a_source_that_nobody_serves_is_pointed_out(world: World) {
+fn a_source_that_nobody_serves_is_pointed_out(world: MigratedProgram) {
     let line = "state backfill enqueue --source adds --customer-id 1 --query-name q --logical-date 2026-01-01";
     assert!(!world.run(line).stderr.contains("sources"), "where no source is configured, none is strange");
     let world = world.configured("[sources.ads]\n");
@@ -93,7 +94,7 @@ fn a_source_that_nobody_serves_is_pointed_out(world: World) {
     assert!(because.contains("this configuration has no [sources.adds]"), "{because}");
 }
 
-fn a_filter_that_a_backfill_cannot_heed_is_refused(world: World) {
+fn a_filter_that_a_backfill_cannot_heed_is_refused(world: MigratedProgram) {
     let past = world.ago(HOUR);
     let days = january("111", 2);
     past.judged(&days[..1], Judgement::Accepted { records: 7 });
@@ -102,7 +103,7 @@ fn a_filter_that_a_backfill_cannot_heed_is_refused(world: World) {
     assert_eq!(world.status(&days[0]), "success", "`--status failed` was given, and a success was changed:\n{told}");
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     what_is_not_there_is_wanted_and_what_is_there_is_kept,
     force_pending_sets_finished_ones_to_pending,
     slips_are_refused,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redrive_store::Cooldown;
 
-use crate::world::{HOUR, World};
+use crate::world::{HOUR, MigratedProgram};
 
-fn hold(world: &World, customer: Option<&str>) {
+fn hold(world: &MigratedProgram, customer: Option<&str>) {
     let now = world.ago(Duration::ZERO);
     let cooldown = Cooldown {
         source: "ads".parse().unwrap(),
@@ -18,7 +18,7 @@ fn hold(world: &World, customer: Option<&str>) {
 }
 
 /// RP-8.5
-fn a_cooldown_is_lifted_by_a_person_whose_name_is_kept(world: World) {
+fn a_cooldown_is_lifted_by_a_person_whose_name_is_kept(world: MigratedProgram) {
     hold(&world, Some("111"));
     hold(&world, Some("222"));
     hold(&world, None);
@@ -26,8 +26,9 @@ fn a_cooldown_is_lifted_by_a_person_whose_name_is_kept(world: World) {
     let listed = world.run("state cooldown list").done().stdout;
     assert!(listed.contains("(all)") && listed.contains("111") && listed.contains("429"), "{listed}");
 
-    let rows =
-        |world: &World| world.run("state audit list -o json").done().json()["operations"].as_array().unwrap().len();
+    let rows = |world: &MigratedProgram| {
+        world.run("state audit list -o json").done().json()["operations"].as_array().unwrap().len()
+    };
     world.run("state cooldown lift --source ads --customer-id 111 --dry-run").done();
     assert_eq!(rows(&world), 0, "a dry run leaves no trace");
     let lifted = world.run("state cooldown lift --source ads --customer-id 111 --reason fixed -o json").done().json();
@@ -43,4 +44,4 @@ fn a_cooldown_is_lifted_by_a_person_whose_name_is_kept(world: World) {
     world.run("state audit verify").done();
 }
 
-crate::on_both!(a_cooldown_is_lifted_by_a_person_whose_name_is_kept);
+redrive_fixture::on_both!(a_cooldown_is_lifted_by_a_person_whose_name_is_kept);

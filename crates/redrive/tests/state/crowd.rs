@@ -2,14 +2,15 @@
 
 use std::process::Child;
 
+use redrive_fixture::until;
 use redrive_store::clock::{Clock, SystemClock};
 
-use crate::world::{HOUR, World, ended, until};
+use crate::world::{HOUR, MigratedProgram, ended};
 
 const ALL: i64 = 5000;
 const SEED: u64 = 0x5eed_2026;
 
-fn daemon(world: &World) -> Child {
+fn daemon(world: &MigratedProgram) -> Child {
     let mut command = world.home.command(&["daemon", "--interval", "100ms"]);
     let nowhere = std::process::Stdio::null;
     command.stdin(nowhere()).stdout(nowhere()).stderr(nowhere()).spawn().unwrap()
@@ -21,7 +22,7 @@ fn end(mut child: Child) {
 }
 
 /// RD-6, RD-7, CP-6.2, CP-6.3, CP-4.2
-fn each_partition_is_requeued_exactly_once(world: World) {
+fn each_partition_is_requeued_exactly_once(world: MigratedProgram) {
     world.failures(u32::try_from(ALL).unwrap(), SystemClock.now().saturating_sub(HOUR));
     let mut daemons = vec![daemon(&world), daemon(&world)];
     let people: Vec<Child> =
@@ -46,11 +47,10 @@ fn each_partition_is_requeued_exactly_once(world: World) {
     daemons.into_iter().for_each(end);
     assert_eq!(world.json("daemon --once", 0)["requeued"], 0);
     assert_eq!(world.number("SELECT count(*) FROM operation_changes"), ALL);
-    let keys =
-        "SELECT count(*) FROM (SELECT DISTINCT source, customer_id, query_name, logical_date FROM operation_changes) k";
+    let keys = "SELECT count(*) FROM (SELECT DISTINCT series_id, period FROM operation_changes) k";
     assert_eq!(world.number(keys), ALL);
     assert_eq!(world.number("SELECT count(*) FROM partitions WHERE attempt_count = 1 AND version = 2"), ALL);
     world.whole();
 }
 
-crate::on_both!(each_partition_is_requeued_exactly_once);
+redrive_fixture::on_both!(each_partition_is_requeued_exactly_once);

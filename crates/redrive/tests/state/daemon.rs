@@ -5,18 +5,19 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlEvent, Judgement};
+use redrive_fixture::{boom, rejected};
 use redrive_store::Cooldown;
 use redrive_store::clock::{Clock, SystemClock};
 use serde_json::json;
 
-use crate::world::{DAY, HOUR, MINUTE, World, boom, count, january, key, rejected};
+use crate::world::{DAY, HOUR, MINUTE, MigratedProgram, count, january, key};
 
 fn of(customer: &str) -> Vec<PartitionKey> {
     vec![key(customer, "daily", "2026-01-01")]
 }
 
 /// RD-1, RD-2, RD-3, RD-4, RD-5, RD-9, RD-10, RP-4.1, RP-5.1
-fn what_is_due_is_requeued_and_nothing_else(world: World) {
+fn what_is_due_is_requeued_and_nothing_else(world: MigratedProgram) {
     let second = Duration::from_secs(1);
     // The first failure waits 5 min ± 30 s, the third 20 min ± 30 s.
     world.ago(5 * MINUTE + 40 * second).judged(&of("due-1"), boom());
@@ -71,7 +72,7 @@ fn what_is_due_is_requeued_and_nothing_else(world: World) {
 }
 
 /// RD-8, CP-6.1: an operation for each customer and query, by the daemon.
-fn requeues_are_grouped_by_customer_and_query(world: World) {
+fn requeues_are_grouped_by_customer_and_query(world: MigratedProgram) {
     let mut days = january("111", 3);
     days.extend(january("222", 2));
     days.push(key("111", "weekly", "2026-01-01"));
@@ -85,7 +86,7 @@ fn requeues_are_grouped_by_customer_and_query(world: World) {
         .map(|operation| operation["changes"].as_u64().unwrap())
         .collect();
     changes.sort_unstable();
-    assert_eq!(changes, [1, 2, 3]);
+    assert_eq!(changes, [1, 2, 3, 6], "the last is the preparation's own");
     let actor = trail["operations"][0]["actor"].as_str().unwrap();
     assert!(actor.starts_with("daemon ") && actor.contains(" pid "), "{actor}");
     assert_eq!(trail["operations"][0]["command"], "daemon");
@@ -93,7 +94,7 @@ fn requeues_are_grouped_by_customer_and_query(world: World) {
 }
 
 /// RD-1, RP-6.3, CP-2.2: recent days are fresh, older ones history; a day is wanted once it is ready.
-fn expected_partitions_are_wanted_when_ready(world: World) {
+fn expected_partitions_are_wanted_when_ready(world: MigratedProgram) {
     let now = jiff::Timestamp::from_microsecond(SystemClock.now().micros()).unwrap().to_zoned(jiff::tz::TimeZone::UTC);
     let day = |back: i32| now.date().checked_sub(jiff::Span::new().days(back)).unwrap().to_string();
     let config = |start: i32, ready: &str| {
@@ -126,7 +127,7 @@ fn expected_partitions_are_wanted_when_ready(world: World) {
 }
 
 /// RD-6: the daemon keeps nothing, so a policy that changed is heeded by the next tick.
-fn a_changed_policy_is_heeded_at_once(world: World) {
+fn a_changed_policy_is_heeded_at_once(world: MigratedProgram) {
     world.ago(10 * MINUTE).judged(&of("111"), boom());
     let world = world.configured("[sources.ads.retry]\nbase = \"1h\"\n");
     assert_eq!(world.json("daemon --once", 0)["requeued"], 0);
@@ -134,7 +135,7 @@ fn a_changed_policy_is_heeded_at_once(world: World) {
     assert_eq!(world.json("daemon --once", 0)["requeued"], 1);
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     what_is_due_is_requeued_and_nothing_else,
     requeues_are_grouped_by_customer_and_query,
     expected_partitions_are_wanted_when_ready,

@@ -2,11 +2,12 @@
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::partition::{ControlEvent, Judgement};
+use redrive_fixture::{boom, rejected};
 use redrive_store::Cooldown;
 
-use crate::world::{DAY, HOUR, MINUTE, World, boom, key, rejected};
+use crate::world::{DAY, HOUR, MINUTE, MigratedProgram, key};
 
-fn explained(world: &World, customer: &str) -> (String, String) {
+fn explained(world: &MigratedProgram, customer: &str) -> (String, String) {
     let line =
         format!("state explain --source ads --customer-id {customer} --query-name daily --logical-date 2026-01-01");
     let told = world.json(&line, 0);
@@ -14,7 +15,7 @@ fn explained(world: &World, customer: &str) -> (String, String) {
 }
 
 /// RP-8.2, RP-2.5, RD-2
-fn every_reason_has_its_word_and_its_arithmetic(world: World) {
+fn every_reason_has_its_word_and_its_arithmetic(world: MigratedProgram) {
     let of = |customer: &str| vec![key(customer, "daily", "2026-01-01")];
     let now = world.ago(MINUTE);
     now.judged(&of("done"), Judgement::Accepted { records: 1 });
@@ -47,7 +48,7 @@ fn every_reason_has_its_word_and_its_arithmetic(world: World) {
     let made = world.json(backfill, 0);
     world.json(&format!("state undo {}", made["op_id"].as_str().unwrap()), 0);
     for (customer, reason, because) in [
-        ("done", "done", "is current, and nobody asked for another"),
+        ("done", "done", "is current, and no operator asked for another"),
         ("waiting", "waiting", "attempt 1 waits 5 min ± 30 s"),
         ("hinted", "waiting", "its source said to come back at"),
         ("final", "final_error", "its error is final"),
@@ -66,4 +67,4 @@ fn every_reason_has_its_word_and_its_arithmetic(world: World) {
     }
 }
 
-crate::on_both!(every_reason_has_its_word_and_its_arithmetic);
+redrive_fixture::on_both!(every_reason_has_its_word_and_its_arithmetic);

@@ -1,10 +1,11 @@
 //! What scripts read: CSV is a header and rows, with the names that JSON has, and lines of JSON say what they are about.
 
 use redrive_core::partition::{ControlEvent, Judgement};
+use redrive_fixture::boom;
 use serde_json::Value;
 
 use crate::home::Told;
-use crate::world::{HOUR, MINUTE, World, boom, january, key};
+use crate::world::{HOUR, MINUTE, MigratedProgram, january, key};
 
 const KEY: &str = "source,customer_id,query_name,logical_date";
 const PARTITION: &str = "source,customer_id,query_name,logical_date,status,current_run_id,record_count,attempt_count,\
@@ -12,7 +13,7 @@ const PARTITION: &str = "source,customer_id,query_name,logical_date,status,curre
 const ATTEMPT: &str = "source,customer_id,query_name,logical_date,run_id,attempt,outcome,error_class,error_message,\
                        record_count,started_at,finished_at";
 
-fn scene(world: World) -> World {
+fn scene(world: MigratedProgram) -> MigratedProgram {
     let days = january("111", 3);
     let past = world.ago(HOUR);
     past.judged(&days[..1], Judgement::Accepted { records: 7 });
@@ -28,7 +29,7 @@ fn csv(told: &Told) -> (&str, Vec<&str>) {
 }
 
 /// A table reads back as what JSON says.
-fn inspect_as_csv_has_the_names_and_values_of_json(world: World) {
+fn inspect_as_csv_has_the_names_and_values_of_json(world: MigratedProgram) {
     let world = scene(world);
     let told = world.run("state inspect -o csv").done();
     let (header, rows) = csv(&told);
@@ -45,7 +46,7 @@ fn inspect_as_csv_has_the_names_and_values_of_json(world: World) {
     assert!(rows[1].contains(&format!(",\"{mark}\",")), "{told}");
 }
 
-fn history_as_csv_is_a_table_of_attempts(world: World) {
+fn history_as_csv_is_a_table_of_attempts(world: MigratedProgram) {
     let world = scene(world);
     let told = world.run("state inspect --history -o csv").done();
     let (header, rows) = csv(&told);
@@ -56,12 +57,12 @@ fn history_as_csv_is_a_table_of_attempts(world: World) {
     assert_eq!(rows[3], "ads,111,daily,2026-01-03,,,,,,,,", "one that was never tried is not left out");
 }
 
-crate::on_both!(inspect_as_csv_has_the_names_and_values_of_json, history_as_csv_is_a_table_of_attempts);
+redrive_fixture::on_both!(inspect_as_csv_has_the_names_and_values_of_json, history_as_csv_is_a_table_of_attempts);
 
 /// Nothing found is a table without rows; the words go to people.
 #[test]
 fn nothing_found_leaves_csv_a_header() {
-    let world = World::sqlite();
+    let world = MigratedProgram::sqlite();
     let exact = "--source ads --customer-id 111 --query-name daily --logical-date 2026-01-01";
     for (line, header, words) in [
         ("state inspect", PARTITION, "no entry found\n"),
@@ -84,7 +85,7 @@ const EXPLANATION: &str = "source,customer_id,query_name,logical_date,status,rea
 fn what_is_missing_is_a_table_too() {
     let text = "[sources.ads]\ncustomers = [\"111\"]\ncalendar = { start = \"2026-01-01\" }\n\
                 [sources.ads.queries.daily]\n";
-    let world = World::sqlite().configured(text);
+    let world = MigratedProgram::sqlite().configured(text);
     let told = world.run("state inspect --missing --until 2026-01-02 -o csv").done();
     assert_eq!(told.stdout, format!("{KEY}\nads,111,daily,2026-01-01\nads,111,daily,2026-01-02\n"));
 }
@@ -92,7 +93,7 @@ fn what_is_missing_is_a_table_too() {
 /// A header and a row, with the fields that JSON has.
 #[test]
 fn one_answer_is_a_header_and_a_row() {
-    let world = scene(World::sqlite()).configured("[sources.ads.extract]\nkind = \"sample\"\n");
+    let world = scene(MigratedProgram::sqlite()).configured("[sources.ads.extract]\nkind = \"sample\"\n");
     let exact = "--source ads --customer-id 111 --query-name daily --logical-date 2026-01-02";
     for line in [&format!("state explain {exact}"), "state audit verify", "daemon --once", "worker --drain", "migrate"]
     {
@@ -113,7 +114,7 @@ fn one_answer_is_a_header_and_a_row() {
 
 #[test]
 fn what_a_daemon_would_do_is_a_table() {
-    let world = World::sqlite();
+    let world = MigratedProgram::sqlite();
     world.ago(HOUR).judged(&[key("111", "daily", "2026-01-01")], boom());
     let told = world.run("daemon --once --dry-run -o csv").done();
     let (header, rows) = csv(&told);
@@ -124,7 +125,7 @@ fn what_a_daemon_would_do_is_a_table() {
 /// Lines of JSON are read one by one, away from the report around them.
 #[test]
 fn each_line_says_what_became_of_it() {
-    let world = scene(World::sqlite());
+    let world = scene(MigratedProgram::sqlite());
     let told = world.run("state reprocess --source ads --logical-date 2026-01-01 -o jsonl").done();
     let line: Value = serde_json::from_str(told.stdout.trim_end()).unwrap();
     let trail = world.json("state audit list --limit 1", 0);
@@ -140,7 +141,7 @@ fn each_line_says_what_became_of_it() {
 /// `--limit 0` means all, everywhere.
 #[test]
 fn a_limit_of_nothing_is_no_limit() {
-    let world = scene(World::sqlite());
+    let world = scene(MigratedProgram::sqlite());
     let all = world.json("state audit list --limit 0", 0);
     assert_eq!(all, world.json("state audit list", 0));
     assert!(!all["operations"].as_array().unwrap().is_empty());

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::partition::{ControlEvent, Judgement};
+use redrive_fixture::{boom, rejected};
 use serde_json::{Value, json};
 
-use crate::world::{DAY, HOUR, MINUTE, World, boom, january, key, rejected};
+use crate::world::{DAY, HOUR, MINUTE, MigratedProgram, january, key};
 
 fn dates(told: &Value) -> Vec<&str> {
     told["partitions"].as_array().unwrap().iter().map(|row| row["logical_date"].as_str().unwrap()).collect()
@@ -17,7 +18,7 @@ fn fields(value: &Value) -> BTreeSet<&str> {
 }
 
 /// CP-3d.2
-fn an_absent_partition_is_no_entry_found(world: World) {
+fn an_absent_partition_is_no_entry_found(world: MigratedProgram) {
     let exact = "--source ads --customer-id 111 --query-name daily --logical-date 2026-01-01";
     let told = world.run(&format!("state inspect {exact}"));
     assert_eq!((told.code, told.stdout.as_str()), (3, "no entry found\n"), "{told}");
@@ -29,7 +30,7 @@ fn an_absent_partition_is_no_entry_found(world: World) {
 }
 
 /// CP-3d.1, RP-8.2: the fields that are promised, and no others.
-fn json_has_the_promised_fields(world: World) {
+fn json_has_the_promised_fields(world: MigratedProgram) {
     let past = world.ago(HOUR);
     past.failed(&january("111", 1), 2);
     past.judged(&[key("222", "daily", "2026-01-01")], Judgement::Accepted { records: 7 });
@@ -88,7 +89,7 @@ fn json_has_the_promised_fields(world: World) {
 }
 
 /// CP-3d.1, CP-2.5, RP-2.5, RP-8.1
-fn flags_are_shown_and_searched_for(world: World) {
+fn flags_are_shown_and_searched_for(world: MigratedProgram) {
     let world = world.configured("[sources.ads.retry]\nmax_attempts = 2\n[sources.old.retry]\nmax_age = \"2d\"\n");
     let days = january("111", 4);
     let past = world.ago(3 * DAY);
@@ -117,7 +118,7 @@ fn flags_are_shown_and_searched_for(world: World) {
 }
 
 /// RP-8.1: what is terminal by policy stays so while it is paused.
-fn a_pause_does_not_hide_that_a_policy_has_stopped_it(world: World) {
+fn a_pause_does_not_hide_that_a_policy_has_stopped_it(world: MigratedProgram) {
     let world = world.configured("[sources.ads.retry]\nmax_attempts = 2\n");
     let days = january("111", 2);
     let past = world.ago(HOUR);
@@ -134,7 +135,7 @@ fn a_pause_does_not_hide_that_a_policy_has_stopped_it(world: World) {
 }
 
 /// RP-8.2
-fn errors_are_counted(world: World) {
+fn errors_are_counted(world: MigratedProgram) {
     let past = world.ago(HOUR);
     let days = january("111", 5);
     past.judged(&days[..3], rejected(ErrorClass::Retryable, "time-out"));
@@ -149,7 +150,7 @@ fn errors_are_counted(world: World) {
 }
 
 /// RP-6.2, CP-2.2
-fn what_is_missing_is_said(world: World) {
+fn what_is_missing_is_said(world: MigratedProgram) {
     let today = jiff::Timestamp::from_microsecond(
         redrive_store::clock::Clock::now(&redrive_store::clock::SystemClock).micros(),
     );
@@ -170,7 +171,7 @@ fn what_is_missing_is_said(world: World) {
 }
 
 /// CP-5.5: a relative date is echoed once, on stderr, and not with `-q`.
-fn relative_dates_are_echoed(world: World) {
+fn relative_dates_are_echoed(world: MigratedProgram) {
     let told = world.run("state inspect --since 7d --until yesterday");
     let lines: Vec<_> = told.stderr.lines().collect();
     assert_eq!(lines.len(), 2, "{told}");
@@ -182,7 +183,7 @@ fn relative_dates_are_echoed(world: World) {
 }
 
 /// CP-4.1
-fn rows_come_in_key_order_up_to_the_limit(world: World) {
+fn rows_come_in_key_order_up_to_the_limit(world: MigratedProgram) {
     let past = world.ago(HOUR);
     let (mut days, more) = (january("222", 3), january("111", 3));
     days.extend(more);
@@ -202,7 +203,7 @@ fn rows_come_in_key_order_up_to_the_limit(world: World) {
     assert_eq!(world.run("state inspect --limit 0 -o jsonl").stdout.lines().count(), 6);
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     an_absent_partition_is_no_entry_found,
     json_has_the_promised_fields,
     flags_are_shown_and_searched_for,

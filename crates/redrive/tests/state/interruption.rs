@@ -1,9 +1,9 @@
 //! A batch that is cut off in the middle: what was reached stands, what was not is untouched, the same command finishes.
 
-use redrive_fixture::{Durability, Postgres};
+use redrive_fixture::{Durability, Postgres, TestDatabase, until};
 use redrive_store::clock::{Clock, SystemClock};
 
-use crate::world::{HOUR, World, count, ended, signal, until};
+use crate::world::{HOUR, MigratedProgram, count, ended, signal};
 
 const RETRY: &str = "state retry --source ads --force --allow-missing-raw -o json";
 const PENDING: &str = "SELECT count(*) FROM partitions WHERE status = 'pending'";
@@ -12,18 +12,18 @@ const CHANGES: &str = "SELECT count(*) FROM operation_changes";
 /// CP-4.4: the second chunk waits for a row that somebody else holds when the server goes.
 #[test]
 fn a_database_that_goes_away_ends_a_batch_and_the_rest_is_finished_later() {
-    const ALL: i64 = 9000;
+    const ALL: i64 = 15_000;
     let mut server = Postgres::start(Durability::Fast);
-    let world = World::on(server.fresh_database());
+    let world = MigratedProgram::from(TestDatabase::of(server.fresh_database()));
     world.failures(u32::try_from(ALL).unwrap(), SystemClock.now().saturating_sub(HOUR));
-    let url = world.database.as_ref().unwrap().url.clone();
+    let url = world.database.server.as_ref().unwrap().url.clone();
     let child = world.runtime.block_on(async {
         let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
         let hold =
             // 2022-01-05
             "BEGIN; SELECT 1 FROM partitions WHERE series_id = (SELECT series_id FROM series \
-             WHERE query_name = 'query_07') AND period = 18997 FOR UPDATE";
+             WHERE query_name = 'query_12') AND period = 18997 FOR UPDATE";
         client.batch_execute(hold).await.unwrap();
         let child = world.spawn(RETRY);
         until("the second chunk waits", || {
@@ -54,7 +54,7 @@ fn a_database_that_goes_away_ends_a_batch_and_the_rest_is_finished_later() {
 }
 
 /// CP-4.2, CP-4.4, CP-5.3
-fn an_interrupted_batch_reports_what_it_did(world: World) {
+fn an_interrupted_batch_reports_what_it_did(world: MigratedProgram) {
     const ALL: i64 = 40_000;
     world.failures(u32::try_from(ALL).unwrap(), SystemClock.now().saturating_sub(HOUR));
     let child = world.spawn(RETRY);
@@ -76,7 +76,7 @@ fn an_interrupted_batch_reports_what_it_did(world: World) {
 }
 
 /// CP-5.2, RP-8.3: the look ahead meets a row that cannot be read, so nobody knows how many would change.
-fn a_look_ahead_that_fails_changes_nothing(world: World) {
+fn a_look_ahead_that_fails_changes_nothing(world: MigratedProgram) {
     let world = world.configured("[safety]\nhard_limit = 3000\n");
     world.failures(5000, SystemClock.now().saturating_sub(HOUR));
     world.execute(
@@ -89,4 +89,4 @@ fn a_look_ahead_that_fails_changes_nothing(world: World) {
     assert_ne!(told.code, 0, "{told}");
 }
 
-crate::on_both!(an_interrupted_batch_reports_what_it_did, a_look_ahead_that_fails_changes_nothing);
+redrive_fixture::on_both!(an_interrupted_batch_reports_what_it_did, a_look_ahead_that_fails_changes_nothing);

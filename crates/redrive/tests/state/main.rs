@@ -18,6 +18,7 @@ mod marks;
 mod plans;
 mod prompts;
 mod retry;
+mod runs;
 mod signals;
 mod sink_down;
 mod snapshots;

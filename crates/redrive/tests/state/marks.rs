@@ -1,14 +1,15 @@
 //! `reprocess`, `mark-terminal`, `clear-terminal`, `pause`, `resume`.
 
 use redrive_core::partition::Judgement;
+use redrive_fixture::boom;
 use serde_json::json;
 
-use crate::world::{HOUR, World, boom, count, january, reasons};
+use crate::world::{HOUR, MigratedProgram, count, january, reasons};
 
 const ONE: &str = "--source ads --customer-id 111 --query-name daily --logical-date 2026-01-01";
 
 /// RP-2.6, CP-7.1, CP-7.3
-fn a_reprocessed_success_stays_until_a_new_run_is_accepted(world: World) {
+fn a_reprocessed_success_stays_until_a_new_run_is_accepted(world: MigratedProgram) {
     let past = world.ago(HOUR);
     let days = january("111", 2);
     past.judged(&days[..1], Judgement::Accepted { records: 7 });
@@ -45,7 +46,7 @@ fn a_reprocessed_success_stays_until_a_new_run_is_accepted(world: World) {
 }
 
 /// CP-2.3, CP-3c.1, CP-2.4
-fn a_mark_needs_the_threshold_and_comes_off_again(world: World) {
+fn a_mark_needs_the_threshold_and_comes_off_again(world: MigratedProgram) {
     let past = world.ago(HOUR);
     let days = january("111", 2);
     past.failed(&days[..1], 2);
@@ -73,7 +74,7 @@ fn a_mark_needs_the_threshold_and_comes_off_again(world: World) {
 }
 
 /// CP-3c.1: without `terminal_after`, `max_attempts` is the threshold.
-fn the_threshold_is_the_policys_limit(world: World) {
+fn the_threshold_is_the_policys_limit(world: MigratedProgram) {
     let world = world.configured("[sources.ads.retry]\nmax_attempts = 3\n");
     let days = january("111", 2);
     let past = world.ago(HOUR);
@@ -85,7 +86,7 @@ fn the_threshold_is_the_policys_limit(world: World) {
 }
 
 /// CP-2.5, CP-6.2
-fn a_paused_partition_is_left_alone_until_resumed(world: World) {
+fn a_paused_partition_is_left_alone_until_resumed(world: MigratedProgram) {
     let past = world.ago(HOUR);
     let days = january("111", 2);
     past.judged(&days[..1], boom());
@@ -108,7 +109,7 @@ fn a_paused_partition_is_left_alone_until_resumed(world: World) {
     world.whole();
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     a_reprocessed_success_stays_until_a_new_run_is_accepted,
     a_mark_needs_the_threshold_and_comes_off_again,
     the_threshold_is_the_policys_limit,

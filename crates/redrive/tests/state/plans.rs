@@ -1,9 +1,10 @@
 //! Plans that are applied to what they saw, and operations that are undone where nothing happened since.
 
 use redrive_core::partition::{ControlEvent, Judgement, PartitionState};
+use redrive_fixture::{boom, until};
 use serde_json::json;
 
-use crate::world::{HOUR, World, boom, count, ended, january, reasons, until};
+use crate::world::{HOUR, MigratedProgram, count, ended, january, reasons};
 
 const SAVE: &str = "state retry --source ads --dry-run --save-plan plan.json";
 
@@ -12,7 +13,7 @@ fn op(report: &serde_json::Value) -> String {
 }
 
 /// CP-4.2, CP-5.3
-fn a_plan_leaves_out_what_changed_since(world: World) {
+fn a_plan_leaves_out_what_changed_since(world: MigratedProgram) {
     let days = january("111", 4);
     world.ago(HOUR).judged(&days, boom());
     assert_eq!(count(&world.json(SAVE, 0), "changed"), 4);
@@ -29,7 +30,7 @@ fn a_plan_leaves_out_what_changed_since(world: World) {
 }
 
 /// CP-5.4: why it is done was said when the plan was made.
-fn a_plan_keeps_its_reason(world: World) {
+fn a_plan_keeps_its_reason(world: MigratedProgram) {
     let world = world.configured("[sources.ads]\nterminal_after = 1\n");
     let days = january("111", 1);
     world.ago(HOUR).judged(&days, boom());
@@ -39,7 +40,7 @@ fn a_plan_keeps_its_reason(world: World) {
 }
 
 /// CP-5.5
-fn a_file_that_is_no_plan_is_refused(world: World) {
+fn a_file_that_is_no_plan_is_refused(world: MigratedProgram) {
     assert!(world.run("state apply nowhere.json").complaint(2).contains("nowhere.json"));
     world.home.write("bad.json", "{}");
     assert!(world.run("state apply bad.json").complaint(2).contains("not a plan"));
@@ -52,7 +53,7 @@ fn a_file_that_is_no_plan_is_refused(world: World) {
 }
 
 /// RP-8.5, CP-5.4
-fn an_undo_puts_back_only_what_nothing_touched(world: World) {
+fn an_undo_puts_back_only_what_nothing_touched(world: MigratedProgram) {
     let days = january("111", 3);
     world.ago(HOUR).judged(&days, boom());
     let before = world.read(&days[0]);
@@ -72,7 +73,7 @@ fn an_undo_puts_back_only_what_nothing_touched(world: World) {
 }
 
 /// CP-7.2: nothing is deleted; what was made leaves the queue.
-fn an_undone_backfill_is_withdrawn(world: World) {
+fn an_undone_backfill_is_withdrawn(world: MigratedProgram) {
     let line = "state backfill enqueue --source ads --customer-id 111 --query-name daily --since 2026-01-01 \
                 --until 2026-01-03 --yes";
     let made = op(&world.json(line, 0));
@@ -87,7 +88,7 @@ fn an_undone_backfill_is_withdrawn(world: World) {
 }
 
 /// RP-9.4
-fn an_undo_leaves_alone_what_is_at_work(world: World) {
+fn an_undo_leaves_alone_what_is_at_work(world: MigratedProgram) {
     world.ago(HOUR).judged(&january("111", 1), boom());
     let done = op(&world.json("state retry --source ads", 0));
     assert_eq!(world.ago(HOUR).claim().len(), 1);
@@ -95,7 +96,7 @@ fn an_undo_leaves_alone_what_is_at_work(world: World) {
 }
 
 /// RP-8.5, CP-7.3: whatever was done, its undo leaves nothing behind but the trail.
-fn every_kind_of_operation_can_be_undone(world: World) {
+fn every_kind_of_operation_can_be_undone(world: MigratedProgram) {
     let world = world.configured("[sources.ads]\nterminal_after = 1\n");
     let days = january("111", 3);
     let past = world.ago(HOUR);
@@ -131,7 +132,7 @@ fn every_kind_of_operation_can_be_undone(world: World) {
     world.whole();
 }
 
-fn an_operation_must_be_named_rightly(world: World) {
+fn an_operation_must_be_named_rightly(world: MigratedProgram) {
     let absent = "019a0000-0000-7000-8000-000000000000";
     for verb in ["undo", "audit show"] {
         assert!(world.run(&format!("state {verb} {absent}")).complaint(3).contains(absent));
@@ -139,7 +140,7 @@ fn an_operation_must_be_named_rightly(world: World) {
     }
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     a_plan_leaves_out_what_changed_since,
     a_plan_keeps_its_reason,
     a_file_that_is_no_plan_is_refused,
@@ -153,11 +154,11 @@ crate::on_both!(
 /// CP-4.2, CP-5.3: the partition changes after `apply` has read it and before `apply` writes it.
 #[test]
 fn a_plan_leaves_out_what_changes_while_it_is_applied() {
-    let world = World::postgres();
+    let world = MigratedProgram::postgres();
     let days = january("111", 1);
     world.ago(HOUR).judged(&days, boom());
     world.json(SAVE, 0);
-    let url = world.database.as_ref().unwrap().url.clone();
+    let url = world.database.server.as_ref().unwrap().url.clone();
     let child = world.runtime.block_on(async {
         let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);

@@ -5,17 +5,18 @@ use std::process::{Command, Stdio};
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::partition::ControlEvent;
+use redrive_fixture::{boom, rejected, until};
 use serde_json::Value;
 
-use crate::world::{HOUR, World, boom, count, january, reasons, rejected, until};
+use crate::world::{HOUR, MigratedProgram, count, january, reasons};
 
 /// Types `answer` at the program's question; gives what the terminal showed and the exit code.
-fn asked(world: &World, line: &str, answer: &str) -> (String, i32) {
+fn asked(world: &MigratedProgram, line: &str, answer: &str) -> (String, i32) {
     asked_while(world, line, answer, || {})
 }
 
 /// The same, with something that happens while the question is open.
-fn asked_while(world: &World, line: &str, answer: &str, meanwhile: impl FnOnce()) -> (String, i32) {
+fn asked_while(world: &MigratedProgram, line: &str, answer: &str, meanwhile: impl FnOnce()) -> (String, i32) {
     let program = world.home.command(&[]);
     let mut script = Command::new("script");
     script.args(["-qec", &format!("{} {line}", program.get_program().to_str().unwrap()), "/dev/null"]);
@@ -54,7 +55,7 @@ fn asked_while(world: &World, line: &str, answer: &str, meanwhile: impl FnOnce()
 }
 
 /// CP-3a.4, CP-5.1, RP-8.3
-fn a_few_want_yes_and_many_want_their_number(world: World) {
+fn a_few_want_yes_and_many_want_their_number(world: MigratedProgram) {
     world.ago(HOUR).judged(&january("few", 2), boom());
     world.ago(HOUR).judged(&january("many", 21), boom());
     let failed = "SELECT count(*) FROM partitions WHERE status = 'failed'";
@@ -76,7 +77,7 @@ fn a_few_want_yes_and_many_want_their_number(world: World) {
 }
 
 /// OP-11: what fails while the question is open was not counted, and what was counted is changed only as it was then.
-fn what_was_counted_is_what_is_changed(world: World) {
+fn what_was_counted_is_what_is_changed(world: MigratedProgram) {
     let days = january("few", 7);
     world.ago(HOUR).judged(&days[..3], boom());
     let meanwhile = || {
@@ -95,7 +96,7 @@ fn what_was_counted_is_what_is_changed(world: World) {
 }
 
 /// Ctrl-C at the question ends the program, and nothing is changed.
-fn ctrl_c_at_a_question_ends_it(world: World) {
+fn ctrl_c_at_a_question_ends_it(world: MigratedProgram) {
     world.ago(HOUR).judged(&january("few", 2), boom());
     let (shown, code) = asked(&world, "state retry --customer-id few", "\u{3}");
     assert!(code == 130 || code == 5, "{code}: {shown}");
@@ -105,7 +106,7 @@ fn ctrl_c_at_a_question_ends_it(world: World) {
 /// CP-3d.1: what a source wrote in its error is shown, never obeyed by the terminal.
 #[test]
 fn an_error_cannot_steer_the_terminal() {
-    let world = World::sqlite();
+    let world = MigratedProgram::sqlite();
     let message = "gone\u{1b}[2K\u{1b}]0;owned\u{7}\rads 111 daily success";
     world.ago(HOUR).judged(&january("111", 1), rejected(ErrorClass::Retryable, message));
     let program = world.home.command(&[]);
@@ -120,7 +121,7 @@ fn an_error_cannot_steer_the_terminal() {
     }
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     a_few_want_yes_and_many_want_their_number,
     what_was_counted_is_what_is_changed,
     ctrl_c_at_a_question_ends_it,

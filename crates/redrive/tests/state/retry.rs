@@ -3,15 +3,16 @@
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlEvent, Judgement};
 use redrive_core::retry::RetryPolicy;
+use redrive_fixture::boom;
 use serde_json::json;
 
 use crate::home::Told;
-use crate::world::{DAY, HOUR, World, boom, count, january, key, reasons};
+use crate::world::{DAY, HOUR, MigratedProgram, count, january, key, reasons};
 
 const ONE: &str = "state retry --source ads --customer-id 111 --query-name daily --logical-date 2026-01-01";
 
 /// CP-2.1, CP-3a.1, CP-6.2, CP-7.3, RP-3.1
-fn failed_becomes_pending_and_keeps_the_rest(world: World) {
+fn failed_becomes_pending_and_keeps_the_rest(world: MigratedProgram) {
     let days = january("111", 1);
     let past = world.ago(HOUR);
     past.judged(&days, Judgement::Accepted { records: 7 });
@@ -39,7 +40,7 @@ fn failed_becomes_pending_and_keeps_the_rest(world: World) {
 }
 
 /// How often the program put a key to the rules, and listed the raw sink, by its own log.
-fn effort(world: &World, line: &str, keys: &[PartitionKey]) -> (Vec<usize>, usize) {
+fn effort(world: &MigratedProgram, line: &str, keys: &[PartitionKey]) -> (Vec<usize>, usize) {
     let words: Vec<_> = line.split_whitespace().collect();
     let mut command = world.home.command(&words);
     let told = Told::of(command.env("RUST_LOG", "redrive_control=trace").output().unwrap()).done();
@@ -49,7 +50,7 @@ fn effort(world: &World, line: &str, keys: &[PartitionKey]) -> (Vec<usize>, usiz
 }
 
 /// Counted once and done once: no partition is decided about more than twice, and the sink is listed once.
-fn a_retry_looks_no_more_often_than_it_must(world: World) {
+fn a_retry_looks_no_more_often_than_it_must(world: MigratedProgram) {
     let days = january("111", 6);
     let failed = || {
         let past = world.ago(HOUR);
@@ -68,7 +69,7 @@ fn a_retry_looks_no_more_often_than_it_must(world: World) {
 }
 
 /// CP-3c.2, RP-2.5
-fn terminal_needs_clear_terminal(world: World) {
+fn terminal_needs_clear_terminal(world: MigratedProgram) {
     let days = january("111", 2);
     let past = world.ago(DAY);
     past.failed(&days[..1], 8);
@@ -87,7 +88,7 @@ fn terminal_needs_clear_terminal(world: World) {
 }
 
 /// RP-8.4, RP-8.5: by one query in detail and by several days at once.
-fn nothing_in_the_raw_sink_blocks_a_retry(world: World) {
+fn nothing_in_the_raw_sink_blocks_a_retry(world: MigratedProgram) {
     let past = world.ago(HOUR);
     let days = january("111", 6);
     past.judged(&days[..2], boom());
@@ -105,7 +106,7 @@ fn nothing_in_the_raw_sink_blocks_a_retry(world: World) {
 }
 
 /// CP-3a.3, CP-5.4
-fn a_dry_run_changes_nothing(world: World) {
+fn a_dry_run_changes_nothing(world: MigratedProgram) {
     let days = january("111", 30);
     world.ago(HOUR).judged(&days, boom());
     let before: Vec<_> = days.iter().take(2).map(|key| world.read(key)).collect();
@@ -117,7 +118,7 @@ fn a_dry_run_changes_nothing(world: World) {
 }
 
 /// CP-3a.2, CP-5.5
-fn slips_in_a_filter_are_refused(world: World) {
+fn slips_in_a_filter_are_refused(world: MigratedProgram) {
     world.ago(HOUR).judged(&january("111", 2), boom());
     for (filter, why) in [
         ("--source ads*", "wildcard"),
@@ -143,7 +144,7 @@ fn slips_in_a_filter_are_refused(world: World) {
 }
 
 /// CP-3a.2: exact matches only.
-fn a_filter_means_exactly_what_it_says(world: World) {
+fn a_filter_means_exactly_what_it_says(world: MigratedProgram) {
     let past = world.ago(HOUR);
     let mut all = january("111", 3);
     all.extend(january("1111", 3));
@@ -156,7 +157,7 @@ fn a_filter_means_exactly_what_it_says(world: World) {
 }
 
 /// CP-3a.4, CP-5.1, CP-5.2, RP-8.3
-fn many_partitions_need_a_yes_or_force(world: World) {
+fn many_partitions_need_a_yes_or_force(world: MigratedProgram) {
     let world = world.configured("[safety]\nconfirm_above = 3\nhard_limit = 5\n");
     let past = world.ago(HOUR);
     past.judged(&january("one", 1), boom());
@@ -179,7 +180,7 @@ fn many_partitions_need_a_yes_or_force(world: World) {
 }
 
 /// CP-5.3, CP-4.3
-fn quiet_gives_counts_only(world: World) {
+fn quiet_gives_counts_only(world: MigratedProgram) {
     world.ago(HOUR).judged(&january("nobody-configured", 2), boom());
     let told = world.run("-q state retry --customer-id nobody-configured --yes").done();
     assert_eq!(told.stdout.lines().count(), 1, "{told}");
@@ -190,7 +191,7 @@ fn quiet_gives_counts_only(world: World) {
 }
 
 /// CP-2.1, RP-9.4: only what is not in flight, and only if asked for.
-fn stale_pending_ones_are_requeued_on_demand(world: World) {
+fn stale_pending_ones_are_requeued_on_demand(world: MigratedProgram) {
     let days = january("111", 2);
     let past = world.ago(HOUR);
     past.want(&days[..1]);
@@ -201,7 +202,7 @@ fn stale_pending_ones_are_requeued_on_demand(world: World) {
     assert_eq!((count(&told, "changed"), reasons(&told)), (1, vec!["in_flight"]));
 }
 
-crate::on_both!(
+redrive_fixture::on_both!(
     failed_becomes_pending_and_keeps_the_rest,
     a_retry_looks_no_more_often_than_it_must,
     terminal_needs_clear_terminal,

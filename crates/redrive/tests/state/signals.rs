@@ -3,7 +3,9 @@
 use std::io::Read as _;
 use std::process::Child;
 
-use crate::world::{HOUR, World, boom, january, signal, until};
+use redrive_fixture::{boom, until};
+
+use crate::world::{HOUR, MigratedProgram, january, signal};
 
 /// The code it ends with, after a bounded wait; it is taken down if it does not end.
 fn code(mut child: Child) -> Result<i32, String> {
@@ -22,7 +24,7 @@ fn code(mut child: Child) -> Result<i32, String> {
 }
 
 /// RD-1, RD-6
-fn a_sleeping_daemon_ends_when_told_to(world: World) {
+fn a_sleeping_daemon_ends_when_told_to(world: MigratedProgram) {
     let days = january("111", 3);
     world.ago(HOUR).judged_without_raw(&days, boom());
     for name in ["-TERM", "-INT"] {
@@ -41,12 +43,12 @@ fn a_sleeping_daemon_ends_when_told_to(world: World) {
     assert!(days.iter().all(|key| world.status(key) == "pending"));
 }
 
-crate::on_both!(a_sleeping_daemon_ends_when_told_to);
+redrive_fixture::on_both!(a_sleeping_daemon_ends_when_told_to);
 
 /// RD-6: the signal comes while a tick is held up by a lock.
 fn told_to_end_while_at_work(ticked_before: bool) -> Result<i32, String> {
-    let world = World::postgres();
-    let url = world.database.as_ref().unwrap().url.clone();
+    let world = MigratedProgram::postgres();
+    let url = world.database.server.as_ref().unwrap().url.clone();
     let mut child = None;
     if ticked_before {
         let mut daemon = world.spawn("daemon --interval 100ms");
@@ -100,14 +102,14 @@ fn a_daemon_told_to_end_in_its_first_tick_ends_after_it() {
 /// RD-1: ticks without a pause between them would only heat the database.
 #[test]
 fn an_interval_of_nothing_is_refused() {
-    let world = World::sqlite();
+    let world = MigratedProgram::sqlite();
     assert_eq!(code(world.spawn("daemon --interval 0s")), Ok(2));
 }
 
 /// RD-6: whoever read the daemon's log may go away; the work goes on.
 #[test]
 fn a_daemon_outlives_the_reader_of_its_log() {
-    let world = World::sqlite();
+    let world = MigratedProgram::sqlite();
     let mut child = world.spawn("daemon --interval 100ms");
     let mut stderr = child.stderr.take().unwrap();
     assert!(stderr.read(&mut [0; 4096]).unwrap() > 0);

@@ -1,11 +1,12 @@
 //! The raw sink cannot be opened: who only looks, withholds or wants is served, just then.
 
+use redrive_fixture::boom;
 use serde_json::json;
 
-use crate::world::{HOUR, World, boom, count, january};
+use crate::world::{HOUR, MigratedProgram, count, january};
 
 /// Only a retry asks the sink anything.
-fn only_a_retry_needs_the_sink(world: World) {
+fn only_a_retry_needs_the_sink(world: MigratedProgram) {
     let days = january("111", 3);
     world.ago(HOUR).judged_without_raw(&days, boom());
     world.home.write("raw", "a file where a directory should be");
@@ -21,4 +22,4 @@ fn only_a_retry_needs_the_sink(world: World) {
     assert_eq!(world.json("daemon --once", 0)["requeued"], json!(2));
 }
 
-crate::on_both!(only_a_retry_needs_the_sink);
+redrive_fixture::on_both!(only_a_retry_needs_the_sink);

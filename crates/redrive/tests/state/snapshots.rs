@@ -2,11 +2,12 @@
 
 use insta::assert_snapshot;
 use redrive_core::partition::{ControlEvent, Judgement};
+use redrive_fixture::boom;
 
-use crate::world::{HOUR, MINUTE, World, boom, january};
+use crate::world::{HOUR, MINUTE, MigratedProgram, january};
 
-fn scene() -> World {
-    let world = World::sqlite();
+fn scene() -> MigratedProgram {
+    let world = MigratedProgram::sqlite();
     let days = january("111", 4);
     let past = world.ago(2 * MINUTE);
     past.judged(&days[..1], Judgement::Accepted { records: 7 });
@@ -93,12 +94,15 @@ fn audit_list_as_a_table_and_as_json() {
     shown!(world.run("state audit list"), @r#"
      at  operation  actor  changes  command  reason
      [time]  [id]  [actor]  1  redrive state pause --source ads --logical-date 2026-01-01 --reason holiday  holiday
+     [time]  [id]  [actor]  1  want
      [time]  [id]  [actor]  1  test
+     [time]  [id]  [actor]  2  want
+     [time]  [id]  [actor]  1  want
     --- stderr
     --- exit 0
     "#);
     shown!(world.run("state audit list --limit 1 -o json"), @r#"
-    {"operations":[{"op_id":"[id]","seq":3,"at":"[time]","actor":"[actor]","command":"redrive state pause --source ads --logical-date 2026-01-01 --reason holiday","filters":{"since":"2026-01-01","source":"ads","until":"2026-01-01"},"flags":{"dry_run":false,"force":false,"yes":false},"reason":"holiday","changes":1}]}
+    {"operations":[{"op_id":"[id]","seq":10,"at":"[time]","actor":"[actor]","command":"redrive state pause --source ads --logical-date 2026-01-01 --reason holiday","filters":{"since":"2026-01-01","source":"ads","until":"2026-01-01"},"flags":{"dry_run":false,"force":false,"yes":false},"reason":"holiday","changes":1}]}
     --- stderr
     --- exit 0
     "#);

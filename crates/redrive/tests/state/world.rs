@@ -1,44 +1,37 @@
 //! A database with partitions in it, made through the store as workers would, and the program in a folder beside it.
 
-use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::{ControlEvent, Judgement, Partition};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
-use redrive_fixture::{Database, Postgres};
-use redrive_store::clock::{Clock, ManualClock, SystemClock};
+use redrive_fixture::{TestDatabase, TestStore, boom};
+use redrive_store::clock::{Clock as _, ManualClock, SystemClock};
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
-use redrive_store::{Open, Operation, Options, PartitionClaim, Recorded, Rotation, Store, StoreUrl};
+use redrive_store::{Outcome, Recorded};
 use serde_json::Value;
 
-use crate::home::{Home, Told};
+use crate::home::{TestProgram, Told};
 
 pub const MINUTE: Duration = Duration::from_secs(60);
 pub const HOUR: Duration = Duration::from_secs(3600);
 pub const DAY: Duration = Duration::from_secs(86_400);
-/// How long anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-pub struct World {
-    pub home: Home,
-    pub url: StoreUrl,
-    pub database: Option<Database>,
+/// The program in a folder of its own, with a database that has its tables.
+pub struct MigratedProgram {
+    pub program: TestProgram,
     pub runtime: tokio::runtime::Runtime,
 }
 
 /// The store as it was some time ago.
 pub struct Past<'a> {
-    world: &'a World,
-    pub store: Store,
-    pub clock: ManualClock,
+    world: &'a MigratedProgram,
+    on: TestStore,
 }
 
 pub fn key(customer: &str, query: &str, date: &str) -> PartitionKey {
@@ -50,38 +43,33 @@ pub fn january(customer: &str, days: usize) -> Vec<PartitionKey> {
     (1..=days).map(|day| key(customer, "daily", &format!("2026-01-{day:02}"))).collect()
 }
 
-pub fn rejected(class: ErrorClass, message: &str) -> Judgement {
-    Judgement::Rejected { class, message: message.to_owned(), not_before: None }
-}
-
-pub fn boom() -> Judgement {
-    rejected(ErrorClass::Retryable, "boom")
-}
-
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-impl World {
+impl Deref for MigratedProgram {
+    type Target = TestProgram;
+
+    fn deref(&self) -> &TestProgram {
+        &self.program
+    }
+}
+
+impl From<TestDatabase> for MigratedProgram {
+    fn from(database: TestDatabase) -> Self {
+        let program = TestProgram::from(database);
+        program.home.run(&["migrate"]).done();
+        Self { program, runtime: runtime() }
+    }
+}
+
+impl MigratedProgram {
     pub fn sqlite() -> Self {
-        let home = Home::new();
-        let url = StoreUrl::Sqlite(home.file("redrive.db"));
-        Self { home, url, database: None, runtime: runtime() }.migrated()
+        TestDatabase::sqlite().into()
     }
 
     pub fn postgres() -> Self {
-        Self::on(Postgres::shared().fresh_database())
-    }
-
-    pub fn on(database: Database) -> Self {
-        let home = Home::new().env("REDRIVE_STORE__URL", &database.url);
-        let url = StoreUrl::parse(&database.url).unwrap();
-        Self { home, url, database: Some(database), runtime: runtime() }.migrated()
-    }
-
-    fn migrated(self) -> Self {
-        self.home.run(&["migrate"]).done();
-        self
+        TestDatabase::postgres().into()
     }
 
     pub fn configured(self, text: &str) -> Self {
@@ -109,53 +97,38 @@ impl World {
 
     pub fn ago(&self, ago: Duration) -> Past<'_> {
         let clock = ManualClock::at(SystemClock.now().saturating_sub(ago));
-        let options = Options {
-            clock: Arc::new(clock.clone()),
-            follow_server_clock: false,
-            connections: 8,
-            ..Options::default()
-        };
-        let store = self.runtime.block_on(Store::open(&self.url, Open::Current, options)).unwrap();
-        Past { world: self, store, clock }
+        let on = self.runtime.block_on(TestStore::open(self.database.clone(), clock));
+        Past { world: self, on }
+    }
+
+    pub fn ahead(&self, span: Duration) -> Past<'_> {
+        let clock = ManualClock::at(SystemClock.now().saturating_add(span));
+        let on = self.runtime.block_on(TestStore::open(self.database.clone(), clock));
+        Past { world: self, on }
     }
 
     pub fn read(&self, key: &PartitionKey) -> Partition {
-        let past = self.ago(Duration::ZERO);
-        self.runtime.block_on(past.store.view().partition(key)).unwrap().unwrap()
+        self.runtime.block_on(self.ago(Duration::ZERO).on.read(key))
     }
 
     pub fn status(&self, key: &PartitionKey) -> &'static str {
         self.read(key).state.status.as_str()
     }
 
-    /// Runs SQL on the database itself.
-    pub fn execute(&self, sql: &str) {
-        match &self.database {
-            Some(database) => drop(database.query(sql)),
-            None => self.home.sqlite("redrive.db", sql),
-        }
-    }
-
     /// One number out of the database.
     pub fn number(&self, sql: &str) -> i64 {
-        match &self.database {
-            Some(database) => database.query(sql).trim().parse().unwrap(),
-            None => {
-                let file = rusqlite::Connection::open(self.home.file("redrive.db")).unwrap();
-                file.busy_timeout(PATIENCE).unwrap();
-                file.query_row(sql, [], |row| row.get(0)).unwrap()
-            }
-        }
+        self.database.number(sql)
     }
 
+    /// How many operations there were since partitions were wanted.
     pub fn operations(&self) -> i64 {
-        self.number("SELECT count(*) FROM operations")
+        self.number("SELECT count(*) FROM operations WHERE command <> 'want'")
     }
 
     /// Failed partitions by the thousand: `count` of them over queries of a thousand days each.
     pub fn failures(&self, count: u32, at: Timestamp) {
         let at = at.micros();
-        let (numbers, query) = match self.database {
+        let (numbers, query) = match self.database.server {
             None => (
                 format!("WITH RECURSIVE s(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n + 1 < {count})"),
                 "printf('query_%02d', n / 1000)",
@@ -187,47 +160,36 @@ impl World {
     }
 }
 
+impl Deref for Past<'_> {
+    type Target = TestStore;
+
+    fn deref(&self) -> &TestStore {
+        &self.on
+    }
+}
+
 impl Past<'_> {
-    fn operation(&self) -> Operation {
-        Operation {
-            op_id: self.store.control().new_operation_id(),
-            at: self.clock.now(),
-            actor: "tester@here".to_owned(),
-            command: "test".to_owned(),
-            filters: "{}".to_owned(),
-            flags: "{}".to_owned(),
-            reason: None,
-        }
+    pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.world.runtime.block_on(future)
     }
 
     pub fn want(&self, keys: &[PartitionKey]) {
-        let now = self.clock.now();
-        let wanted = keys.iter().map(|key| Partition::new(key.clone(), Lane::Fresh, now)).collect();
-        self.world.runtime.block_on(self.store.control().enqueue(None, wanted)).unwrap();
+        self.world.runtime.block_on(self.on.want(Lane::Fresh, keys.to_vec()));
     }
 
     pub fn put(&self, keys: &[PartitionKey], event: ControlEvent<'_>) {
         self.world.runtime.block_on(async {
             let found = self.store.view().partitions_of(keys.to_vec()).await.unwrap();
             let items = found.into_iter().map(|partition| (partition.unwrap(), event.clone())).collect();
-            for outcome in self.store.control().commit(&self.operation(), items).await.unwrap() {
-                assert!(matches!(outcome, redrive_store::Outcome::Changed { .. }), "{outcome:?}");
+            for outcome in self.put_all(items).await {
+                assert!(matches!(outcome, Outcome::Changed { .. }), "{outcome:?}");
             }
         });
     }
 
     /// Claims all that is wanted.
     pub fn claim(&self) -> Vec<Run> {
-        let claim = PartitionClaim {
-            limit: 1000,
-            worker: "w1".to_owned(),
-            lease: 2 * MINUTE,
-            sources: None,
-            max_in_flight: BTreeMap::new(),
-            at_most: BTreeMap::new(),
-            rotation: Rotation::default(),
-        };
-        let (claimed, _) = self.world.runtime.block_on(self.store.data().claim_partitions(claim)).unwrap();
+        let claimed = self.world.runtime.block_on(self.on.claim(1000));
         claimed.into_iter().map(|claimed| claimed.run).collect()
     }
 
@@ -264,28 +226,26 @@ impl Past<'_> {
 
     fn leave_raw(&self, run: &Run) {
         let url: RawUrl = format!("file:{}", self.world.sink().display()).parse().unwrap();
+        let outcome = RunOutcome::Failed { error_class: "retryable".to_owned(), message: "boom".to_owned() };
+        self.write_raw(&url, &RawOptions::default(), run, &[], outcome);
+    }
+
+    /// Writes what a run brought into a sink, as a worker does.
+    pub fn write_raw(&self, url: &RawUrl, options: &RawOptions, run: &Run, lines: &[String], outcome: RunOutcome) {
         self.world.runtime.block_on(async {
-            let sink = RawSink::open(&url, &RawOptions::default()).await.unwrap();
-            let key = run.key().unwrap().clone();
-            let attempt = RunHeader {
-                key,
+            let sink = RawSink::open(url, options).await.unwrap();
+            let mut writer = sink.begin(RunHeader {
+                key: run.key().unwrap().clone(),
                 run_id: run.run_id,
                 fence: run.task_id.unwrap(),
                 extractor: "test".to_owned(),
-                started_at: self.clock.now(),
-            };
-            let outcome = RunOutcome::Failed { error_class: "retryable".to_owned(), message: "boom".to_owned() };
-            sink.begin(attempt).finish(outcome, self.clock.now()).await.unwrap();
+                started_at: self.now(),
+            });
+            for line in lines {
+                writer.write_line(line.as_bytes()).await.unwrap();
+            }
+            writer.finish(outcome, self.now()).await.unwrap();
         });
-    }
-}
-
-/// Waits for a condition, and gives up loudly.
-pub fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !so() {
-        assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
-        std::thread::yield_now();
     }
 }
 
@@ -306,13 +266,4 @@ pub fn reasons(report: &Value) -> Vec<&str> {
 
 pub fn count(report: &Value, list: &str) -> usize {
     report[list].as_array().unwrap().len()
-}
-
-/// Writes one test for each database.
-#[macro_export]
-macro_rules! on_both {
-    ($($name:ident),+ $(,)?) => {
-        mod sqlite { $(#[test] fn $name() { super::$name($crate::world::World::sqlite()); })+ }
-        mod postgres { $(#[test] fn $name() { super::$name($crate::world::World::postgres()); })+ }
-    };
 }

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use crate::home::Subject;
-use crate::rig::{Process, Rig, until};
+use redrive_fixture::{TestDatabase, until_within};
+
+use crate::home::TestProgram;
+use crate::rig::{Process, TestProcesses};
 
 struct Campaign {
     seed: u64,
@@ -46,9 +48,9 @@ max_attempts = 12
 "#;
 
 impl Campaign {
-    fn run(&self, subject: Subject) {
+    fn run(&self, subject: TestProgram) {
         println!("seed {}", self.seed);
-        let rig = Rig::new(subject, SETTINGS);
+        let rig = TestProcesses::new(subject, SETTINGS);
         for customer in 0..self.customers {
             for query in ["a", "b", "c", "d"] {
                 rig.want("flaky", &format!("customer-{customer}"), query, self.until);
@@ -58,7 +60,7 @@ impl Campaign {
         let daemons: Vec<Process> = (0..self.daemons).map(|_| rig.spawn("daemon --interval 300ms")).collect();
         let mut workers: Vec<Process> = (0..self.workers).map(|_| rig.spawn("worker")).collect();
         self.kill_some(&rig, &mut workers);
-        until(Duration::from_secs(600), "all is settled", || settled(&rig));
+        until_within(Duration::from_secs(600), "all is settled", || settled(&rig));
         for process in workers.iter_mut().chain(&mut { daemons }) {
             process.signal("-TERM");
             assert_eq!(process.code(), Some(0), "{}", rig.log(process));
@@ -67,12 +69,12 @@ impl Campaign {
     }
 
     /// Kills a random worker after a random number of further attempts, and starts another in its place.
-    fn kill_some(&self, rig: &Rig, workers: &mut [Process]) {
+    fn kill_some(&self, rig: &TestProcesses, workers: &mut [Process]) {
         let mut random = Random(self.seed);
         for nth in 0..self.kills {
             let begun = rig.number("SELECT count(*) FROM runs");
             let more = i64::try_from(random.below(20)).unwrap();
-            until(Duration::from_secs(120), "there are more attempts, or nothing is left to do", || {
+            until_within(Duration::from_secs(120), "there are more attempts, or nothing is left to do", || {
                 rig.number("SELECT count(*) FROM runs") >= begun + more
                     || (rig.number("SELECT count(*) FROM partition_control WHERE lane IS NOT NULL") == 0)
             });
@@ -85,7 +87,7 @@ impl Campaign {
         }
     }
 
-    fn check(&self, rig: &Rig) {
+    fn check(&self, rig: &TestProcesses) {
         let unsettled = "SELECT count(*) FROM partitions WHERE status NOT IN ('success', 'failed')";
         assert_eq!(rig.number(unsettled), 0, "every partition is a success or has failed");
         let verdicts = rig.number("SELECT count(*) FROM runs WHERE verdict IS NOT NULL");
@@ -104,18 +106,23 @@ impl Campaign {
 }
 
 /// Whether nothing more will happen by itself. Each partition is looked at once, and one that is settled stays so.
-fn settled(rig: &Rig) -> bool {
+fn settled(rig: &TestProcesses) -> bool {
     let seen = rig.redrive("state inspect --limit 0 -o json").done().json();
     seen["partitions"].as_array().unwrap().iter().all(|partition| {
         partition["status"] != "pending" && partition["next_retry_at"].is_null() && partition["active_run_id"].is_null()
     })
 }
 
+/// The seed that `./chaos` was given.
+pub fn full_seed() -> u64 {
+    std::env::var_os("REDRIVE_CHAOS_SEED").and_then(|seed| seed.to_str()?.parse().ok()).unwrap_or(1)
+}
+
 /// SplitMix64.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -128,28 +135,28 @@ const SMALL: Campaign =
 
 /// The whole of it; `./chaos` runs it.
 fn full() -> Campaign {
-    let seed = std::env::var_os("REDRIVE_CHAOS_SEED").and_then(|seed| seed.to_str()?.parse().ok()).unwrap_or(1);
+    let seed = full_seed();
     Campaign { seed, workers: 4, daemons: 2, customers: 5, until: "2026-04-10", partitions: 2000, kills: 100 }
 }
 
 #[test]
 fn killed_workers_lose_nothing_on_sqlite() {
-    SMALL.run(Subject::sqlite());
+    SMALL.run(TestDatabase::sqlite().into());
 }
 
 #[test]
 fn killed_workers_lose_nothing_on_postgres() {
-    SMALL.run(Subject::postgres());
+    SMALL.run(TestDatabase::postgres().into());
 }
 
 #[test]
 #[ignore = "takes minutes; ./chaos runs it"]
 fn a_hundred_kills_lose_nothing_on_sqlite() {
-    full().run(Subject::sqlite());
+    full().run(TestDatabase::sqlite().into());
 }
 
 #[test]
 #[ignore = "takes minutes; ./chaos runs it"]
 fn a_hundred_kills_lose_nothing_on_postgres() {
-    full().run(Subject::postgres());
+    full().run(TestDatabase::postgres().into());
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::home::Subject;
-use crate::rig::{Rig, until};
+use redrive_fixture::until_within;
+
+use crate::home::TestProgram;
+use crate::rig::TestProcesses;
 
 // The heartbeat is long, so that the worker is not frozen in the middle of one, with SQLite's write lock in its hands.
 const SETTINGS: &str = r#"
@@ -23,19 +25,19 @@ jitter = "0s"
 "#;
 
 /// RP-9.2, RP-9.3, RP-9.4
-fn a_worker_that_was_frozen_past_its_lease_changes_nothing(subject: Subject) {
-    let rig = Rig::new(subject, SETTINGS);
+fn a_worker_that_was_frozen_past_its_lease_changes_nothing(subject: TestProgram) {
+    let rig = TestProcesses::new(subject, SETTINGS);
     rig.want("slow", "c", "q", "2026-01-01");
     let mut frozen = rig.spawn("worker");
     let running = "SELECT count(*) FROM runs WHERE state = 'running'";
-    until(Duration::from_secs(10), "it is at work", || rig.number(running) == 1);
+    until_within(Duration::from_secs(10), "it is at work", || rig.number(running) == 1);
     frozen.signal("-STOP");
     // Another worker ends the attempt once the lease has passed, and the retry succeeds.
-    until(Duration::from_secs(20), "its attempt was ended", || {
+    until_within(Duration::from_secs(20), "its attempt was ended", || {
         rig.redrive("worker --drain").done();
         rig.number("SELECT count(*) FROM run_failures WHERE error_message = 'lease expired'") == 1
     });
-    until(Duration::from_secs(20), "the retry is a success", || {
+    until_within(Duration::from_secs(20), "the retry is a success", || {
         rig.redrive("daemon --once").done();
         rig.redrive("worker --drain").done();
         rig.number("SELECT count(*) FROM partitions WHERE status = 'success'") == 1
@@ -43,7 +45,7 @@ fn a_worker_that_was_frozen_past_its_lease_changes_nothing(subject: Subject) {
     let current = "SELECT count(*) FROM partitions WHERE current_run_id = (SELECT run_id FROM runs WHERE attempt = 2)";
     assert_eq!(rig.number(current), 1);
     frozen.signal("-CONT");
-    until(Duration::from_secs(10), "it has noticed", || {
+    until_within(Duration::from_secs(10), "it has noticed", || {
         let log = rig.log(&frozen);
         log.contains("lease") && log.contains("lost=1") || log.contains("given up") || log.contains("was lost")
     });
@@ -55,4 +57,4 @@ fn a_worker_that_was_frozen_past_its_lease_changes_nothing(subject: Subject) {
     rig.redrive("doctor").done();
 }
 
-crate::on_both_databases!(a_worker_that_was_frozen_past_its_lease_changes_nothing);
+redrive_fixture::on_both!(a_worker_that_was_frozen_past_its_lease_changes_nothing);

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::home::Subject;
-use crate::rig::{Process, Rig, until};
+use redrive_fixture::{TestDatabase, until_within};
+
+use crate::rig::{Process, TestProcesses};
 
 /// Neither the program nor the process that it starts heeds a polite signal, and neither writes anything.
 const SETTINGS: &str = r#"
@@ -64,12 +65,12 @@ fn watcher_of(worker: &Process) -> Option<String> {
 }
 
 /// A worker with three programs, all at work.
-fn at_work() -> (Rig, Process, Programs) {
-    let rig = Rig::new(Subject::sqlite(), SETTINGS);
+fn at_work() -> (TestProcesses, Process, Programs) {
+    let rig = TestProcesses::new(TestDatabase::sqlite().into(), SETTINGS);
     rig.want("quiet", "c", "q", "2026-01-03");
     let programs = Programs(rig.subject.home.file("pids"));
     let worker = rig.spawn("worker -vv");
-    until(Duration::from_secs(20), "its programs are at work", || {
+    until_within(Duration::from_secs(20), "its programs are at work", || {
         // The worker's word as well: a program may be up before whoever started it goes on.
         programs.pids().len() == 6 && rig.log(&worker).matches("started a program").count() == 3
     });
@@ -82,10 +83,10 @@ fn a_killed_worker_takes_its_programs_with_it() {
     let watcher = watcher_of(&worker).unwrap();
     assert!(programs.pids().iter().all(|pid| Seen::of(pid).is_some()));
     worker.kill();
-    until(Duration::from_secs(20), "none of its programs is left", || {
+    until_within(Duration::from_secs(20), "none of its programs is left", || {
         programs.pids().iter().all(|pid| Seen::of(pid).is_none())
     });
-    until(Duration::from_secs(20), "nobody watches any more", || Seen::of(&watcher).is_none());
+    until_within(Duration::from_secs(20), "nobody watches any more", || Seen::of(&watcher).is_none());
 }
 
 /// Whoever reads the log must find the program that did it.
@@ -96,7 +97,7 @@ fn what_a_program_leaves_behind_is_told_with_its_key() {
 kind = "command"
 command = ["/bin/sh", "-c", "sleep 600 & echo '{}'"]
 "#;
-    let rig = Rig::new(Subject::sqlite(), settings);
+    let rig = TestProcesses::new(TestDatabase::sqlite().into(), settings);
     rig.want("untidy", "c", "q", "2026-01-01");
     let told = rig.redrive("worker --drain").done();
     let line =

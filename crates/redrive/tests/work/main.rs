@@ -9,6 +9,9 @@ mod freezing;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;
+mod ingest;
+mod job_chaos;
+mod jobs;
 mod killing;
 mod rate_limit;
 mod rig;

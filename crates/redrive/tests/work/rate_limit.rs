@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::home::Subject;
-use crate::rig::Rig;
+use crate::home::TestProgram;
+use crate::rig::TestProcesses;
 
 /// Answers everything with 429 and an hour to wait; counts. It ends with the test's process.
 fn refusing_server() -> (u16, Arc<AtomicU32>) {
@@ -37,7 +37,7 @@ fn refusing_server() -> (u16, Arc<AtomicU32>) {
     (port, calls)
 }
 
-fn five_hundred_siblings_wait_for_the_time_that_was_named(subject: Subject) {
+fn five_hundred_siblings_wait_for_the_time_that_was_named(subject: TestProgram) {
     let (port, calls) = refusing_server();
     let settings = format!(
         r#"
@@ -47,7 +47,7 @@ url = "http://127.0.0.1:{port}/{{logical_date}}"
 allow_private = true
 "#
     );
-    let rig = Rig::new(subject, &settings);
+    let rig = TestProcesses::new(subject, &settings);
     for query in ["a", "b"] {
         rig.want("api", "c", query, "2026-09-07");
     }
@@ -64,4 +64,4 @@ allow_private = true
     assert_eq!(explained.done().json()["reason"], "cooling_down");
 }
 
-crate::on_both_databases!(five_hundred_siblings_wait_for_the_time_that_was_named);
+redrive_fixture::on_both!(five_hundred_siblings_wait_for_the_time_that_was_named);

@@ -3,18 +3,20 @@
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::home::{Subject, Told};
+use redrive_fixture::until_within;
 
-pub struct Rig {
-    pub subject: Subject,
+use crate::home::{TestProgram, Told};
+
+pub struct TestProcesses {
+    pub subject: TestProgram,
     started: AtomicU32,
 }
 
-impl Rig {
+impl TestProcesses {
     /// The settings need no `store.url`.
-    pub fn new(subject: Subject, settings: &str) -> Self {
+    pub fn new(subject: TestProgram, settings: &str) -> Self {
         subject.home.write("redrive.toml", settings);
         subject.home.run(&["migrate"]).done();
         Self { subject, started: AtomicU32::new(0) }
@@ -42,12 +44,7 @@ impl Rig {
 
     /// The number that a query gives.
     pub fn number(&self, sql: &str) -> i64 {
-        if let Some(database) = &self.subject.database {
-            return database.query(sql).trim().parse().unwrap();
-        }
-        let connection = rusqlite::Connection::open(self.subject.home.file("redrive.db")).unwrap();
-        connection.busy_timeout(Duration::from_secs(60)).unwrap();
-        connection.query_row(sql, [], |row| row.get(0)).unwrap()
+        self.subject.database.number(sql)
     }
 
     pub fn log(&self, process: &Process) -> String {
@@ -83,7 +80,7 @@ impl Process {
     /// The code it ends with, after a bounded wait.
     pub fn code(&mut self) -> Option<i32> {
         let mut ended = None;
-        until(Duration::from_secs(60), "the process has ended", || {
+        until_within(Duration::from_secs(60), "the process has ended", || {
             ended = self.child.try_wait().unwrap();
             ended.is_some()
         });
@@ -95,14 +92,5 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// Waits for a condition, for so long at the most.
-pub fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < limit, "waited {limit:?} until {what}");
-        std::thread::park_timeout(Duration::from_millis(20));
     }
 }

@@ -1,14 +1,17 @@
 //! `redrive demo`: the main job in one command. A folder with a made-up source, a worker and the retry daemon in this
 //! process, and what came of it.
 
+mod bundles;
 mod census;
 mod folder;
+mod jobs;
 mod show;
 
 use std::time::Duration;
 
 use redrive_control::{ControlPlane, Sink};
 use redrive_core::key::LogicalDate;
+use redrive_core::run::{Run, Workload};
 use redrive_core::time::Timestamp;
 use redrive_data::worker::{Shutdown, WorkerCounts};
 use redrive_store::{Open, Options, Store};
@@ -16,8 +19,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use self::bundles::Bundles;
 use self::census::Census;
-use super::{Context, doctor, person, worker};
+use self::jobs::JobCensus;
+use super::worker::{self, Service};
+use super::{Context, doctor, person};
 use crate::cli::Demo;
 use crate::config::{Config, FILE};
 use crate::error::{Error, Result};
@@ -40,16 +46,10 @@ pub async fn run(args: &Demo, context: &Context) -> Result<Exit> {
     let store = Store::open(&config.store, Open::Migrate, Options::default()).await?;
     let begun = Instant::now();
     let stage = Stage::set(&config, &store, &context).await?;
-    let (census, counts) = stage.play(&context).await?;
+    let bundles = Bundles::upload(&config, &store).await?;
+    let outcome = stage.play(&bundles, &context).await?;
     let findings = doctor::examine(&config, false, &context).await;
-    output::ignore_broken_pipe(show::summary(
-        &census,
-        &counts,
-        begun.elapsed(),
-        findings.checks(),
-        &directory,
-        &context,
-    ))?;
+    output::ignore_broken_pipe(show::summary(&outcome, begun.elapsed(), findings.checks(), &directory, &context))?;
     Ok(findings.exit())
 }
 
@@ -60,12 +60,20 @@ fn start_date(now: Timestamp) -> LogicalDate {
     LogicalDate::new(start).unwrap_or_else(|_| unreachable!("today is after the year 1"))
 }
 
+/// How all stood in the end.
+struct Outcome {
+    partitions: Census,
+    jobs: JobCensus,
+    uploads: Vec<Run>,
+    counts: WorkerCounts,
+}
+
 /// A worker and a daemon at work in this process.
 struct Stage {
     plane: ControlPlane,
     actor: String,
     shutdown: Shutdown,
-    worker: JoinHandle<redrive_data::Result<WorkerCounts>>,
+    worker: JoinHandle<Result<bool>>,
     counts: tokio::sync::watch::Receiver<WorkerCounts>,
     interval: Duration,
 }
@@ -75,9 +83,11 @@ impl Stage {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
+        jobs::submit(&store.control()).await?;
         let shutdown = Shutdown::default();
-        let sources = config.plan(&context.environment)?;
-        let worker = worker::start(config, store, sources, worker::options(config, false), shutdown.clone()).await?;
+        let plan = config.plan(Workload::ALL, &context.environment)?;
+        let options = worker::options(config, false);
+        let worker = Service::start(config, store, plan, None, options, shutdown.clone()).await?;
         let counts = worker.counts();
         Ok(Self {
             plane,
@@ -89,8 +99,8 @@ impl Stage {
         })
     }
 
-    /// Ticks until every partition is a success or will never be one.
-    async fn play(mut self, context: &Context) -> Result<(Census, WorkerCounts)> {
+    /// Ticks until every partition is a success, every job has a verdict and every upload is parsed, or never will.
+    async fn play(mut self, bundles: &Bundles, context: &Context) -> Result<Outcome> {
         let progress = show::begin(context);
         let mut next_tick = Instant::now();
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("cannot listen for signals"))?;
@@ -100,9 +110,10 @@ impl Stage {
                 next_tick = Instant::now() + self.interval;
             }
             let census = Census::take(self.plane.insight()).await?;
-            show::advance(&progress, &census, &self.counts.borrow());
-            if census.is_settled() {
-                break Ok(census);
+            let jobs = JobCensus::take(self.plane.insight().view()).await?;
+            show::advance(&progress, &census, &jobs, &self.counts.borrow());
+            if census.is_settled() && jobs.is_settled() && bundles.is_settled(self.plane.insight().view()).await? {
+                break Ok((census, jobs));
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
@@ -118,7 +129,10 @@ impl Stage {
         if ended.is_err() {
             self.shutdown.request();
         }
-        let counts = self.worker.await??;
-        Ok((ended?, counts))
+        self.worker.await??;
+        let counts = *self.counts.borrow();
+        let (partitions, jobs) = ended?;
+        let uploads = bundles.runs(self.plane.insight().view()).await?;
+        Ok(Outcome { partitions, jobs, uploads, counts })
     }
 }

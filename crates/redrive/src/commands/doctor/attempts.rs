@@ -1,4 +1,4 @@
-//! Extractions that are under way: each is about a partition, and one whose lease has passed is told.
+//! Extractions that are under way: each is about a partition, and the doctor names those whose lease has passed.
 
 use redrive_store::{Running, View};
 

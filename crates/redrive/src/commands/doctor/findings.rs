@@ -19,7 +19,7 @@ const WRONG: &str = "WRONG";
 pub struct Finding {
     pub check: &'static str,
     pub ok: bool,
-    /// Nothing is wrong, and yet somebody may want to know.
+    /// Nothing is wrong, and yet the operator may want to know.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub note: bool,
     pub says: String,

@@ -3,8 +3,10 @@
 mod attempts;
 mod findings;
 mod partitions;
+mod queues;
 mod sink;
 
+use redrive_core::run::Workload;
 use redrive_store::raw::RawView;
 use redrive_store::{Verified, View};
 
@@ -32,13 +34,14 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
     });
     if let Err(error) = config.check_plan() {
         findings.add(Finding::broken("sources", format!("no worker can start: {error}")));
-    } else if let Err(error) = config.plan(&context.environment) {
+    } else if let Err(error) = config.plan(Workload::ALL, &context.environment) {
         // Secrets may well be on other machines only.
         findings.add(Finding::note("sources", format!("a worker cannot start here: {error}")));
     }
     let view = store(config, &mut findings).await;
     if let Some(view) = &view {
         audit(view, &mut findings).await;
+        queues::check(view, &config.queues, &mut findings).await;
     }
     let raw = raw_sink(config, &mut findings).await;
     if let Some(view) = &view {

@@ -15,7 +15,7 @@ const CHECK: &str = "raw data";
 pub struct Claim<'a> {
     key: &'a PartitionKey,
     run_id: RunId,
-    /// None where the run is not known; that is told as a broken invariant.
+    /// None where the run is not known; the doctor reports that as a broken invariant.
     fence: Option<TaskId>,
     records: Option<u64>,
 }

@@ -1,7 +1,7 @@
 //! `state audit`: who did what, and whether the trail is unbroken.
 
 use redrive_control::Insight;
-use redrive_control::shape::{ChangeShape, OperationShape};
+use redrive_control::shape::{ChangeShape, OperationShape, StandShape, SubjectShape};
 use redrive_core::id::OpId;
 use redrive_store::Verified;
 use serde_json::json;
@@ -27,7 +27,7 @@ static CHANGES: Layout = Layout {
     name: "changes",
     header: &["source", "customer", "query", "date", "before", "after"],
     columns: &["source", "customer_id", "query_name", "logical_date", "before", "after"],
-    nothing: Some("it changed no partition"),
+    nothing: Some("it changed no partition and no run"),
 };
 
 impl Row for OperationShape {
@@ -45,8 +45,12 @@ impl Row for OperationShape {
 
 impl Row for ChangeShape {
     fn lines(&self) -> Vec<Vec<String>> {
-        let before = self.before.as_ref().map_or("absent", |before| before.status.as_str());
-        vec![[output::key(&self.key), vec![before.to_owned(), self.after.status.as_str().to_owned()]].concat()]
+        let before = self.before.as_ref().map_or("absent", StandShape::word);
+        let subject = match &self.subject {
+            SubjectShape::Partition(key) => output::key(key),
+            SubjectShape::Run { run_id } => vec![run_id.to_string(), String::new(), String::new(), String::new()],
+        };
+        vec![[subject, vec![before.to_owned(), self.after.word().to_owned()]].concat()]
     }
 
     /// The status alone: the whole of before and after would be JSON in a cell.
@@ -92,7 +96,7 @@ async fn show(operation: &str, insight: &Insight, context: &Context) -> Result<E
         let page = insight.view().changes(op_id, after, PAGE).await?;
         let Some((seq, _)) = page.last() else { break };
         after = *seq;
-        page.into_iter().try_for_each(|(_, change)| listing.add(&ChangeShape::from(change)))?;
+        page.into_iter().try_for_each(|(_, change)| listing.add(&ChangeShape::try_from(change)?))?;
     }
     listing.end()?;
     Ok(Exit::Done)

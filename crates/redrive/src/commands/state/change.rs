@@ -24,16 +24,16 @@ pub struct StateChanges<'a> {
 }
 
 impl StateChanges<'_> {
-    fn rails(&self) -> Rails {
+    pub(in crate::commands) fn rails(&self) -> Rails {
         let safety = &self.config.settings.safety;
         Rails { confirm_above: safety.confirm_above.into(), hard_limit: safety.hard_limit.into() }
     }
 
-    async fn insight(&self) -> Result<Insight> {
+    pub(in crate::commands) async fn insight(&self) -> Result<Insight> {
         self.context.insight(self.config).await
     }
 
-    async fn plane(&self) -> Result<ControlPlane> {
+    pub(in crate::commands) async fn plane(&self) -> Result<ControlPlane> {
         self.context.control(self.config).await
     }
 
@@ -41,7 +41,7 @@ impl StateChanges<'_> {
         filter::resolve(args, insight, self.context.global.quiet)
     }
 
-    fn watcher(&self) -> CancelAndProgress {
+    pub(in crate::commands) fn watcher(&self) -> CancelAndProgress {
         CancelAndProgress::start(self.context.global.quiet)
     }
 
@@ -81,7 +81,7 @@ impl StateChanges<'_> {
             return self.end(&counted);
         }
         watcher.clear();
-        confirm::get(verb.name(), plan.len(), self.rails(), change).await?;
+        confirm::get(verb.name(), plan.len(), plan.noun(), self.rails(), change).await?;
         let report = plane.operate_as_counted(&request, counted, plan, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
@@ -94,11 +94,7 @@ impl StateChanges<'_> {
         let watcher = self.watcher();
         let (report, plan) = insight.plan(&request, watcher.watch(None)).await?;
         watcher.end();
-        // Half a plan would pass for a whole one.
-        if let (Some(file), None) = (&change.save_plan, &report.halt) {
-            let text = serde_json::to_string_pretty(&plan)?;
-            std::fs::write(file, text).map_err(Error::io(format!("cannot write {}", file.display())))?;
-        }
+        save(&plan, &report, change)?;
         self.end(&report)
     }
 
@@ -139,7 +135,7 @@ impl StateChanges<'_> {
         let filter = self.filter(&args.filter, plane.insight())?;
         self.warn_of_stranger(&filter, plane.insight());
         let size = plane.insight().backfill_size(&filter).map_err(words::of)?;
-        confirm::get("backfill", size, self.rails(), &args.change).await?;
+        confirm::get("backfill", size, "partitions", self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.backfill(&filter, force_pending, &audit, watcher.watch(None)).await?;
         watcher.end();
@@ -160,7 +156,7 @@ impl StateChanges<'_> {
             return self.end(&report);
         }
         let plane = self.plane().await?;
-        confirm::get("apply", plan.len(), self.rails(), &args.change).await?;
+        confirm::get("apply", plan.len(), plan.noun(), self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.apply_plan(plan, &audit, watcher.watch(None)).await?;
         watcher.end();
@@ -180,20 +176,21 @@ impl StateChanges<'_> {
         }
         let plane = self.plane().await?;
         let count = plane.insight().changes_of(op_id).await.map_err(words::of)?;
-        confirm::get("undo", count, self.rails(), &args.change).await?;
+        let noun = plane.insight().noun_of(op_id).await.map_err(words::of)?;
+        confirm::get("undo", count, noun, self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.undo(op_id, &audit, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
 
-    fn end(&self, report: &Report) -> Result<Exit> {
+    pub(in crate::commands) fn end(&self, report: &Report) -> Result<Exit> {
         output::ignore_broken_pipe(show::report(report, &self.context.global))?;
         Ok(show::exit(report))
     }
 }
 
-fn audit(change: &ChangeArgs) -> Audit {
+pub(in crate::commands) fn audit(change: &ChangeArgs) -> Audit {
     Audit {
         actor: person(),
         command: command_line(),
@@ -201,6 +198,15 @@ fn audit(change: &ChangeArgs) -> Audit {
         yes: change.yes,
         force: change.force,
     }
+}
+
+/// Writes the plan where one is asked for. Half a plan would pass for a whole one.
+pub(in crate::commands) fn save(plan: &Plan, report: &Report, change: &ChangeArgs) -> Result<()> {
+    if let (Some(file), None) = (&change.save_plan, &report.halt) {
+        let text = serde_json::to_string_pretty(plan)?;
+        std::fs::write(file, text).map_err(Error::io(format!("cannot write {}", file.display())))?;
+    }
+    Ok(())
 }
 
 /// The command line as it could be given again: words are quoted where a shell would split them.
@@ -217,7 +223,7 @@ pub fn command_line() -> String {
 }
 
 /// Hears Ctrl-C, and shows how far things are when they take long.
-struct CancelAndProgress {
+pub(in crate::commands) struct CancelAndProgress {
     cancelled: Arc<AtomicBool>,
     progress: Arc<Progress>,
     show: Box<dyn Fn(u64) + Send + Sync>,
@@ -239,16 +245,16 @@ impl CancelAndProgress {
         Self { cancelled, progress, show, listener: listener.abort_handle() }
     }
 
-    fn watch(&self, stop_after: Option<u64>) -> Watch<'_> {
+    pub(in crate::commands) fn watch(&self, stop_after: Option<u64>) -> Watch<'_> {
         Watch { cancelled: &self.cancelled, progress: &*self.show, stop_after }
     }
 
     /// Takes the progress off the screen, before a question is asked.
-    fn clear(&self) {
+    pub(in crate::commands) fn clear(&self) {
         self.progress.clear();
     }
 
-    fn end(&self) {
+    pub(in crate::commands) fn end(&self) {
         self.listener.abort();
         self.clear();
     }

@@ -9,20 +9,20 @@ use crate::cli::ChangeArgs;
 use crate::error::{Error, Result};
 
 /// Gets the yes that `count` changes need, or says why there is none. Nothing has been changed by then.
-pub async fn get(verb: &str, count: u64, rails: Rails, args: &ChangeArgs) -> Result<()> {
+pub async fn get(verb: &str, count: u64, noun: &str, rails: Rails, args: &ChangeArgs) -> Result<()> {
     let given = Given { yes: args.yes, force: args.force };
     match confirmation(count, rails, given) {
         Confirmation::None => Ok(()),
         Confirmation::OverLimit => Err(Error::NotConfirmed(format!(
-            "{verb} would change more than {} partitions, the hard limit; narrow the filter, or use --force",
+            "{verb} would change more than {} {noun}, the hard limit; narrow the filter, or use --force",
             rails.hard_limit
         ))),
         Confirmation::YesNo => {
-            let answer = ask(&format!("{verb} {count} partitions? [y/N] "), count).await?;
+            let answer = ask(&format!("{verb} {count} {noun}? [y/N] "), count, noun).await?;
             if matches!(answer.to_lowercase().as_str(), "y" | "yes") { Ok(()) } else { Err(declined()) }
         }
         Confirmation::TypeNumber => {
-            let answer = ask(&format!("{verb} {count} partitions? Type the number to go on: "), count).await?;
+            let answer = ask(&format!("{verb} {count} {noun}? Type the number to go on: "), count, noun).await?;
             if answer == count.to_string() { Ok(()) } else { Err(declined()) }
         }
     }
@@ -32,17 +32,17 @@ fn declined() -> Error {
     Error::NotConfirmed("not confirmed; nothing was changed".to_owned())
 }
 
-async fn ask(question: &str, count: u64) -> Result<String> {
+async fn ask(question: &str, count: u64, noun: &str) -> Result<String> {
     if !std::io::stdin().is_terminal() {
-        let text = format!("{count} partitions would change and there is no terminal to ask at; use --yes or --force");
+        let text = format!("{count} {noun} would change and there is no terminal to ask at; use --yes or --force");
         return Err(Error::NotConfirmed(text));
     }
-    // Heard from before the question is seen: whoever answers at once must not be missed.
+    // Listened to before the question is shown: an operator who answers at once must not be missed.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("cannot listen for signals"))?;
     let mut stderr = anstream::stderr();
     let asked = write!(stderr, "{question}").and_then(|()| stderr.flush());
     asked.map_err(Error::io("cannot ask at the terminal"))?;
-    // On a thread of its own, which nobody waits for: a Ctrl-C must end the question, and reading cannot be broken off.
+    // On a thread of its own, which the command does not wait for: a Ctrl-C must end the question, and reading cannot be broken off.
     let (reply, answer) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let mut answer = String::new();

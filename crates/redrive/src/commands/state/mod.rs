@@ -1,8 +1,8 @@
 //! `redrive state …`: what operators hold in their hands.
 
 mod audit;
-mod change;
-mod confirm;
+pub(super) mod change;
+pub(super) mod confirm;
 mod cooldown;
 mod errors;
 mod explain;
@@ -10,7 +10,7 @@ pub mod filter;
 mod inspect;
 mod missing;
 mod show;
-mod words;
+pub(super) mod words;
 
 use redrive_control::Verb;
 
@@ -18,6 +18,7 @@ use super::Context;
 use crate::cli::{Backfill, Cooldown, State};
 use crate::error::Result;
 use crate::exit::Exit;
+pub use change::command_line;
 
 pub async fn run(command: State, context: &Context) -> Result<Exit> {
     let config = context.config()?;

@@ -1,9 +1,8 @@
 //! How an operation's report is printed, and what it ends with.
 
-use redrive_control::shape::{Changed, Failed, Skipped};
+use redrive_control::shape::{Changed, Failed, Skipped, SubjectShape};
 use redrive_control::{Halt, Report};
 use redrive_core::id::OpId;
-use redrive_core::key::PartitionKey;
 use serde::Serialize;
 
 use crate::cli::{Format, Global};
@@ -35,18 +34,26 @@ static PARTITIONS: Layout = Layout {
     nothing: None,
 };
 
+/// A report's runs, one by one.
+static RUNS: Layout = Layout {
+    name: "runs",
+    header: &["run", "", ""],
+    columns: &["run_id", "outcome", "from", "to", "detail"],
+    nothing: None,
+};
+
 pub fn report(report: &Report, global: &Global) -> Result<()> {
     match global.output {
         Format::Json => output::json(report)?,
         Format::Table if global.quiet => {}
-        Format::Table | Format::Jsonl | Format::Csv => partitions(report, global)?,
+        Format::Table | Format::Jsonl | Format::Csv => entries(report, global)?,
     }
     if let Some(Halt::Fault(error)) = &report.halt {
-        let done = report.changed.len();
-        output::note(&format!("error: {error}; {done} partitions were changed by then, run it again for the rest"));
+        let (done, noun) = (report.count_changed(), report.noun());
+        output::note(&format!("error: {error}; {done} {noun} were changed by then, run it again for the rest"));
     }
     if let Some(Halt::Interrupted) = &report.halt {
-        output::note(&format!("interrupted; {} partitions were changed by then", report.changed.len()));
+        output::note(&format!("interrupted; {} {} were changed by then", report.count_changed(), report.noun()));
     }
     if !matches!(global.output, Format::Table) {
         return Ok(());
@@ -57,7 +64,7 @@ pub fn report(report: &Report, global: &Global) -> Result<()> {
 fn summary(report: &Report) -> String {
     let would = if report.dry_run { "would change" } else { "changed" };
     let Report { operation, matched, .. } = report;
-    let (changed, skipped, failed) = (report.changed.len(), report.skipped.len(), report.failed.len());
+    let (changed, skipped, failed) = (report.count_changed(), report.count_skipped(), report.failed.len());
     let mut text = format!("{operation}: {matched} matched, {changed} {would}, {skipped} skipped, {failed} failed");
     if let Some(op_id) = report.op_id {
         text.push_str(&format!("; operation {op_id}"));
@@ -65,21 +72,21 @@ fn summary(report: &Report) -> String {
     text
 }
 
-fn partitions(report: &Report, global: &Global) -> Result<()> {
-    let mut listing = Listing::new(&PARTITIONS, global);
+fn entries(report: &Report, global: &Global) -> Result<()> {
+    let mut listing = Listing::new(if report.noun() == "runs" { &RUNS } else { &PARTITIONS }, global);
     let (op_id, dry_run) = (report.op_id, report.dry_run);
-    let entry = |partition, outcome| Entry { partition, outcome, op_id, dry_run };
-    report.changed.iter().try_for_each(|changed| listing.add(&entry(Listed::Changed(changed), "changed")))?;
-    report.skipped.iter().try_for_each(|skipped| listing.add(&entry(Listed::Skipped(skipped), "skipped")))?;
-    report.failed.iter().try_for_each(|failed| listing.add(&entry(Listed::Failed(failed), "failed")))?;
+    let entry = |listed, outcome| Entry { listed, outcome, op_id, dry_run };
+    report.changed().try_for_each(|changed| listing.add(&entry(Listed::Changed(changed), "changed")))?;
+    report.skipped().try_for_each(|skipped| listing.add(&entry(Listed::Skipped(skipped), "skipped")))?;
+    report.failed.iter().try_for_each(|failed| listing.add(&entry(Listed::Failed(failed.clone()), "failed")))?;
     listing.end().map(drop)
 }
 
-/// One partition of a report: what became of it, in which of the report's lists, and of which operation.
+/// One partition or run of a report: what became of it, in which of the report's lists, and of which operation.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct Entry {
     #[serde(flatten)]
-    partition: Listed<'a>,
+    listed: Listed,
     outcome: &'static str,
     op_id: Option<OpId>,
     #[serde(skip)]
@@ -88,35 +95,50 @@ struct Entry<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Listed<'a> {
-    Changed(&'a Changed),
-    Skipped(&'a Skipped),
-    Failed(&'a Failed),
+enum Listed {
+    Changed(Changed),
+    Skipped(Skipped),
+    Failed(Failed),
 }
 
-impl Row for Entry<'_> {
+impl Row for Entry {
     fn lines(&self) -> Vec<Vec<String>> {
-        let line =
-            |key: &PartitionKey, what: &str, how: String| vec![[output::key(key), vec![what.to_owned(), how]].concat()];
-        match self.partition {
+        let line = |subject: &SubjectShape, what: &str, how: String| {
+            vec![[cells(subject), vec![what.to_owned(), how]].concat()]
+        };
+        match &self.listed {
             Listed::Changed(changed) => {
                 let what = if self.dry_run { "would change" } else { "changed" };
-                line(&changed.key, what, format!("{} → {}", changed.from.unwrap_or("absent"), changed.to))
+                line(
+                    &changed.subject,
+                    what,
+                    format!("{} → {}", changed.words.from.unwrap_or("absent"), changed.words.to),
+                )
             }
             Listed::Skipped(skipped) => {
                 let what = if skipped.refused { "refused" } else { "skipped" };
-                line(&skipped.key, what, skipped.reason.as_str().to_owned())
+                line(&skipped.subject, what, skipped.reason.as_str().to_owned())
             }
-            Listed::Failed(failed) => line(&failed.key, "failed", failed.error.clone()),
+            Listed::Failed(failed) => line(&failed.subject, "failed", failed.error.clone()),
         }
     }
 
     fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
-        let (key, from, to, detail) = match self.partition {
-            Listed::Changed(changed) => (&changed.key, changed.from.unwrap_or_default(), changed.to, ""),
-            Listed::Skipped(skipped) => (&skipped.key, "", "", skipped.reason.as_str()),
-            Listed::Failed(failed) => (&failed.key, "", "", failed.error.as_str()),
+        let (subject, from, to, detail) = match &self.listed {
+            Listed::Changed(changed) => {
+                (&changed.subject, changed.words.from.unwrap_or_default(), changed.words.to, "")
+            }
+            Listed::Skipped(skipped) => (&skipped.subject, "", "", skipped.reason.as_str()),
+            Listed::Failed(failed) => (&failed.subject, "", "", failed.error.as_str()),
         };
-        Ok(vec![[output::key(key), [self.outcome, from, to, detail].map(str::to_owned).to_vec()].concat()])
+        Ok(vec![[cells(subject), [self.outcome, from, to, detail].map(str::to_owned).to_vec()].concat()])
+    }
+}
+
+/// What a partition or a run is known by.
+fn cells(subject: &SubjectShape) -> Vec<String> {
+    match subject {
+        SubjectShape::Partition(key) => output::key(key),
+        SubjectShape::Run { run_id } => vec![run_id.to_string()],
     }
 }

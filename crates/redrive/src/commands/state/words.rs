@@ -18,6 +18,12 @@ pub fn of(error: Control) -> Error {
         Control::NoOperation(op_id) => {
             Error::NothingFound(format!("there is no operation {op_id}; `redrive state audit list` shows them"))
         }
+        Control::NeedsRuns => {
+            Error::Usage("name runs by their ids, or by a filter such as --category or --group".to_owned())
+        }
+        Control::NotThroughRuns => Error::Usage(
+            "attempts at partitions are not changed as runs; `redrive state retry` retries the partition".to_owned(),
+        ),
         Control::Filter(error) => in_flags(&error),
         error @ (Control::Store(_) | Control::Raw(_) | Control::Plan(_)) => error.into(),
     }

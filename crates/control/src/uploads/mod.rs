@@ -1,0 +1,9 @@
+//! Looks into uploads: their stanzas, the configuration that takes effect, and how two of them differ. Everything is read
+//! page by page.
+
+mod compare;
+mod effective;
+mod pages;
+
+pub use effective::Selection;
+pub use pages::{FilePages, StanzaPages};

@@ -1,0 +1,61 @@
+//! `ingest effective`: what takes effect, each value with the file and line it came from.
+
+use redrive_conf::{Context as Sight, Inherit};
+use redrive_control::shape::EffectiveShape;
+use redrive_control::uploads::Selection;
+
+use super::find;
+use crate::cli;
+use crate::commands::Context;
+use crate::error::Result;
+use crate::exit::Exit;
+use crate::output::listing::{Layout, Listing, Row};
+
+static STANZAS: Layout = Layout {
+    name: "stanzas",
+    header: &["conf", "stanza", "key", "value", "from"],
+    columns: &["conf", "name", "key", "value", "source_path", "line"],
+    nothing: Some("no stanza takes effect"),
+};
+
+impl Row for EffectiveShape {
+    fn lines(&self) -> Vec<Vec<String>> {
+        let head = vec![self.conf.clone(), format!("[{}]", self.name), String::new(), String::new(), String::new()];
+        let settings = self.entries.iter().map(|entry| {
+            let from = format!("{}:{}", entry.source_path, entry.line);
+            vec![String::new(), String::new(), entry.key.clone(), entry.value.clone(), from]
+        });
+        std::iter::once(head).chain(settings).collect()
+    }
+
+    fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
+        let record = |key: &str, value: &str, path: &str, line: String| {
+            vec![self.conf.clone(), self.name.clone(), key.to_owned(), value.to_owned(), path.to_owned(), line]
+        };
+        if self.entries.is_empty() {
+            return Ok(vec![record("", "", "", String::new())]);
+        }
+        let entries = self.entries.iter();
+        Ok(entries.map(|entry| record(&entry.key, &entry.value, &entry.source_path, entry.line.to_string())).collect())
+    }
+}
+
+pub async fn run(args: &cli::Effective, context: &Context) -> Result<Exit> {
+    let config = context.config()?;
+    let insight = context.insight(&config).await?;
+    let run = find::parsed(&args.run, &insight, context).await?;
+    let sight = match &args.app {
+        None => Sight::Global,
+        Some(app) => Sight::App { app: app.clone(), user: args.user.clone() },
+    };
+    let selection = Selection { context: sight, conf: args.conf.as_deref().map(find::conf_name) };
+    let effective = insight.effective(run.run_id, &selection).await?;
+    let inherit = if args.no_inherit { Inherit::Nothing } else { Inherit::Default };
+    let mut listing = Listing::new(&STANZAS, &context.global);
+    for conf in effective.confs() {
+        for stanza in effective.stanzas(conf, inherit) {
+            listing.add(&EffectiveShape::new(conf, &stanza))?;
+        }
+    }
+    Ok(if listing.end()? == 0 { Exit::NothingFound } else { Exit::Done })
+}

@@ -1,0 +1,158 @@
+//! `ingest lint`: what a strict reader objects to, in uploads or in files that were never uploaded.
+
+use std::fs;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use redrive_conf::{FileKind, lint};
+use redrive_control::shape::FindingShape;
+use redrive_data::ingest::Limits;
+use redrive_data::ingest::archive::{self, Member, Source, Visitor};
+use redrive_store::raw::{BlobReader, Blobs};
+use tokio::sync::mpsc;
+
+use super::find;
+use crate::cli::Lint;
+use crate::commands::Context;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use crate::output::listing::{Layout, Listing, Row};
+
+/// How many findings may wait to be printed.
+const AHEAD: usize = 256;
+
+static FINDINGS: Layout = Layout {
+    name: "findings",
+    header: &["file", "line", "kind", "finding"],
+    columns: &["upload", "source_path", "line", "kind", "message"],
+    nothing: Some("no findings"),
+};
+
+impl Row for FindingShape {
+    fn lines(&self) -> Vec<Vec<String>> {
+        vec![vec![self.source_path.clone(), self.line.to_string(), self.kind.to_owned(), self.message.clone()]]
+    }
+}
+
+/// What is linted.
+enum Subject {
+    /// A file or a folder on this machine.
+    Here(PathBuf),
+    /// An upload: its name, and its bytes in the sink.
+    Stored(String, BlobReader),
+}
+
+pub async fn run(args: &Lint, context: &Context) -> Result<Exit> {
+    let config = context.config()?;
+    let mut subjects = Vec::new();
+    for what in &args.what {
+        subjects.push(subject(what, &config, context).await?);
+    }
+    let (findings, mut inbox) = mpsc::channel(AHEAD);
+    let limits = config.ingestion.limits.clone();
+    let looking = tokio::task::spawn_blocking(move || {
+        subjects.into_iter().try_for_each(|subject| look(subject, &limits, &findings))
+    });
+    let mut listing = Listing::new(&FINDINGS, &context.global);
+    while let Some(finding) = inbox.recv().await {
+        listing.add(&finding)?;
+    }
+    let count = listing.end()?;
+    looking.await??;
+    Ok(if count == 0 { Exit::Done } else { Exit::SomeFailed })
+}
+
+async fn subject(what: &str, config: &Config, context: &Context) -> Result<Subject> {
+    let path = Path::new(what);
+    if path.exists() {
+        return Ok(Subject::Here(path.to_owned()));
+    }
+    let is_id = what.len() >= 8 && what.chars().all(|letter| letter.is_ascii_hexdigit() || letter == '-');
+    if !is_id {
+        return Err(Error::NothingFound(format!("{what} is neither a file here nor the id of a run")));
+    }
+    let insight = context.insight(config).await?;
+    let run = find::upload(what, &insight).await?;
+    let missing = || Error::NothingFound(format!("the bytes of run {} have not arrived", run.run_id));
+    let upload = insight.view().upload(run.run_id).await?.ok_or_else(missing)?;
+    let blobs = Blobs::open_to_read(&config.raw, &config.raw_options.s3).await?;
+    let object = &upload.stored.object;
+    let bytes = blobs.open_object(object).await?.ok_or_else(|| blobs.missing(object))?;
+    Ok(Subject::Stored(run.run_id.to_string(), bytes))
+}
+
+type Findings = mpsc::Sender<FindingShape>;
+
+fn look(subject: Subject, limits: &Limits, findings: &Findings) -> Result<()> {
+    match subject {
+        Subject::Stored(name, mut bytes) => look_into(&name, "upload", &mut bytes, limits, findings),
+        Subject::Here(path) if path.is_dir() => {
+            for file in files_below(&path).map_err(Error::io(format!("cannot read {}", path.display())))? {
+                look_at(&file, limits, findings)?;
+            }
+            Ok(())
+        }
+        Subject::Here(path) => look_at(&path, limits, findings),
+    }
+}
+
+fn look_at(path: &Path, limits: &Limits, findings: &Findings) -> Result<()> {
+    let shown = path.display().to_string();
+    let mut file = fs::File::open(path).map_err(Error::io(format!("cannot read {shown}")))?;
+    look_into(&shown, &shown, &mut file, limits, findings)
+}
+
+/// Reads an archive or a single file, and passes on what is found in it.
+fn look_into(upload: &str, name: &str, source: &mut dyn Source, limits: &Limits, findings: &Findings) -> Result<()> {
+    let mut linter = Linter { upload, name, findings };
+    match archive::read(source, name, limits, &AtomicBool::new(false), &mut linter) {
+        Ok(_) | Err(archive::Error::Stopped | archive::Error::Cancelled) => Ok(()),
+        Err(archive::Error::Refused(refusal)) => {
+            Err(Error::Refused(format!("{upload} cannot be read: {refusal} ({})", refusal.reason.as_str())))
+        }
+        Err(archive::Error::Storage(error)) => Err(Error::io(format!("cannot read {upload}"))(error)),
+    }
+}
+
+struct Linter<'l> {
+    upload: &'l str,
+    name: &'l str,
+    findings: &'l Findings,
+}
+
+impl Visitor for Linter<'_> {
+    fn file(&mut self, member: Member<'_>) -> ControlFlow<()> {
+        // A single file is called what its user calls it.
+        let is_whole = self.name.rsplit('/').next() == Some(member.path);
+        let path = if is_whole { self.name } else { member.path };
+        let mut flow = ControlFlow::Continue(());
+        lint(member.bytes, |finding| {
+            let shape = FindingShape::new(self.upload, path, &finding);
+            if flow.is_continue() && self.findings.blocking_send(shape).is_err() {
+                flow = ControlFlow::Break(());
+            }
+        });
+        flow
+    }
+}
+
+/// The configuration files below a folder, in the order of their paths. Links are not followed.
+fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() && FileKind::of(&entry.path().to_string_lossy()).is_some() {
+                files.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,104 @@
+//! `ingest stanzas`: what an upload holds, stanza by stanza, however much it is.
+
+use redrive_control::Insight;
+use redrive_control::shape::StanzaShape;
+use redrive_control::uploads::{FilePages, StanzaPages};
+use redrive_core::id::RunId;
+use redrive_store::FileRow;
+
+use super::find;
+use crate::cli::Stanzas;
+use crate::commands::Context;
+use crate::error::Result;
+use crate::exit::Exit;
+use crate::output::listing::{Layout, Listing, Row};
+
+static STANZAS: Layout = Layout {
+    name: "stanzas",
+    header: &["file", "line", "layer", "stanza", "key", "value"],
+    columns: &["file", "source_path", "name", "line", "layer", "key", "value"],
+    nothing: Some("no stanza found"),
+};
+
+impl Row for StanzaShape {
+    /// A stanza, and below it its settings.
+    fn lines(&self) -> Vec<Vec<String>> {
+        let name = self.name.as_ref().map_or_else(String::new, |name| format!("[{name}]"));
+        let head =
+            vec![self.file.clone(), self.line.to_string(), self.layer.clone(), name, String::new(), String::new()];
+        let setting = |(key, value): &(String, String)| {
+            let mut line = vec![String::new(); 4];
+            line.extend([key.clone(), value.clone()]);
+            line
+        };
+        std::iter::once(head).chain(self.entries.iter().map(setting)).collect()
+    }
+
+    /// One row for each setting.
+    fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
+        let Self { file, source_path, name, line, layer, entries } = self;
+        let name = name.clone().unwrap_or_default();
+        let head = [file.clone(), source_path.clone(), name, line.to_string(), layer.clone()];
+        let record = |key: &str, value: &str| [&head[..], &[key.to_owned(), value.to_owned()]].concat();
+        if entries.is_empty() {
+            return Ok(vec![record("", "")]);
+        }
+        Ok(entries.iter().map(|(key, value)| record(key, value)).collect())
+    }
+}
+
+pub async fn run(args: &Stanzas, context: &Context) -> Result<Exit> {
+    let config = context.config()?;
+    let insight = context.insight(&config).await?;
+    let run = find::parsed(&args.run, &insight, context).await?;
+    let mut listing = Listing::new(&STANZAS, &context.global);
+    match &args.file {
+        None => {
+            let mut pages = StanzaPages::new(insight.view(), run.run_id, None, args.name.clone());
+            while let Some(page) = some(pages.next().await?) {
+                page.into_iter().try_for_each(|stanza| listing.add(&StanzaShape::from(stanza)))?;
+            }
+        }
+        Some(asked) => {
+            for file in files(&insight, run.run_id, asked).await? {
+                let mut pages = StanzaPages::new(insight.view(), run.run_id, Some(file), args.name.clone());
+                while let Some(page) = some(pages.next().await?) {
+                    page.into_iter().try_for_each(|stanza| listing.add(&StanzaShape::from(stanza)))?;
+                }
+            }
+        }
+    }
+    Ok(if listing.end()? == 0 { Exit::NothingFound } else { Exit::Done })
+}
+
+fn some<T>(page: Vec<T>) -> Option<Vec<T>> {
+    (!page.is_empty()).then_some(page)
+}
+
+/// The files that `--file` means.
+async fn files(insight: &Insight, run_id: RunId, asked: &str) -> Result<Vec<FileRow>> {
+    let mut pages = FilePages::new(insight.view(), run_id);
+    let mut found = Vec::new();
+    while let Some(page) = some(pages.next().await?) {
+        found.extend(page.into_iter().filter(|file| is_meant(&file.path, asked)));
+    }
+    Ok(found)
+}
+
+/// Whether a path is the one that was asked for, or ends with it.
+fn is_meant(path: &str, asked: &str) -> bool {
+    path.strip_suffix(asked).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_meant_by_the_end_of_its_path() {
+        assert!(
+            is_meant("a/default/props.conf", "props.conf") && is_meant("a/default/props.conf", "default/props.conf")
+        );
+        assert!(is_meant("props.conf", "props.conf") && !is_meant("a/default/myprops.conf", "props.conf"));
+    }
+}

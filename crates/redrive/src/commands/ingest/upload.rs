@@ -1,0 +1,122 @@
+//! `ingest upload`: brings archives into the sink and queues their runs; with `--wait`, until they are parsed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use redrive_control::shape::UploadShape;
+use redrive_core::run::{Run, State, label};
+use redrive_data::ingest::Uploads;
+use redrive_store::raw::Blobs;
+use redrive_store::{Store, Upload};
+use tokio::time::Instant;
+
+use super::body::Body;
+use crate::cli;
+use crate::commands::{Context, open};
+use crate::config::Config;
+use crate::error::Result;
+use crate::exit::{self, Exit};
+use crate::output;
+use crate::output::listing::{Layout, Listing, Row};
+use crate::output::progress::{Progress, Style};
+
+/// How often to look how far parsing is.
+const LOOK: Duration = Duration::from_millis(100);
+
+static UPLOADS: Layout =
+    Layout { name: "runs", header: &["id", "file", "status"], columns: &["id", "file", "status"], nothing: None };
+
+impl Row for UploadShape {
+    fn lines(&self) -> Vec<Vec<String>> {
+        vec![vec![self.id.to_string(), self.file.clone(), self.status.to_owned()]]
+    }
+}
+
+pub async fn run(args: &cli::Upload, context: &Context) -> Result<Exit> {
+    let config = context.config()?;
+    let store = open(&config, context).await?;
+    let uploads = uploads(&config, &store).await?;
+    let (mut all, mut worst) = (Vec::new(), Exit::Done);
+    for file in &args.files {
+        match upload(&uploads, file, context).await {
+            Ok(uploaded) => all.push(uploaded),
+            // One file that cannot be read does not stop the others.
+            Err(error) => {
+                output::print_error(&error);
+                worst = exit::code(&error);
+            }
+        }
+    }
+    if args.wait {
+        let waited = wait(&store, &mut all, args.timeout, context).await?;
+        worst = if worst == Exit::Done { waited } else { worst };
+    }
+    let shapes: Vec<_> = all.iter().map(|(run, upload)| UploadShape::new(run, upload.same_as)).collect();
+    if !shapes.is_empty() || worst == Exit::Done {
+        output::ignore_broken_pipe(Listing::print(&UPLOADS, &context.global, &shapes))?;
+    }
+    Ok(worst)
+}
+
+/// What uploads go through, by the configuration.
+pub async fn uploads(config: &Config, store: &Store) -> Result<Uploads> {
+    let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
+    Ok(Uploads::new(store.data(), blobs, config.ingestion.max_upload))
+}
+
+async fn upload(uploads: &Uploads, file: &Path, context: &Context) -> Result<(Run, Upload)> {
+    let body = Body::open(file).await?;
+    let progress = Progress::start(Style::Bytes, context.global.quiet);
+    body.size.into_iter().for_each(|size| progress.of(size));
+    progress.message(body.name.clone());
+    let mut sent = 0;
+    let bytes = body.bytes.inspect(|piece| {
+        if let Ok(piece) = piece {
+            sent += u64::try_from(piece.len()).unwrap_or(0);
+            progress.to(sent);
+        }
+    });
+    let uploaded = uploads.upload(&body.name, bytes).await?;
+    progress.clear();
+    if let Some(earlier) = uploaded.upload.same_as
+        && !context.global.quiet
+    {
+        output::note(&format!("{}: the same bytes were uploaded before, as run {earlier}", body.name));
+    }
+    Ok((uploaded.run, uploaded.upload))
+}
+
+/// Waits until every run is COMPLETE or FAILED.
+async fn wait(store: &Store, all: &mut [(Run, Upload)], patience: Duration, context: &Context) -> Result<Exit> {
+    let progress = Progress::start(Style::Phases, context.global.quiet);
+    let view = store.view();
+    let mut touched = Instant::now();
+    loop {
+        let (mut open, mut worst) = (Vec::new(), Exit::Done);
+        for (run, _) in all.iter_mut() {
+            let now = view.run(run.run_id).await?.unwrap_or_else(|| run.clone());
+            if now.state != run.state || now.last_heartbeat != run.last_heartbeat {
+                touched = Instant::now();
+            }
+            *run = now;
+            match run.state {
+                State::Done => {}
+                State::Dead => worst = Exit::SomeFailed,
+                State::Storing | State::Queued | State::Running | State::Waiting => open.push(run.clone()),
+            }
+        }
+        let Some(first) = open.first() else { return Ok(worst) };
+        if open.iter().all(|run| run.state == State::Queued) && touched.elapsed() > patience {
+            progress.clear();
+            let (id, seconds) = (first.run_id, patience.as_secs());
+            output::note(&format!(
+                "no worker has taken run {id} within {seconds} s; start one by `redrive worker --workload ingest`, then \
+                 see `redrive ingest show {id}`"
+            ));
+            return Ok(Exit::SomeFailed);
+        }
+        progress.message(format!("{} of {} open, {} is {}", open.len(), all.len(), first.run_id, label(first)));
+        tokio::time::sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,131 @@
+//! Times and filters of runs as flags give them, resolved once.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use redrive_control::dates;
+use redrive_control::runs::RunFilter;
+use redrive_core::UnknownWord;
+use redrive_core::fingerprint::NoGroupId;
+use redrive_core::key::LogicalDate;
+use redrive_core::time::Timestamp;
+use redrive_data::settings::duration;
+
+use crate::cli::RunFilterArgs;
+use crate::error::{Error, Result};
+
+pub fn resolve(args: &RunFilterArgs, now: Timestamp) -> Result<RunFilter> {
+    let unknown = |flag: &str| {
+        let flag = flag.to_owned();
+        move |error: UnknownWord| Error::Usage(format!("{flag}: {error}"))
+    };
+    let word = |text: &Option<String>| text.clone();
+    let filter = RunFilter {
+        workload: word(&args.workload).map(|text| text.parse()).transpose().map_err(unknown("--workload"))?,
+        category: args.category.clone(),
+        state: args.state.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(unknown("--state"))?,
+        error_class: word(&args.error_class).map(|text| text.parse()).transpose().map_err(unknown("--error-class"))?,
+        group: args
+            .group
+            .as_deref()
+            .map(|text| text.parse().map_err(|error: NoGroupId| Error::Usage(format!("--group: {error}"))))
+            .transpose()?,
+        since: args.since.as_deref().map(|text| bound("--since", text, Bound::First, now)).transpose()?,
+        until: args.until.as_deref().map(|text| bound("--until", text, Bound::Last, now)).transpose()?,
+    };
+    if let (Some(since), Some(until)) = (filter.since, filter.until)
+        && since >= until
+    {
+        return Err(Error::Usage("--since is not before --until; exchange them".to_owned()));
+    }
+    Ok(filter)
+}
+
+/// Which end of a day counts.
+#[derive(Clone, Copy)]
+enum Bound {
+    First,
+    Last,
+}
+
+fn bound(flag: &str, text: &str, end: Bound, now: Timestamp) -> Result<Timestamp> {
+    if let Some(moment) = rfc3339(text) {
+        return Ok(moment);
+    }
+    let wrong = || {
+        let told = "write a day like 2026-01-31, `today`, `yesterday`, days ago like `7d`, or a time like 2026-01-31T04:00:00Z";
+        Error::Usage(format!("{flag}: {text:?} is no time; {told}"))
+    };
+    let day = dates::parse(text, now).map_err(|_| wrong())?;
+    let day = match end {
+        Bound::First => Some(day),
+        Bound::Last => day.tomorrow(),
+    };
+    day.and_then(midnight).ok_or_else(wrong)
+}
+
+fn midnight(day: LogicalDate) -> Option<Timestamp> {
+    day.date().to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp().into())
+}
+
+fn rfc3339(text: &str) -> Option<Timestamp> {
+    text.parse::<jiff::Timestamp>().ok().map(Timestamp::from)
+}
+
+/// A moment as a flag gives it.
+pub fn moment(flag: &str, text: &str) -> Result<Timestamp> {
+    rfc3339(text)
+        .ok_or_else(|| Error::Usage(format!("{flag}: {text:?} is no time; write it like 2026-01-31T04:00:00Z")))
+}
+
+/// A moment, or a span from now.
+pub fn moment_or_span(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp> {
+    let span: Option<Duration> = duration::parse(text).ok();
+    rfc3339(text).or_else(|| span.map(|span| now.saturating_add(span))).ok_or_else(|| {
+        let told = "write it like 2026-01-31T04:00:00Z, or a span from now like 10m";
+        Error::Usage(format!("{flag}: {text:?} is no time; {told}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        rfc3339(text).unwrap()
+    }
+
+    #[test]
+    fn a_day_counts_whole_and_a_moment_as_it_is() {
+        let now = at("2026-03-01T12:00:00Z");
+        let args = |since: &str, until: &str| RunFilterArgs {
+            since: Some(since.to_owned()),
+            until: Some(until.to_owned()),
+            ..RunFilterArgs::default()
+        };
+        let filter = resolve(&args("7d", "yesterday"), now).unwrap();
+        assert_eq!((filter.since, filter.until), (Some(at("2026-02-22T00:00:00Z")), Some(at("2026-03-01T00:00:00Z"))));
+        let filter = resolve(&args("2026-02-01T05:00:00+01:00", "2026-02-01"), now).unwrap();
+        assert_eq!((filter.since, filter.until), (Some(at("2026-02-01T04:00:00Z")), Some(at("2026-02-02T00:00:00Z"))));
+        assert!(resolve(&args("today", "yesterday"), now).is_err());
+        assert!(
+            resolve(&args("soon", "today"), now).unwrap_err().to_string().starts_with("--since: \"soon\" is no time")
+        );
+    }
+
+    #[test]
+    fn unknown_words_are_answered_with_the_known_ones() {
+        let args = RunFilterArgs { state: vec!["queued".to_owned(), "gone".to_owned()], ..RunFilterArgs::default() };
+        let told = resolve(&args, at("2026-03-01T12:00:00Z")).unwrap_err().to_string();
+        assert!(told.starts_with("--state: run state \"gone\" is unknown; it is one of storing, queued"), "{told}");
+    }
+
+    #[test]
+    fn a_start_may_be_a_span_from_now() {
+        let now = at("2026-03-01T12:00:00Z");
+        assert_eq!(moment_or_span("--not-before", "10m", now).unwrap(), at("2026-03-01T12:10:00Z"));
+        assert_eq!(moment_or_span("--not-before", "2026-03-02T00:00:00Z", now).unwrap(), at("2026-03-02T00:00:00Z"));
+        assert!(moment_or_span("--not-before", "tomorrow", now).is_err());
+        assert!(moment("--submitted-at", "10m").is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! `runs prune`: forgets jobs that ended long ago.
+
+use redrive_control::runs::PruneReport;
+use redrive_control::{Audit, Insight};
+use redrive_core::time::Timestamp;
+
+use crate::cli::{Format, Prune};
+use crate::commands::state::command_line;
+use crate::commands::{Context, person};
+use crate::config::Config;
+use crate::error::Result;
+use crate::exit::Exit;
+use crate::output;
+use crate::output::progress::{Progress, Style};
+
+pub async fn foresee(args: &Prune, insight: &Insight, context: &Context) -> Result<Exit> {
+    let report = insight.foresee_prune(categories(args), ended_before(args, insight)).await?;
+    show(&report, context)
+}
+
+pub async fn run(args: &Prune, config: &Config, context: &Context) -> Result<Exit> {
+    let plane = context.control(config).await?;
+    let audit = Audit { reason: args.reason.clone(), ..Audit::new(person(), command_line()) };
+    let progress = Progress::start(Style::Jobs, context.global.quiet);
+    let before = ended_before(args, plane.insight());
+    let report = plane.prune(categories(args), before, &audit, |pruned| progress.to(pruned)).await?;
+    progress.clear();
+    show(&report, context)
+}
+
+fn categories(args: &Prune) -> Option<Vec<String>> {
+    (!args.category.is_empty()).then(|| args.category.clone())
+}
+
+fn ended_before(args: &Prune, insight: &Insight) -> Timestamp {
+    insight.now().saturating_sub(args.older_than)
+}
+
+fn show(report: &PruneReport, context: &Context) -> Result<Exit> {
+    output::ignore_broken_pipe(match context.global.output {
+        Format::Json | Format::Jsonl => output::json(report),
+        Format::Csv => output::record(&["op_id", "dry_run", "ended_before", "pruned"], report),
+        Format::Table => output::line(&in_words(report)),
+    })?;
+    Ok(Exit::Done)
+}
+
+fn in_words(report: &PruneReport) -> String {
+    let PruneReport { pruned, ended_before, .. } = report;
+    match (report.dry_run, report.op_id) {
+        (true, _) => format!("would forget {pruned} jobs that ended before {ended_before}"),
+        (false, Some(op_id)) => format!("forgot {pruned} jobs that ended before {ended_before}; operation {op_id}"),
+        (false, None) => format!("no job ended before {ended_before}"),
+    }
+}

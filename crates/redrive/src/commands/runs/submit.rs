@@ -1,0 +1,187 @@
+//! `runs submit`: one job from flags, or many from JSON lines.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+
+use redrive_control::ControlPlane;
+use redrive_control::shape::SubmittedShape;
+use redrive_core::run::Job;
+use redrive_core::time::Timestamp;
+use serde_json::value::RawValue;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::filter;
+use super::jsonl::{self, Read, Stop};
+use crate::cli::{Format, Submit};
+use crate::commands::Context;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use crate::output;
+use crate::output::listing::{Layout, Listing, Row};
+use crate::output::progress::{Progress, Style};
+
+static SUBMITTED: Layout =
+    Layout { name: "runs", header: &["id", "existing"], columns: &["id", "existing"], nothing: Some("no jobs") };
+
+/// How much of a file is read at once.
+const BUFFER: usize = 256 << 10;
+
+impl Row for SubmittedShape {
+    fn lines(&self) -> Vec<Vec<String>> {
+        vec![vec![self.id.to_string(), if self.existing { "existing" } else { "new" }.to_owned()]]
+    }
+}
+
+pub async fn run(args: &Submit, config: &Config, context: &Context) -> Result<Exit> {
+    if let Some(file) = &args.jsonl {
+        let input = open(file)?;
+        let plane = context.control(config).await?;
+        return many(input, &name_of(file), args.category.clone(), &plane, context).await;
+    }
+    let plane = context.control(config).await?;
+    let job = one(args, plane.insight().now())?;
+    let submitted: Vec<_> = plane.submit(vec![job]).await?.into_iter().map(SubmittedShape::from).collect();
+    output::ignore_broken_pipe(Listing::print(&SUBMITTED, &context.global, &submitted))?;
+    Ok(Exit::Done)
+}
+
+fn one(args: &Submit, now: Timestamp) -> Result<Job> {
+    let payload = args.payload.as_ref().map(|text| {
+        serde_json::from_str::<Box<RawValue>>(text).map_err(|error| {
+            Error::Usage(format!("--payload is not JSON: {error}; a text is written with quotes, like '\"text\"'"))
+        })
+    });
+    let job = Job {
+        category: args.category.clone(),
+        payload: payload.transpose()?,
+        external_id: args.external_id.clone(),
+        submitted_at: args.submitted_at.as_deref().map(|text| filter::moment("--submitted-at", text)).transpose()?,
+        not_before: args
+            .not_before
+            .as_deref()
+            .map(|text| filter::moment_or_span("--not-before", text, now))
+            .transpose()?,
+        max_attempts: args.max_attempts,
+    };
+    job.check().map_err(|error| Error::Usage(format!("the job cannot be submitted: {error}")))?;
+    Ok(job)
+}
+
+fn open(file: &Path) -> Result<Box<dyn BufRead + Send>> {
+    if file == Path::new("-") {
+        return Ok(Box::new(BufReader::with_capacity(BUFFER, io::stdin())));
+    }
+    let opened = File::open(file).map_err(|error| Error::Usage(format!("cannot read {}: {error}", file.display())))?;
+    Ok(Box::new(BufReader::with_capacity(BUFFER, opened)))
+}
+
+fn name_of(file: &Path) -> String {
+    if file == Path::new("-") { "stdin".to_owned() } else { file.display().to_string() }
+}
+
+/// What was done, while it is done.
+struct Tally<W: Write> {
+    /// Every job, where the format lists them; people are told a sum.
+    listing: Option<Listing<W>>,
+    /// Stdout was closed, and the rest is submitted all the same.
+    closed: bool,
+    new: u64,
+    existing: u64,
+}
+
+impl<W: Write> Tally<W> {
+    fn add(&mut self, submitted: Vec<SubmittedShape>) -> Result<()> {
+        for shape in submitted {
+            *(if shape.existing { &mut self.existing } else { &mut self.new }) += 1;
+            if let Some(listing) = self.listing.as_mut().filter(|_| !self.closed) {
+                match listing.add(&shape) {
+                    Err(error) if error.is_broken_pipe() => self.closed = true,
+                    added => added?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> u64 {
+        self.new + self.existing
+    }
+}
+
+/// Why submitting ended.
+enum End {
+    File,
+    Stopped(Stop),
+    Interrupted,
+    Fault(redrive_control::Error),
+}
+
+async fn many(
+    input: Box<dyn BufRead + Send>,
+    name: &str,
+    category: Option<String>,
+    plane: &ControlPlane,
+    context: &Context,
+) -> Result<Exit> {
+    let listing = match context.global.output {
+        Format::Table => None,
+        Format::Json | Format::Jsonl | Format::Csv => Some(Listing::new(&SUBMITTED, &context.global)),
+    };
+    let mut tally = Tally { listing, closed: false, new: 0, existing: 0 };
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("cannot listen for signals"))?;
+    let progress = Progress::start(Style::Jobs, context.global.quiet);
+    let end = submit_all(jsonl::start(input, category), plane, &mut tally, &progress, &mut interrupt).await?;
+    progress.clear();
+    let (all, new, existing) = (tally.all(), tally.new, tally.existing);
+    if let Some(listing) = tally.listing.take().filter(|_| !tally.closed) {
+        output::ignore_broken_pipe(listing.end().map(drop))?;
+    }
+    match end {
+        End::File => {
+            if context.global.output == Format::Table {
+                output::ignore_broken_pipe(output::line(&format!("{new} submitted, {existing} were there already")))?;
+            }
+            Ok(Exit::Done)
+        }
+        End::Stopped(Stop::Line { number, why }) => Err(Error::Usage(format!(
+            "line {number} of {name} is no job: {why}; the {all} jobs before it were taken ({new} new, {existing} there already)"
+        ))),
+        End::Stopped(Stop::Io(error)) => {
+            Err(Error::io(format!("cannot read {name} any further; {all} jobs before that were taken"))(error))
+        }
+        End::Interrupted => {
+            output::note(&format!("interrupted; {all} jobs were taken by then ({new} new, {existing} there already)"));
+            Err(Error::Interrupted)
+        }
+        End::Fault(error) => {
+            output::note(&format!("{all} jobs were taken before this ({new} new, {existing} there already)"));
+            Err(error.into())
+        }
+    }
+}
+
+async fn submit_all<W: Write>(
+    mut read: tokio::sync::mpsc::Receiver<Read>,
+    plane: &ControlPlane,
+    tally: &mut Tally<W>,
+    progress: &Progress,
+    interrupt: &mut Signal,
+) -> Result<End> {
+    loop {
+        let next = tokio::select! {
+            next = read.recv() => next,
+            _ = interrupt.recv() => return Ok(End::Interrupted),
+        };
+        match next {
+            None => return Ok(End::File),
+            Some(Read::Stopped(stop)) => return Ok(End::Stopped(stop)),
+            Some(Read::Jobs(jobs)) => match plane.submit(jobs).await {
+                Ok(submitted) => tally.add(submitted.into_iter().map(SubmittedShape::from).collect())?,
+                Err(error) => return Ok(End::Fault(error)),
+            },
+        }
+        progress.to(tally.all());
+    }
+}

@@ -1,0 +1,109 @@
+//! Jobs through the program: found by `discover`, handled by commands.
+
+use std::time::Duration;
+
+use redrive_fixture::until_within;
+
+use crate::home::TestProgram;
+use crate::rig::TestProcesses;
+
+/// `find` lists jobs; `verify` does with each what its payload says.
+const SETTINGS: &str = r#"
+[worker]
+poll = "100ms"
+[process.replays]
+categories = ["any%", "100%"]
+command = ["sh", "./verify"]
+discover = { command = ["cat", "jobs"], interval = "1h" }
+[process.replays.retry]
+base = "100ms"
+max_attempts = 3
+"#;
+
+const VERIFY: &str = r#"
+read -r job
+echo "$job" >> seen
+case "$job" in
+    *'"payload":"pass"'*) echo working; echo '{"verdict":"passed","metrics":{"frames":7}}' ;;
+    *'"payload":"review"'*) echo '{"verdict":"needs_review"}' ;;
+    *'"payload":"damaged"'*) echo 'cannot be read' >&2; exit 65 ;;
+    *'"payload":"flaky"'*) test "$REDRIVE_ATTEMPT" = 2 || exit 75; echo '{"verdict":"failed"}' ;;
+    *'"payload":"silent"'*) ;;
+    *'"payload":"odd"'*) echo '{"verdict":"maybe"}' ;;
+esac
+"#;
+
+fn lines(payloads: &[&str]) -> String {
+    let line = |payload: &&str| format!(r#"{{"external_id":"{payload}","category":"any%","payload":"{payload}"}}"#);
+    payloads.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn jobs_are_found_and_handled_until_nothing_is_due(subject: TestProgram) {
+    let rig = TestProcesses::new(subject, SETTINGS);
+    rig.subject.home.write("verify", VERIFY);
+    rig.subject.home.write("jobs", &lines(&["pass", "review", "damaged", "flaky", "silent", "odd"]));
+    for _ in 0..40 {
+        rig.redrive("worker --drain").done();
+        if rig.number("SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting')") == 0 {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    let count = |condition: &str| rig.number(&format!("SELECT count(*) FROM runs WHERE {condition}"));
+    assert_eq!(count("1 = 1"), 6, "nothing was submitted twice");
+    assert_eq!(count("external_id = 'pass' AND verdict = 'passed' AND metrics LIKE '%\"frames\":7%'"), 1);
+    assert_eq!(count("external_id = 'review' AND verdict = 'needs_review'"), 1);
+    assert_eq!(count("external_id = 'flaky' AND verdict = 'failed' AND attempt = 2 AND error_class IS NULL"), 1);
+    let damaged = "error_class = 'final' AND attempt = 1 AND error_traceback LIKE '%cannot be read%'";
+    assert_eq!(count(&format!("external_id = 'damaged' AND state = 'dead' AND {damaged}")), 1);
+    for odd in ["silent", "odd"] {
+        let exhausted =
+            "state = 'dead' AND attempt = 3 AND error_class = 'retryable' AND error_message LIKE '%verdict%'";
+        assert_eq!(count(&format!("external_id = '{odd}' AND {exhausted}")), 1, "{odd}");
+    }
+}
+
+/// AR-11: first attempt or retry, retry scheduled with its delay, attempts exhausted, retry succeeded.
+fn the_log_says_what_becomes_of_every_attempt(subject: TestProgram) {
+    let rig = TestProcesses::new(subject, SETTINGS);
+    rig.subject.home.write("verify", VERIFY);
+    rig.subject.home.write("jobs", &lines(&["flaky", "silent", "damaged"]));
+    let mut worker = rig.spawn("worker");
+    let settled = "SELECT count(*) FROM runs WHERE state IN ('done', 'dead')";
+    until_within(Duration::from_secs(60), "all is settled", || rig.number(settled) == 3);
+    worker.signal("-TERM");
+    assert_eq!(worker.code(), Some(0));
+    let log = rig.log(&worker);
+    let count = |texts: &[&str]| log.lines().filter(|line| texts.iter().all(|text| line.contains(text))).count();
+    assert_eq!(count(&["first attempt started", "attempt=1"]), 3, "{log}");
+    assert_eq!((count(&["retry started", "attempt=2"]), count(&["retry started", "attempt=3"])), (2, 1), "{log}");
+    assert_eq!(count(&["retry scheduled", "attempt=1", "delay_s=0.1", "retryable"]), 2, "{log}");
+    assert_eq!(count(&["retry scheduled", "attempt=2", "delay_s=0.2"]), 1, "{log}");
+    assert_eq!(count(&["attempts exhausted", "attempt=3"]), 1, "{log}");
+    assert_eq!(count(&["retry succeeded", "attempt=2", "failed"]), 1, "{log}");
+    assert_eq!(count(&["final error", "attempt=1", "cannot be read"]), 1, "{log}");
+}
+
+/// What is asked for must be there; what is wrong is named.
+fn a_worker_refuses_what_it_cannot_serve(subject: TestProgram) {
+    let rig = TestProcesses::new(subject, SETTINGS);
+    let told = rig.redrive("worker --drain --category any").complaint(2);
+    assert!(told.contains("no process section names the category \"any\"; known: 100%, any%"), "{told}");
+    let told = rig.redrive("worker --drain --workload extract").complaint(2);
+    assert!(told.contains("there is no source that a worker could extract"), "{told}");
+    rig.subject.home.write("redrive.toml", "[process.a]\ncategories = ['x']\n[process.b]\ncategories = ['y', 'x']\n");
+    let told = rig.redrive("worker --drain").complaint(2);
+    assert!(
+        told.contains("redrive.toml:4: process.b.categories: the category \"x\" is in process.a and in process.b"),
+        "{told}"
+    );
+    rig.subject.home.write("redrive.toml", "[process.a]\ncategories = ['x']\n");
+    let told = rig.redrive("worker --drain --category x").complaint(2);
+    assert!(told.contains("process.a has no handler"), "{told}");
+}
+
+redrive_fixture::on_both!(
+    the_log_says_what_becomes_of_every_attempt,
+    a_worker_refuses_what_it_cannot_serve,
+    jobs_are_found_and_handled_until_nothing_is_due
+);
