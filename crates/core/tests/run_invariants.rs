@@ -337,6 +337,7 @@ fn the_random_lives_reach_every_kind_of_change() {
         live(start, &policy, &steps, |seen| {
             let what = match &seen.event {
                 Event::Stored => "stored",
+                Event::NotStored { .. } => "not stored",
                 Event::Due => "due",
                 Event::Claimed { .. } => "claimed",
                 Event::Beat { .. } => "beat",

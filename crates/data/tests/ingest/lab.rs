@@ -16,7 +16,7 @@ use redrive_data::worker::{AttemptResult, LeaseKeeper, LeaseTerms, Shutdown, Wor
 use redrive_fixture::{Database, Postgres, S3};
 use redrive_store::clock::{Clock, ManualClock, SystemClock};
 use redrive_store::raw::{Blobs, RawUrl, S3Options};
-use redrive_store::{Open, Options, RunClaim, StanzaPage, StanzaRow, Store, StoreUrl};
+use redrive_store::{BATCH_ROWS, Open, Options, RunClaim, StanzaPage, StanzaRow, Store, StoreUrl};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -34,6 +34,8 @@ pub struct Lab {
     /// In front of S3.
     pub proxy: Option<Proxy>,
     pub dir: TempDir,
+    /// Where objects lie on S3, past the proxy.
+    bucket: Option<String>,
     url: StoreUrl,
     _database: Option<Database>,
 }
@@ -73,8 +75,8 @@ impl Lab {
             Time::Manual => Some(ManualClock::at(START)),
         };
         let store = Store::open(&url, Open::Migrate, options(clock.as_ref())).await.unwrap();
-        let (raw, s3, proxy) = match sink {
-            Sink::Files => (format!("file:{}", dir.path().join("raw").display()), S3Options::default(), None),
+        let (raw, s3, proxy, bucket) = match sink {
+            Sink::Files => (format!("file:{}", dir.path().join("raw").display()), S3Options::default(), None, None),
             Sink::S3 => {
                 let bucket = tokio::task::spawn_blocking(|| S3::shared().fresh_bucket()).await.unwrap();
                 let proxy = Proxy::before(&bucket.endpoint);
@@ -85,12 +87,25 @@ impl Lab {
                     ("AWS_ACCESS_KEY_ID", &bucket.access_key),
                     ("AWS_SECRET_ACCESS_KEY", &bucket.secret_key),
                 ]);
-                (format!("s3://{}/lake", bucket.name), s3, Some(proxy))
+                let direct = format!("{}/{}/lake", bucket.endpoint, bucket.name);
+                (format!("s3://{}/lake", bucket.name), s3, Some(proxy), Some(direct))
             }
         };
         let raw: RawUrl = raw.parse().unwrap();
         let blobs = Blobs::open(&raw, &s3).await.unwrap();
-        Self { store, blobs, clock, proxy, dir, url, _database: database }
+        Self { store, blobs, clock, proxy, dir, bucket, url, _database: database }
+    }
+
+    /// Puts other bytes in the place of an object, as no part of the program does.
+    pub async fn replace(&self, object: &str, bytes: &[u8]) {
+        match &self.bucket {
+            None => std::fs::write(self.dir.path().join("raw").join(object), bytes).unwrap(),
+            Some(bucket) => {
+                let place = format!("{bucket}/{}", object.replace('=', "%3D"));
+                let sent = reqwest::Client::new().put(place).body(bytes.to_vec()).send().await.unwrap();
+                assert!(sent.status().is_success(), "{sent:?}");
+            }
+        }
     }
 
     pub fn uploads(&self) -> Uploads {
@@ -103,11 +118,12 @@ impl Lab {
 
     pub async fn try_upload(&self, name: &str, bytes: &[u8]) -> Result<Uploaded, NotUploaded> {
         let pieces: Vec<_> = bytes.chunks(100_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
-        self.uploads().upload(name, stream::iter(pieces)).await
+        self.uploads().upload(name, None, stream::iter(pieces)).await
     }
 
     pub fn workload(&self) -> Workload {
-        Workload::new(self.store.data(), self.blobs.clone(), Limits::default(), RetryPolicy::ingest())
+        let (blobs, limits) = (self.blobs.clone(), Limits::default());
+        Workload::new(self.store.data(), blobs, limits, RetryPolicy::ingest(), BATCH_ROWS)
     }
 
     pub async fn keeper(&self, terms: LeaseTerms) -> LeaseKeeper {

@@ -76,6 +76,30 @@ async fn storage_that_comes_back_is_made_good_by_the_retry(lab: Lab) {
     assert_eq!(lab.metrics(run_id).await["retry_count"], 1);
 }
 
+/// An object that is not what was stored is the storage's fault, not the archive's: it may be restored.
+async fn a_damaged_object_is_tried_again(lab: Lab) {
+    let bytes = crate::lab::tar(&[("a/default/props.conf", b"[a]\nb = 1\n")]);
+    for damaged in [bytes[..900].to_vec(), {
+        let mut other = bytes.clone();
+        other[520] ^= 1;
+        other
+    }] {
+        let uploaded = lab.upload("apps.tar", &bytes).await;
+        let run_id = uploaded.run.run_id;
+        lab.replace(&uploaded.upload.stored.object, &damaged).await;
+        fail_once(&lab).await;
+        let run = lab.run(run_id).await;
+        assert_eq!((run.state, run.retry_count), (State::Waiting, 1));
+        assert!(run.error_message.unwrap().contains("is not what was uploaded"));
+        assert_eq!(lab.metrics(run_id).await["error_type"], "storage_error");
+        lab.replace(&uploaded.upload.stored.object, &bytes).await;
+        lab.clock.as_ref().unwrap().advance(Duration::from_secs(60));
+        let claimed = lab.claim().await.unwrap();
+        let result = lab.attempt(claimed).await;
+        assert!(matches!(result, AttemptResult::Ended(AttemptEnd::Accepted { records: 1 })), "{result:?}");
+    }
+}
+
 /// A worker that fell silent: its run is tried again by the policy of uploads.
 async fn a_worker_that_falls_silent_counts_as_a_failed_try(lab: Lab) {
     let clock = lab.clock.clone().unwrap();
@@ -95,5 +119,6 @@ async fn a_worker_that_falls_silent_counts_as_a_failed_try(lab: Lab) {
 everywhere!(Manual:
     storage_that_fails_is_tried_again_after_60_180_and_600_seconds,
     storage_that_comes_back_is_made_good_by_the_retry,
+    a_damaged_object_is_tried_again,
     a_worker_that_falls_silent_counts_as_a_failed_try,
 );

@@ -125,7 +125,8 @@ impl Service {
         if plan.uploads {
             let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
             let (limits, policy) = (config.ingestion.limits.clone(), config.ingestion.policy.clone());
-            workloads.push(Arc::new(ingest::Workload::new(store.data(), blobs, limits, policy)));
+            let batch_rows = config.ingestion.batch_rows;
+            workloads.push(Arc::new(ingest::Workload::new(store.data(), blobs, limits, policy, batch_rows)));
         }
         workloads.extend(plan.sections.workloads(&store.data(), only));
         let is_served = |section: &Section| match only {
