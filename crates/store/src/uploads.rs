@@ -11,7 +11,7 @@ use redrive_core::time::Timestamp;
 
 use crate::db::{Batch, Column, Cursor, Effect, Kind, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::handles::{ControlStore, DataStore, View, read};
+use crate::handles::{ControlStore, DataStore, View, read, transact};
 use crate::raw::Sha256;
 use crate::runs::{self, NewRun};
 use crate::stanzas::{ForgetStep, UploadNo};
@@ -56,29 +56,16 @@ impl DataStore {
     /// Ends a run whose bytes were refused while they came.
     pub async fn not_stored(&self, run_id: RunId, fault: Fault, metrics: Option<String>) -> Result<Run> {
         let (now, event) = (self.now(), Event::NotStored { fault, metrics });
-        self.inner
-            .db
-            .write("upload not stored", move |tx| {
-                let event = event.clone();
-                Box::pin(async move { runs::move_run(tx, run_id, event, now).await })
-            })
-            .await
+        transact!(self.inner, "upload not stored", |tx, event| { runs::move_run(tx, run_id, &event, now).await })
     }
 
     /// Records that the bytes of a run are in the sink, and queues the run, in one transaction.
     pub async fn stored(&self, run_id: RunId, stored: StoredBytes) -> Result<(Run, Upload)> {
         let now = self.now();
-        let stored = Arc::new(stored);
-        self.inner
-            .db
-            .write("upload stored", move |tx| {
-                let stored = Arc::clone(&stored);
-                Box::pin(async move {
-                    let run = runs::move_run(tx, run_id, Event::Stored, now).await?;
-                    Ok((run, insert(tx, run_id, &stored).await?))
-                })
-            })
-            .await
+        transact!(self.inner, "upload stored", |tx, stored| {
+            let run = runs::move_run(tx, run_id, &Event::Stored, now).await?;
+            Ok((run, insert(tx, run_id, &stored).await?))
+        })
     }
 }
 
@@ -89,12 +76,7 @@ impl ControlStore {
         let mut next: Option<(UploadNo, ForgetStep)> = None;
         for _ in 0..steps {
             let begun = next;
-            let done = self
-                .inner
-                .db
-                .write("forget uploads", move |tx| Box::pin(async move { forget_some(tx, begun).await }))
-                .await?;
-            match done {
+            match transact!(self.inner, "forget uploads", |tx| forget_some(tx, begun).await)? {
                 Forgotten::Some(upload, step) => next = Some((upload, step)),
                 Forgotten::Upload => next = None,
                 Forgotten::All => return Ok(false),

@@ -98,7 +98,7 @@ async fn what_is_too_large_is_refused(lab: Lab) {
     assert_eq!(runs(&lab).await.len(), 1, "no run is made for it");
 }
 
-everywhere!(Real:
+everywhere!(
     an_upload_is_pending_then_stored_and_queued,
     a_large_body_arrives_whole,
     the_same_bytes_make_a_new_run_that_names_the_earlier,

@@ -2,7 +2,6 @@
 //! is there is whole, and is left as it is.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::Run;
@@ -13,7 +12,7 @@ use super::forget;
 use super::id::UploadNo;
 use crate::db::{Batch, Column, Effect, Kind, Lookup, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::handles::DataStore;
+use crate::handles::{DataStore, transact};
 use crate::uploads::Upload;
 
 /// Keeps two transactions from giving out the same id of a name.
@@ -35,17 +34,12 @@ impl DataStore {
         let Some(upload) = self.view().upload(run.run_id).await? else { return Ok(None) };
         if upload.parser != Some(PARSER) && self.forget_parsed(run, &upload).await? {
             let (claim, number) = (Claim::of(run), upload.number);
-            self.inner
-                .db
-                .write("begin parsing", move |tx| {
-                    Box::pin(async move {
-                        if claim.is_held(tx).await? {
-                            tx.execute(&SET_PARSER, &[PARSER.into(), number.into()]).await?;
-                        }
-                        Ok(())
-                    })
-                })
-                .await?;
+            transact!(self.inner, "begin parsing", |tx| {
+                if claim.is_held(tx).await? {
+                    tx.execute(&SET_PARSER, &[PARSER.into(), number.into()]).await?;
+                }
+                Ok(())
+            })?;
         }
         Ok(Some(upload))
     }
@@ -56,18 +50,12 @@ impl DataStore {
         let (upload, claim) = (UploadNo(upload.number), Claim::of(run));
         let mut next = Some(forget::Step::first(upload));
         while let Some(step) = next {
-            let done = self
-                .inner
-                .db
-                .write("forget stanzas", move |tx| {
-                    Box::pin(async move {
-                        match claim.is_held(tx).await? {
-                            true => Ok(Some(step.take(tx, upload).await?)),
-                            false => Ok(None),
-                        }
-                    })
-                })
-                .await?;
+            let done = transact!(self.inner, "forget stanzas", |tx| {
+                match claim.is_held(tx).await? {
+                    true => Ok(Some(step.take(tx, upload).await?)),
+                    false => Ok(None),
+                }
+            })?;
             match done {
                 Some(step) => next = step,
                 None => return Ok(false),
@@ -78,19 +66,13 @@ impl DataStore {
 
     /// Adds a batch in one transaction, while the run is this worker's.
     pub async fn add_parsed(&self, run: &Run, upload: &Upload, batch: ParsedBatch) -> Result<StanzasAdded> {
-        let (upload, claim, batch) = (UploadNo(upload.number), Claim::of(run), Arc::new(batch));
-        self.inner
-            .db
-            .write("add stanzas", move |tx| {
-                let batch = Arc::clone(&batch);
-                Box::pin(async move {
-                    match claim.is_held(tx).await? {
-                        true => Ok(StanzasAdded::New(add(tx, upload, &batch).await?)),
-                        false => Ok(StanzasAdded::Lost),
-                    }
-                })
-            })
-            .await
+        let (upload, claim) = (UploadNo(upload.number), Claim::of(run));
+        transact!(self.inner, "add stanzas", |tx, batch| {
+            match claim.is_held(tx).await? {
+                true => Ok(StanzasAdded::New(add(tx, upload, &batch).await?)),
+                false => Ok(StanzasAdded::Lost),
+            }
+        })
     }
 }
 
