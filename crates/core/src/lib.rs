@@ -5,6 +5,7 @@
 
 pub mod calendar;
 pub mod classify;
+pub mod clock;
 pub mod cooldown;
 pub mod count;
 pub mod failure;

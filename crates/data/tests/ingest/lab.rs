@@ -185,7 +185,7 @@ fn options(clock: Option<&ManualClock>) -> Options {
         Some(clock) => Arc::new(clock.clone()),
         None => Arc::new(SystemClock),
     };
-    Options { clock: held, follow_server_clock: clock.is_none(), ..Options::default() }
+    Options { clock: held, follow_database_clock: clock.is_none(), ..Options::default() }
 }
 
 pub fn corpus() -> PathBuf {

@@ -32,13 +32,12 @@ const CLAIMS: i64 = 0x636c_6169_6d73;
 impl DataStore {
     /// Claims partitions and begins a run for each. The rotation goes into the next claim.
     pub async fn claim_partitions(&self, asked: PartitionClaim) -> Result<(Vec<ClaimedPartition>, Rotation)> {
-        let now = self.inner.now();
         let (inner, asked) = (Arc::clone(&self.inner), Arc::new(asked));
         self.inner
             .db
             .write("claim partitions", move |tx| {
                 let (inner, asked) = (Arc::clone(&inner), Arc::clone(&asked));
-                Box::pin(async move { claim(tx, &asked, &inner.ids, now).await })
+                Box::pin(async move { claim(tx, &asked, &inner.ids, tx.now()).await })
             })
             .await
     }

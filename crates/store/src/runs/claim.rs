@@ -50,14 +50,13 @@ pub struct ClaimedRun {
 impl DataStore {
     /// Claims runs, oldest first.
     pub async fn claim_runs(&self, asked: RunClaim) -> Result<Vec<ClaimedRun>> {
-        let now = self.inner.now();
-        let task_id = self.inner.ids.task(now);
+        let task_id = self.inner.ids.task(self.inner.now());
         let asked = Arc::new(asked);
         self.inner
             .db
             .write("claim runs", move |tx| {
                 let asked = Arc::clone(&asked);
-                Box::pin(async move { claim(tx, &asked, task_id, now).await })
+                Box::pin(async move { claim(tx, &asked, task_id, tx.now()).await })
             })
             .await
     }

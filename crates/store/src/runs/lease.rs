@@ -40,26 +40,25 @@ pub enum HeartbeatAnswer {
 impl View {
     /// Runs of a workload whose lease has passed and that nobody has ended yet, longest ago first.
     pub async fn overdue(&self, workload: Workload, limit: u32) -> Result<Vec<Run>> {
-        let now = self.inner.now();
-        read!(self.read_by_index, "overdue", |tx, workload, now, limit| overdue(tx, &OVERDUE, *workload, *now, *limit))
+        read!(self.read_by_index, "overdue", |tx, workload, limit| overdue(tx, &OVERDUE, *workload, tx.now(), *limit))
     }
 }
 
 impl DataStore {
     /// Prolongs leases; answers for each run in the order of the question.
     pub async fn beat(&self, held: Vec<(RunId, TaskId)>, lease: Duration) -> Result<Heartbeat> {
-        let at = self.inner.now();
-        let until = at.saturating_add(lease);
         let held = Arc::new(held);
-        let answers = self
-            .inner
+        self.inner
             .db
             .write("beat", move |tx| {
                 let held = Arc::clone(&held);
-                Box::pin(async move { beat(tx, &held, at, until).await })
+                Box::pin(async move {
+                    let at = tx.now();
+                    let until = at.saturating_add(lease);
+                    Ok(Heartbeat { at, until, answers: beat(tx, &held, at, until).await? })
+                })
             })
-            .await?;
-        Ok(Heartbeat { at, until, answers })
+            .await
     }
 
     /// Ends runs of a workload whose lease has passed, each under the policy that the caller gives for it; gives them as
@@ -70,13 +69,12 @@ impl DataStore {
         limit: u32,
         policy: impl Fn(&Run) -> RetryPolicy + Send + Sync + 'static,
     ) -> Result<Vec<Run>> {
-        let now = self.inner.now();
         let policy = Arc::new(policy);
         self.inner
             .db
             .write("expire leases", move |tx| {
                 let policy = Arc::clone(&policy);
-                Box::pin(async move { expire(tx, workload, now, limit, &*policy).await })
+                Box::pin(async move { expire(tx, workload, tx.now(), limit, &*policy).await })
             })
             .await
     }

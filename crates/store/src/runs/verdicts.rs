@@ -58,18 +58,13 @@ impl DataStore {
 
     /// Records all of a group if everything is as the worker saw it, and nothing otherwise.
     async fn judge_unread(&self, judged: &[JudgedAttempt]) -> Result<Option<Vec<Run>>> {
-        let now = self.inner.now();
-        let changes: Option<Vec<_>> = judged.iter().map(|attempt| changes_of(attempt, now)).collect();
-        let Some(changes) = changes else { return Ok(None) };
-        let (partitions, runs) = changes.into_iter().unzip();
-        let changes = Arc::new(Changes { partitions, runs });
-        let inside = Arc::clone(&changes);
+        let judged = Arc::new(judged.to_vec());
         let written = self.inner.db.write("judge many", move |tx| {
-            let changes = Arc::clone(&inside);
-            Box::pin(async move { write(tx, &changes).await })
+            let judged = Arc::clone(&judged);
+            Box::pin(async move { write(tx, changes_of_all(&judged, tx.now())?).await })
         });
         match written.await {
-            Ok(()) => Ok(Some(changes.runs.iter().map(|change| change.after.clone()).collect())),
+            Ok(runs) => Ok(Some(runs)),
             Err(Error::Refused(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -79,6 +74,12 @@ impl DataStore {
 struct Changes {
     partitions: Vec<partition::Change>,
     runs: Vec<run::Change>,
+}
+
+fn changes_of_all(judged: &[JudgedAttempt], now: Timestamp) -> Result<Changes> {
+    let changes: Option<Vec<_>> = judged.iter().map(|attempt| changes_of(attempt, now)).collect();
+    let (partitions, runs) = changes.ok_or(Refused::Rule(Reason::StaleFence))?.into_iter().unzip();
+    Ok(Changes { partitions, runs })
 }
 
 fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Change, run::Change)> {
@@ -92,7 +93,7 @@ fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Cha
 }
 
 /// Writes all or nothing. Runs before partitions, as everywhere, so that no two transactions wait for each other.
-async fn write(tx: &mut Tx<'_>, changes: &Changes) -> Result<()> {
+async fn write(tx: &mut Tx<'_>, changes: Changes) -> Result<Vec<Run>> {
     let all = |took: &[bool]| took.iter().all(|took| *took);
     let is_whole =
         all(&record::write(tx, &changes.runs).await?) && all(&partitions::write(tx, &changes.partitions).await?);
@@ -100,5 +101,5 @@ async fn write(tx: &mut Tx<'_>, changes: &Changes) -> Result<()> {
         return Err(Refused::Rule(Reason::StaleFence).into());
     }
     tx.wake();
-    Ok(())
+    Ok(changes.runs.into_iter().map(|change| change.after).collect())
 }
