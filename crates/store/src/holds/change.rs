@@ -1,7 +1,5 @@
 //! What a person decides about holds: set, lifted, put back. Each change has its row in the audit trail.
 
-use std::sync::Arc;
-
 use redrive_core::hold::{Cause, Hold, HoldKind, HoldScope};
 use redrive_core::time::Timestamp;
 
@@ -9,7 +7,7 @@ use super::row::{of_source_locked, put, remove};
 use crate::audit::{self, NewChange, Operation, PlacedSubject, WrittenChange};
 use crate::db::Tx;
 use crate::error::Result;
-use crate::handles::ControlStore;
+use crate::handles::{ControlStore, transact};
 
 /// A hold before and after an operation; none where it was not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,15 +34,11 @@ impl ControlStore {
             by: operation.actor.clone(),
             why: operation.reason.clone(),
         };
-        let work = Arc::new((operation.clone(), hold.clone()));
-        self.inner
-            .db
-            .write("set hold", move |tx| {
-                let work = Arc::clone(&work);
-                Box::pin(async move { set(tx, &work.0, &work.1).await })
-            })
-            .await?;
-        Ok(hold)
+        let operation = operation.clone();
+        transact!(self.inner, "set hold", |tx, operation, hold| {
+            set(tx, &operation, &hold).await?;
+            Ok(Hold::clone(&hold))
+        })
     }
 
     /// Lifts all holds in a scope, or those of one kind; gives those that were in force.
@@ -55,26 +49,14 @@ impl ControlStore {
         kind: Option<HoldKind>,
     ) -> Result<Vec<Hold>> {
         let now = self.inner.now();
-        let work = Arc::new((operation.clone(), scope.clone()));
-        self.inner
-            .db
-            .write("lift holds", move |tx| {
-                let work = Arc::clone(&work);
-                Box::pin(async move { lift(tx, &work.0, &work.1, kind, now).await })
-            })
-            .await
+        let (operation, scope) = (operation.clone(), scope.clone());
+        transact!(self.inner, "lift holds", |tx, operation, scope| lift(tx, &operation, &scope, kind, now).await)
     }
 
     /// Puts holds back to how an operation found them; says of each whether nothing had happened to it since.
     pub async fn revert_holds(&self, operation: &Operation, changes: Vec<HoldChange>) -> Result<Vec<bool>> {
-        let work = Arc::new((operation.clone(), changes));
-        self.inner
-            .db
-            .write("revert holds", move |tx| {
-                let work = Arc::clone(&work);
-                Box::pin(async move { revert(tx, &work.0, &work.1).await })
-            })
-            .await
+        let operation = operation.clone();
+        transact!(self.inner, "revert holds", |tx, operation, changes| revert(tx, &operation, &changes).await)
     }
 }
 

@@ -1,7 +1,5 @@
 //! Cooldowns: one source's "slow down" holds back its siblings on every machine.
 
-use std::sync::Arc;
-
 use redrive_core::hold::{Cause, Hold, HoldScope};
 use redrive_core::key::{CustomerId, Source};
 use redrive_core::time::Timestamp;
@@ -10,7 +8,7 @@ use super::row::{HOLD, NAMES};
 use crate::db::columns::columns;
 use crate::db::{Batch, Effect};
 use crate::error::Result;
-use crate::handles::DataStore;
+use crate::handles::{DataStore, transact};
 
 /// A source asked that it, or one customer of it, be left alone until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +25,7 @@ impl DataStore {
     pub async fn cool_down(&self, cooldown: Cooldown) -> Result<()> {
         let now = self.inner.now();
         let Cooldown { source, customer_id, until, why } = cooldown;
-        let hold = Arc::new(Hold {
+        let hold = Hold {
             id: self.inner.ids.hold(now),
             by: source.to_string(),
             scope: HoldScope::new(source, customer_id),
@@ -35,14 +33,8 @@ impl DataStore {
             since: now,
             until: Some(until),
             why,
-        });
-        self.inner
-            .db
-            .write("cool down", move |tx| {
-                let hold = Arc::clone(&hold);
-                Box::pin(async move { tx.batch(&PROLONG, &columns(&HOLD, &[&hold])).await.map(drop) })
-            })
-            .await
+        };
+        transact!(self.inner, "cool down", |tx, hold| tx.batch(&PROLONG, &columns(&HOLD, &[&*hold])).await.map(drop))
     }
 }
 
