@@ -76,9 +76,9 @@ async fn a_report_that_a_heartbeat_overtakes_is_heard_out(house: TestDataPlane) 
     let claimed = house.claim(terms.lease).await;
     let keeper = house.keeper(terms).await;
     let lease = keeper.hold(claimed.run.run_id, claimed.run.task_id.unwrap(), Instant::now());
-    let data = house.store.data();
     let report = async {
-        let recorded = data.judge(&claimed.run, Judgement::Accepted { records: 1 }, None).await.unwrap();
+        let recorded =
+            house.store.verdicts().judge(&claimed.run, Judgement::Accepted { records: 1 }, None).await.unwrap();
         assert_eq!(lease.ended().await, LeaseEnd::Lost, "the heartbeat finds nothing to prolong");
         tokio::task::yield_now().await;
         recorded

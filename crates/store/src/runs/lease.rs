@@ -15,7 +15,7 @@ use super::record::write;
 use super::row::get_many;
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::Result;
-use crate::handles::{DataStore, View, read};
+use crate::handles::{DataStore, View, read, transact};
 use crate::partitions;
 
 /// What a heartbeat found.
@@ -38,7 +38,7 @@ pub enum HeartbeatAnswer {
 }
 
 impl View {
-    /// Runs of a workload whose lease has passed and that nobody has ended yet, longest ago first.
+    /// Runs of a workload whose lease has passed and that no worker has ended yet, longest ago first.
     pub async fn overdue(&self, workload: Workload, limit: u32) -> Result<Vec<Run>> {
         read!(self.read_by_index, "overdue", |tx, workload, limit| overdue(tx, &OVERDUE, *workload, tx.now(), *limit))
     }
@@ -47,18 +47,11 @@ impl View {
 impl DataStore {
     /// Prolongs leases; answers for each run in the order of the question.
     pub async fn beat(&self, held: Vec<(RunId, TaskId)>, lease: Duration) -> Result<Heartbeat> {
-        let held = Arc::new(held);
-        self.inner
-            .db
-            .write("beat", move |tx| {
-                let held = Arc::clone(&held);
-                Box::pin(async move {
-                    let at = tx.now();
-                    let until = at.saturating_add(lease);
-                    Ok(Heartbeat { at, until, answers: beat(tx, &held, at, until).await? })
-                })
-            })
-            .await
+        transact!(self.inner, "beat", |tx, held| {
+            let at = tx.now();
+            let until = at.saturating_add(lease);
+            Ok(Heartbeat { at, until, answers: beat(tx, &held, at, until).await? })
+        })
     }
 
     /// Ends runs of a workload whose lease has passed, each under the policy that the caller gives for it; gives them as
@@ -69,14 +62,7 @@ impl DataStore {
         limit: u32,
         policy: impl Fn(&Run) -> RetryPolicy + Send + Sync + 'static,
     ) -> Result<Vec<Run>> {
-        let policy = Arc::new(policy);
-        self.inner
-            .db
-            .write("expire leases", move |tx| {
-                let policy = Arc::clone(&policy);
-                Box::pin(async move { expire(tx, workload, tx.now(), limit, &*policy).await })
-            })
-            .await
+        transact!(self.inner, "expire leases", |tx, policy| expire(tx, workload, tx.now(), limit, &*policy).await)
     }
 }
 

@@ -4,8 +4,6 @@
 //! fence that the worker saw. An attempt for which one of them no longer fits is judged by itself with its rows locked, and
 //! nothing of it stays in the group's transaction.
 
-use std::sync::Arc;
-
 use futures_util::future::BoxFuture;
 use redrive_core::partition::{self, DataEvent, Event, InFlight, Judgement};
 use redrive_core::refusal::{Reason, Refused};
@@ -15,7 +13,7 @@ use redrive_core::time::Timestamp;
 use super::record::{self, Recorded, judged};
 use crate::db::Tx;
 use crate::error::{Error, Result};
-use crate::handles::DataStore;
+use crate::handles::{Verdicts, transact};
 use crate::partitions::{self, ClaimedPartition};
 
 /// An attempt and the validator's judgement of it.
@@ -28,7 +26,7 @@ pub struct JudgedAttempt {
     pub metrics: String,
 }
 
-impl DataStore {
+impl Verdicts {
     /// Records the validator's judgements of many attempts; each stands for itself.
     pub async fn judge_many(&self, judged: Vec<JudgedAttempt>) -> Result<Vec<Recorded>> {
         let mut recorded = Vec::with_capacity(judged.len());
@@ -58,12 +56,8 @@ impl DataStore {
 
     /// Records all of a group if everything is as the worker saw it, and nothing otherwise.
     async fn judge_unread(&self, judged: &[JudgedAttempt]) -> Result<Option<Vec<Run>>> {
-        let judged = Arc::new(judged.to_vec());
-        let written = self.inner.db.write("judge many", move |tx| {
-            let judged = Arc::clone(&judged);
-            Box::pin(async move { write(tx, changes_of_all(&judged, tx.now())?).await })
-        });
-        match written.await {
+        let judged = judged.to_vec();
+        match transact!(self.inner, "judge many", |tx, judged| write(tx, changes_of_all(&judged, tx.now())?).await) {
             Ok(runs) => Ok(Some(runs)),
             Err(Error::Refused(_)) => Ok(None),
             Err(error) => Err(error),
