@@ -44,10 +44,12 @@ pub(crate) const TABLES: &[&str] = &[
     "stanzas",
     "settings",
     "words",
-    "cooldowns",
+    "holds",
     "operations",
     "operation_changes",
     "audit_head",
+    "clock",
+    "raw_sink",
     "redrive_schema",
 ];
 

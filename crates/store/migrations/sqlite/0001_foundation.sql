@@ -300,13 +300,26 @@ CREATE TABLE failure_groups (
     sample TEXT NOT NULL
 ) STRICT;
 
--- An empty customer_id holds back the whole source.
-CREATE TABLE cooldowns (
+-- What workers leave alone: a source, a customer of it, or a query of that customer. An empty customer_id stands for all customers,
+-- an empty query_name for all queries. Until a moment, or, without one, until it is lifted.
+CREATE TABLE holds (
+    hold_id BLOB NOT NULL UNIQUE,
     source TEXT NOT NULL,
     customer_id TEXT NOT NULL,
-    until INTEGER NOT NULL,
+    query_name TEXT NOT NULL CHECK (query_name = '' OR customer_id <> ''),
+    kind TEXT NOT NULL CHECK (kind = 'cooldown' OR kind = 'operator' OR kind = 'breaker'),
+    since INTEGER NOT NULL,
+    until INTEGER,
+    by TEXT NOT NULL,
     why TEXT,
-    PRIMARY KEY (source, customer_id)
+    -- Of a breaker: what tripped it, when one attempt goes ahead to find out, how long the wait before that was, and that attempt.
+    trip TEXT CHECK (trip = 'final' OR trip = 'group' OR trip = 'unusable'),
+    error_group INTEGER,
+    probe_at INTEGER,
+    probe_every INTEGER,
+    canary_run_id BLOB,
+    CHECK ((kind = 'breaker') = (trip IS NOT NULL) AND (trip IS NULL) = (probe_at IS NULL) AND (trip IS NULL) = (probe_every IS NULL)),
+    PRIMARY KEY (source, customer_id, query_name, kind)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE operations (
@@ -321,7 +334,7 @@ CREATE TABLE operations (
     hash BLOB NOT NULL
 ) STRICT;
 
--- What an operation changed: a partition, or a run.
+-- What an operation changed: a partition, a run, or a hold.
 CREATE TABLE operation_changes (
     seq INTEGER NOT NULL PRIMARY KEY,
     -- The number of the operation's own row.
@@ -329,10 +342,12 @@ CREATE TABLE operation_changes (
     series_id INTEGER,
     period INTEGER,
     run_id BLOB,
+    hold_id BLOB,
     before TEXT,
     after TEXT NOT NULL,
     hash BLOB NOT NULL,
-    CHECK ((series_id IS NULL) = (period IS NULL) AND (series_id IS NULL) <> (run_id IS NULL))
+    CHECK ((series_id IS NULL) = (period IS NULL)),
+    CHECK ((series_id IS NOT NULL AND run_id IS NULL AND hold_id IS NULL) OR (series_id IS NULL AND (run_id IS NULL) <> (hold_id IS NULL)))
 ) STRICT;
 -- SQLite adds seq to it by itself.
 CREATE INDEX operation_changes_of ON operation_changes (operation_seq);
@@ -343,6 +358,24 @@ CREATE TABLE audit_head (
     hash BLOB NOT NULL
 ) STRICT;
 INSERT INTO audit_head VALUES (1, 0, zeroblob(32));
+
+-- Whose time counts. On SQLite it is the steady clock of the host plus `ahead`, as long as the host runs (`boot`); on PostgreSQL the
+-- server's own. jumped_at and jumped_by say when that clock was last set, and by how many microseconds.
+CREATE TABLE clock (
+    one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    ahead INTEGER,
+    jumped_at INTEGER,
+    jumped_by INTEGER,
+    boot TEXT
+) STRICT;
+INSERT INTO clock (one) VALUES (1);
+
+-- The raw sink that this database writes to, by the id in the sink's own marker. No row until it is first written.
+CREATE TABLE raw_sink (
+    one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    adopted_at INTEGER NOT NULL,
+    sink_id BLOB NOT NULL
+) STRICT;
 
 CREATE VIEW partition_state AS
 SELECT s.source, s.customer_id, s.query_name, date(p.period + 2440587.5) AS logical_date, p.status, lower(substr(hex(p.current_run_id), 1, 8) || '-' || substr(hex(p.current_run_id), 9, 4) || '-' || substr(hex(p.current_run_id), 13, 4) || '-' || substr(hex(p.current_run_id), 17, 4) || '-' || substr(hex(p.current_run_id), 21)) AS current_run_id,
