@@ -56,7 +56,7 @@ impl DataStore {
     /// Ends a run whose bytes were refused while they came.
     pub async fn not_stored(&self, run_id: RunId, fault: Fault, metrics: Option<String>) -> Result<Run> {
         let (now, event) = (self.now(), Event::NotStored { fault, metrics });
-        transact!(self.inner, "upload not stored", |tx, event| { runs::move_run(tx, run_id, &event, now).await })
+        transact!(self.inner, "upload not stored", |tx, event| runs::move_run(tx, run_id, &event, now).await)
     }
 
     /// Records that the bytes of a run are in the sink, and queues the run, in one transaction.
