@@ -19,7 +19,7 @@ use crate::config::Environment;
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    log::start(cli.global.verbose, cli.command.is_service());
+    log::start(&cli.global, cli.command.is_service());
     let context = Context { global: cli.global, environment: Environment::of_process() };
     match run(cli.command, &context).await {
         Ok(exit) => exit.into(),
@@ -45,5 +45,6 @@ async fn run(command: Command, context: &Context) -> error::Result<exit::Exit> {
         Command::Worker(args) => commands::worker::run(&args, context).await,
         Command::Bench(command) => commands::bench::run(&command, context).await,
         Command::Completions { shell } => commands::completions::run(shell),
+        Command::Man { directory } => commands::man::run(&directory, context),
     }
 }

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod cooldown;
+mod extent;
 mod group;
 mod keyed;
 mod operation;
@@ -12,6 +13,7 @@ mod upload;
 
 pub use attempt::AttemptShape;
 pub use cooldown::CooldownShape;
+pub use extent::Extent;
 pub use group::RunGroupShape;
 pub(crate) use keyed::SubjectRef;
 pub use operation::{ChangeShape, OperationShape, StandShape, SubjectShape};

@@ -41,6 +41,11 @@ pub fn resolve(args: &RunFilterArgs, now: Timestamp) -> Result<RunFilter> {
     Ok(filter)
 }
 
+/// A day's beginning, or a moment.
+pub fn since(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp> {
+    bound(flag, text, Bound::First, now)
+}
+
 /// Which end of a day counts.
 #[derive(Clone, Copy)]
 enum Bound {

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive_control::{Audit, ControlPlane, Insight, Plan, Report, Request, Verb, Watch};
 use redrive_core::filter::Filter;
-use redrive_core::id::OpId;
 use redrive_core::safety::Rails;
 
-use super::{confirm, cooldown, filter, show, words};
+use super::confirm::{self, Question};
+use super::{cooldown, filter, operation, show, words};
 use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, CooldownLift, FilterArgs, FilteredChange, Retry, Undo};
-use crate::commands::{Context, person};
+use crate::commands::Context;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
@@ -37,6 +37,16 @@ impl StateChanges<'_> {
         self.context.control(self.config).await
     }
 
+    pub(in crate::commands) fn audit(&self, change: &ChangeArgs) -> Audit {
+        Audit {
+            actor: self.context.actor(),
+            command: command_line(),
+            reason: change.reason.clone(),
+            yes: change.yes,
+            force: change.force,
+        }
+    }
+
     fn filter(&self, args: &FilterArgs, insight: &Insight) -> Result<Filter> {
         filter::resolve(args, insight, self.context.global.quiet)
     }
@@ -46,7 +56,7 @@ impl StateChanges<'_> {
     }
 
     pub async fn lift(&self, args: &CooldownLift) -> Result<Exit> {
-        let audit = Audit { reason: args.reason.clone(), ..Audit::new(person(), command_line()) };
+        let audit = Audit { reason: args.reason.clone(), ..Audit::new(self.context.actor(), command_line()) };
         cooldown::lift(args, &self.plane().await?, &audit, self.context).await
     }
 
@@ -65,7 +75,7 @@ impl StateChanges<'_> {
             return self.foresee(verb, filter, change).await;
         }
         let plane = self.plane().await?;
-        let request = Request { verb, filter: self.filter(filter, plane.insight())?, audit: audit(change) };
+        let request = Request { verb, filter: self.filter(filter, plane.insight())?, audit: self.audit(change) };
         let watcher = self.watcher();
         // One partition needs no count, and neither does a change without limits.
         if change.force || request.filter.as_key().is_some() {
@@ -81,7 +91,9 @@ impl StateChanges<'_> {
             return self.end(&counted);
         }
         watcher.clear();
-        confirm::get(verb.name(), plan.len(), plan.noun(), self.rails(), change).await?;
+        let about = counted.extent.lines(confirm::MOST);
+        let question = Question { verb: verb.name(), count: plan.len(), noun: plan.noun(), about };
+        confirm::get(&question, self.rails(), change).await?;
         let report = plane.operate_as_counted(&request, counted, plan, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
@@ -90,7 +102,7 @@ impl StateChanges<'_> {
     /// Says what a change would do, and saves the plan of it where one is asked for.
     async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> Result<Exit> {
         let insight = self.insight().await?;
-        let request = Request { verb, filter: self.filter(filter, &insight)?, audit: audit(change) };
+        let request = Request { verb, filter: self.filter(filter, &insight)?, audit: self.audit(change) };
         let watcher = self.watcher();
         let (report, plan) = insight.plan(&request, watcher.watch(None)).await?;
         watcher.end();
@@ -121,7 +133,7 @@ impl StateChanges<'_> {
                 "a backfill is about days, and heeds neither --status nor --error-class".to_owned(),
             ));
         }
-        let (force_pending, audit) = (args.force_pending, audit(&args.change));
+        let (force_pending, audit) = (args.force_pending, self.audit(&args.change));
         if args.change.dry_run {
             let insight = self.insight().await?;
             let filter = self.filter(&args.filter, &insight)?;
@@ -135,7 +147,7 @@ impl StateChanges<'_> {
         let filter = self.filter(&args.filter, plane.insight())?;
         self.warn_of_stranger(&filter, plane.insight());
         let size = plane.insight().backfill_size(&filter).map_err(words::of)?;
-        confirm::get("backfill", size, "partitions", self.rails(), &args.change).await?;
+        confirm::get(&Question::of("backfill", size, "partitions"), self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.backfill(&filter, force_pending, &audit, watcher.watch(None)).await?;
         watcher.end();
@@ -147,7 +159,7 @@ impl StateChanges<'_> {
         let text = std::fs::read_to_string(&args.plan)
             .map_err(|error| Error::Usage(format!("cannot read {file}: {error}")))?;
         let plan = Plan::parse(&text)?;
-        let mut audit = audit(&args.change);
+        let mut audit = self.audit(&args.change);
         audit.reason = audit.reason.or_else(|| plan.reason().map(str::to_owned));
         if args.change.dry_run {
             let (insight, watcher) = (self.insight().await?, self.watcher());
@@ -156,7 +168,7 @@ impl StateChanges<'_> {
             return self.end(&report);
         }
         let plane = self.plane().await?;
-        confirm::get("apply", plan.len(), plan.noun(), self.rails(), &args.change).await?;
+        confirm::get(&Question::of("apply", plan.len(), plan.noun()), self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.apply_plan(plan, &audit, watcher.watch(None)).await?;
         watcher.end();
@@ -164,20 +176,19 @@ impl StateChanges<'_> {
     }
 
     pub async fn undo(&self, args: &Undo) -> Result<Exit> {
-        let wrong =
-            |_| Error::Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
-        let op_id: OpId = args.operation.parse().map_err(wrong)?;
-        let audit = audit(&args.change);
+        let audit = self.audit(&args.change);
         if args.change.dry_run {
             let (insight, watcher) = (self.insight().await?, self.watcher());
+            let op_id = operation::find(&args.operation, &audit.actor, &insight).await?;
             let report = insight.foresee_undo(op_id, &audit, watcher.watch(None)).await.map_err(words::of)?;
             watcher.end();
             return self.end(&report);
         }
         let plane = self.plane().await?;
+        let op_id = operation::find(&args.operation, &audit.actor, plane.insight()).await?;
         let count = plane.insight().changes_of(op_id).await.map_err(words::of)?;
         let noun = plane.insight().noun_of(op_id).await.map_err(words::of)?;
-        confirm::get("undo", count, noun, self.rails(), &args.change).await?;
+        confirm::get(&Question::of("undo", count, noun), self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.undo(op_id, &audit, watcher.watch(None)).await?;
         watcher.end();
@@ -187,16 +198,6 @@ impl StateChanges<'_> {
     pub(in crate::commands) fn end(&self, report: &Report) -> Result<Exit> {
         output::ignore_broken_pipe(show::report(report, &self.context.global))?;
         Ok(show::exit(report))
-    }
-}
-
-pub(in crate::commands) fn audit(change: &ChangeArgs) -> Audit {
-    Audit {
-        actor: person(),
-        command: command_line(),
-        reason: change.reason.clone(),
-        yes: change.yes,
-        force: change.force,
     }
 }
 

@@ -9,6 +9,7 @@ mod explain;
 pub mod filter;
 mod inspect;
 mod missing;
+mod operation;
 mod show;
 pub(super) mod words;
 
