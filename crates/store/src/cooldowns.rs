@@ -9,8 +9,7 @@ use redrive_core::time::Timestamp;
 use crate::audit::{self, Operation};
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::handles::ControlStore;
-use crate::handles::{DataStore, View, read};
+use crate::handles::{ControlStore, DataStore, View, read, transact};
 
 impl View {
     /// The cooldowns in force.
@@ -23,14 +22,7 @@ impl View {
 impl DataStore {
     /// Holds back a source, or one customer of it, until then.
     pub async fn cool_down(&self, cooldown: Cooldown) -> Result<()> {
-        let cooldown = Arc::new(cooldown);
-        self.inner
-            .db
-            .write("cool down", move |tx| {
-                let cooldown = Arc::clone(&cooldown);
-                Box::pin(async move { set(tx, &cooldown).await })
-            })
-            .await
+        transact!(self.inner, "cool down", |tx, cooldown| set(tx, &cooldown).await)
     }
 }
 
@@ -43,24 +35,15 @@ impl ControlStore {
         customer: Option<&CustomerId>,
     ) -> Result<Vec<Cooldown>> {
         let now = self.inner.now();
-        let work = Arc::new((operation.clone(), source.clone(), customer.cloned()));
-        let lifted = self
-            .inner
-            .db
-            .write("lift cooldowns", move |tx| {
-                let work = Arc::clone(&work);
-                Box::pin(async move {
-                    let (operation, source, customer) = &*work;
-                    let lifted = lift(tx, source, customer.as_ref(), now).await?;
-                    if !lifted.is_empty() {
-                        audit::record_alone(tx, operation).await?;
-                        tx.wake();
-                    }
-                    Ok(lifted)
-                })
-            })
-            .await?;
-        Ok(lifted)
+        let (operation, source, customer) = (operation.clone(), source.clone(), customer.cloned());
+        transact!(self.inner, "lift cooldowns", |tx, operation, source, customer| {
+            let lifted = lift(tx, &source, (*customer).as_ref(), now).await?;
+            if !lifted.is_empty() {
+                audit::record_alone(tx, &operation).await?;
+                tx.wake();
+            }
+            Ok(lifted)
+        })
     }
 }
 

@@ -26,7 +26,7 @@ mod url;
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Subject, Verified};
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
-pub use handles::{ControlStore, DataStore, Open, Store, View};
+pub use handles::{ControlStore, DataStore, Open, Store, Verdicts, View};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{

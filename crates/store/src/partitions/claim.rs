@@ -21,7 +21,7 @@ use super::row::read_from;
 use crate::cooldowns;
 use crate::db::{Column, Kind, Lookup, Row, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::handles::DataStore;
+use crate::handles::{DataStore, transact};
 use crate::ids::Ids;
 use crate::runs;
 use crate::series::{Scope, source_no};
@@ -33,14 +33,8 @@ impl DataStore {
     /// Claims partitions and begins a run for each. The rotation goes into the next claim.
     pub async fn claim_partitions(&self, asked: PartitionClaim) -> Result<(Vec<ClaimedPartition>, Rotation)> {
         let now = self.inner.now();
-        let (inner, asked) = (Arc::clone(&self.inner), Arc::new(asked));
-        self.inner
-            .db
-            .write("claim partitions", move |tx| {
-                let (inner, asked) = (Arc::clone(&inner), Arc::clone(&asked));
-                Box::pin(async move { claim(tx, &asked, &inner.ids, now).await })
-            })
-            .await
+        let inner = Arc::clone(&self.inner);
+        transact!(self.inner, "claim partitions", |tx, inner, asked| claim(tx, &asked, &inner.ids, now).await)
     }
 }
 

@@ -149,7 +149,9 @@ impl Side {
             }
             Op::Judge { pick, forged, judgement } => {
                 let Some(run) = self.attempt(pick, *forged, memory).await else { return Answer::Nothing };
-                Answer::Recorded(self.recorded(data.judge(&run, judgement.clone(), None).await.unwrap()))
+                Answer::Recorded(
+                    self.recorded(self.subject.store.verdicts().judge(&run, judgement.clone(), None).await.unwrap()),
+                )
             }
             Op::Release { pick, forged } => {
                 let Some(run) = self.attempt(pick, *forged, memory).await else { return Answer::Nothing };
