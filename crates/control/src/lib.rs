@@ -5,12 +5,12 @@
 
 mod audit;
 mod change;
-mod cooldowns;
 pub mod daemon;
 pub mod dates;
 mod error;
 pub mod expected;
 pub mod explain;
+mod holds;
 mod insight;
 mod operations;
 mod plane;
@@ -23,7 +23,6 @@ pub mod uploads;
 
 pub use audit::Audit;
 pub use change::{Plan, PlannedVerb, Request, RunRequest, RunSelection, RunVerb, Verb, Watch};
-pub use cooldowns::Lift;
 pub use error::{Error, Result};
 pub use insight::Insight;
 pub use operations::{OperationFilter, Operations};

@@ -95,7 +95,14 @@ mod tests {
         }
         assert_eq!(
             extent.lines(2),
-            ["ads, 2 customers", "crm, customer 9", "2026-01-01 to 2026-01-05", "2 × gone", "1 × late", "1 × other errors"]
+            [
+                "ads, 2 customers",
+                "crm, customer 9",
+                "2026-01-01 to 2026-01-05",
+                "2 × gone",
+                "1 × late",
+                "1 × other errors"
+            ]
         );
         assert_eq!(extent.lines(1)[..2], ["ads, 2 customers", "and 1 more sources"]);
         assert!(Extent::default().lines(3).is_empty());

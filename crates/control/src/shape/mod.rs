@@ -1,9 +1,9 @@
 //! What scripts rely on: the JSON that the command line prints and the HTTP API serves. Fields are in the documented order.
 
 mod attempt;
-mod cooldown;
 mod extent;
 mod group;
+mod hold;
 mod keyed;
 mod operation;
 mod partition;
@@ -12,9 +12,9 @@ mod run;
 mod upload;
 
 pub use attempt::AttemptShape;
-pub use cooldown::CooldownShape;
 pub use extent::Extent;
 pub use group::RunGroupShape;
+pub use hold::HoldShape;
 pub(crate) use keyed::SubjectRef;
 pub use operation::{ChangeShape, OperationShape, StandShape, SubjectShape};
 pub use partition::{MarkShape, PartitionShape, TerminalShape};

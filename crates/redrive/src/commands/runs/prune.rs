@@ -5,8 +5,8 @@ use redrive_control::{Audit, Insight};
 use redrive_core::time::Timestamp;
 
 use crate::cli::{Format, Prune};
-use crate::commands::state::command_line;
 use crate::commands::Context;
+use crate::commands::state::command_line;
 use crate::config::Config;
 use crate::error::Result;
 use crate::exit::Exit;

@@ -80,7 +80,9 @@ fn reasons(report: &Report) -> Vec<String> {
 fn help(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::Terminal => Some("--clear-terminal takes the mark off and grants one attempt"),
-        Reason::NoRawPartition => Some("no attempt has left anything in the raw sink; --allow-missing-raw retries all the same"),
+        Reason::NoRawPartition => {
+            Some("no attempt has left anything in the raw sink; --allow-missing-raw retries all the same")
+        }
         Reason::Paused => Some("`redrive state resume` lets them go on"),
         Reason::BelowThreshold => Some("they have attempts left; `redrive state pause` withholds them"),
         Reason::InFlight => Some("a worker is at them; try again when it has ended"),
@@ -193,5 +195,6 @@ fn cells(subject: &SubjectShape) -> Vec<String> {
     match subject {
         SubjectShape::Partition(key) => output::key(key),
         SubjectShape::Run { run_id } => vec![run_id.to_string()],
+        SubjectShape::Hold { hold_id } => vec![hold_id.to_string()],
     }
 }
