@@ -81,8 +81,8 @@ async fn list(limit: u32, insight: &Insight, context: &Context) -> Result<Exit> 
 }
 
 async fn show(operation: &str, insight: &Insight, context: &Context) -> Result<Exit> {
-    let wrong = |_| Error::Usage(format!("{operation:?} is not an operation's id; `state audit list` shows them"));
-    let op_id: OpId = operation.parse().map_err(wrong)?;
+    let invalid = |_| Error::Usage(format!("{operation:?} is not an operation's id; `state audit list` shows them"));
+    let op_id: OpId = operation.parse().map_err(invalid)?;
     let absent = || Error::NothingFound(format!("there is no operation {op_id}; `state audit list` shows them"));
     let found = insight.view().operation(op_id).await?.ok_or_else(absent)?;
     if context.global.output == Format::Table {
@@ -115,10 +115,7 @@ async fn verify(insight: &Insight, context: &Context) -> Result<Exit> {
             Exit::SomeFailed,
         ),
     };
-    output::ignore_broken_pipe(match context.global.output {
-        Format::Json | Format::Jsonl => output::json(&value),
-        Format::Csv => output::record(&["whole", "rows", "head", "broken_at", "why"], &value),
-        Format::Table => output::line(&text),
-    })?;
+    let names = ["whole", "rows", "head", "broken_at", "why"];
+    output::ignore_broken_pipe(output::one(&names, &value, &context.global, || text))?;
     Ok(exit)
 }
