@@ -4,57 +4,60 @@ use memchr::memchr;
 
 /// A line is longer than allowed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Overlong;
+pub struct Overlong;
 
-/// Joins the lines that cross two pieces.
+/// Joins the lines that cross two pieces. Holds the line that has begun, and nothing else.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub struct Lines {
     longest: usize,
-    rest: Vec<u8>,
+    begun: Vec<u8>,
+    /// Whether what was begun has been given as a line.
+    is_given: bool,
     /// How many lines were given so far.
     number: u64,
 }
 
 impl Lines {
-    pub(super) fn new(longest: usize) -> Self {
-        Self { longest, rest: Vec::new(), number: 0 }
+    pub fn new(longest: usize) -> Self {
+        Self { longest, begun: Vec::new(), is_given: false, number: 0 }
     }
 
-    /// Calls `each` with every line that a piece completes, and its number, counted from 1.
-    pub(super) fn take(&mut self, mut piece: &[u8], mut each: impl FnMut(u64, &[u8])) -> Result<(), Overlong> {
-        while let Some(newline) = memchr(b'\n', piece) {
-            let (line, after) = (&piece[..newline], &piece[newline + 1..]);
-            self.number += 1;
-            if self.rest.len() + line.len() > self.longest {
-                return Err(Overlong);
-            }
-            if self.rest.is_empty() {
-                each(self.number, line);
-            } else {
-                self.rest.extend_from_slice(line);
-                each(self.number, &self.rest);
-                self.rest.clear();
-            }
-            piece = after;
+    /// Takes the next line from a piece, without its newline; none when the piece has no further line end and is used up.
+    pub fn next<'a, 'p: 'a>(&'a mut self, piece: &mut &'p [u8]) -> Result<Option<&'a [u8]>, Overlong> {
+        if std::mem::take(&mut self.is_given) {
+            self.begun.clear();
         }
-        if self.rest.len() + piece.len() > self.longest {
+        let newline = memchr(b'\n', piece);
+        let line = &piece[..newline.unwrap_or(piece.len())];
+        if self.begun.len() + line.len() > self.longest {
             self.number += 1;
             return Err(Overlong);
         }
-        self.rest.extend_from_slice(piece);
-        Ok(())
-    }
-
-    /// Calls `each` with what is left after the last line break, if there is something.
-    pub(super) fn finish(&mut self, mut each: impl FnMut(u64, &[u8])) {
-        if !self.rest.is_empty() {
-            self.number += 1;
-            each(self.number, &std::mem::take(&mut self.rest));
+        *piece = &piece[newline.map_or(line.len(), |newline| newline + 1)..];
+        if newline.is_none() {
+            self.begun.extend_from_slice(line);
+            return Ok(None);
         }
+        self.number += 1;
+        if self.begun.is_empty() {
+            return Ok(Some(line));
+        }
+        self.begun.extend_from_slice(line);
+        self.is_given = true;
+        Ok(Some(&self.begun))
     }
 
-    /// The number of the last line that was given or is too long.
-    pub(super) fn number(&self) -> u64 {
+    /// Gives what is left after the last line break, if there is something.
+    pub fn finish(&mut self) -> Option<&[u8]> {
+        if std::mem::replace(&mut self.is_given, true) || self.begun.is_empty() {
+            return None;
+        }
+        self.number += 1;
+        Some(&self.begun)
+    }
+
+    /// The number of the last line that was given or is too long, counted from 1.
+    pub fn number(&self) -> u64 {
         self.number
     }
 }
@@ -68,13 +71,18 @@ mod tests {
         let text = b"one\n\ntwo and more\nlast";
         for step in 1..=text.len() {
             let (mut lines, mut got) = (Lines::new(12), Vec::new());
-            let mut each = |number: u64, line: &[u8]| got.push((number, String::from_utf8(line.to_vec()).unwrap()));
-            for piece in text.chunks(step) {
-                lines.take(piece, &mut each).unwrap();
+            for mut piece in text.chunks(step) {
+                while let Some(line) = lines.next(&mut piece).unwrap() {
+                    let line = String::from_utf8(line.to_vec()).unwrap();
+                    got.push((lines.number(), line));
+                }
+                assert!(piece.is_empty());
             }
-            lines.finish(&mut each);
+            let last = lines.finish().map(|line| String::from_utf8(line.to_vec()).unwrap());
+            got.extend(last.map(|line| (lines.number(), line)));
             let expected = [(1, "one"), (2, ""), (3, "two and more"), (4, "last")];
             assert_eq!(got, expected.map(|(number, line)| (number, line.to_owned())), "{step}");
+            assert_eq!(lines.finish(), None, "it was given");
         }
     }
 
@@ -83,9 +91,17 @@ mod tests {
         for step in [1, 5, 100] {
             let mut lines = Lines::new(8);
             let text = [b"short\n".to_vec(), vec![b'x'; 100]].concat();
-            let overlong = text.chunks(step).find_map(|piece| lines.take(piece, |_, _| {}).err());
+            let overlong = text.chunks(step).find_map(|mut piece| {
+                loop {
+                    match lines.next(&mut piece) {
+                        Ok(Some(_)) => {}
+                        Ok(None) => return None,
+                        Err(overlong) => return Some(overlong),
+                    }
+                }
+            });
             assert_eq!(overlong, Some(Overlong));
-            assert!(lines.rest.len() <= 8 && lines.number() == 2, "{step}");
+            assert!(lines.begun.len() <= 8 && lines.number() == 2, "{step}");
         }
     }
 }
