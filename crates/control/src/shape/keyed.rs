@@ -42,7 +42,7 @@ pub struct Keyed<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Group<T> {
     members: Members,
-    said: T,
+    value: T,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,19 +59,19 @@ impl<T> Default for Keyed<T> {
 }
 
 impl<T: Copy + PartialEq> Keyed<T> {
-    pub(crate) fn push(&mut self, subject: SubjectRef<'_>, said: T) {
+    pub(crate) fn push(&mut self, subject: SubjectRef<'_>, value: T) {
         self.len += 1;
-        let last = self.groups.last_mut().filter(|group| group.said == said).map(|group| &mut group.members);
+        let last = self.groups.last_mut().filter(|group| group.value == value).map(|group| &mut group.members);
         match (last, subject) {
             (Some(Members::Days(first, more)), SubjectRef::Partition(key)) if same_query(first, key) => {
                 more.push(key.logical_date);
             }
             (Some(Members::Runs(runs)), SubjectRef::Run(id)) => runs.push(id),
             (Some(Members::Days(..) | Members::Runs(_)) | None, SubjectRef::Partition(key)) => {
-                self.groups.push(Group { members: Members::Days(key.clone(), vec![]), said });
+                self.groups.push(Group { members: Members::Days(key.clone(), vec![]), value });
             }
             (Some(Members::Days(..)) | None, SubjectRef::Run(id)) => {
-                self.groups.push(Group { members: Members::Runs(vec![id]), said });
+                self.groups.push(Group { members: Members::Runs(vec![id]), value });
             }
         }
     }
@@ -82,12 +82,12 @@ impl<T: Copy + PartialEq> Keyed<T> {
 
     /// Each partition or run with what is said of it, in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = (SubjectShape, T)> + '_ {
-        self.groups.iter().flat_map(|group| group.members.iter().map(|subject| (subject, group.said)))
+        self.groups.iter().flat_map(|group| group.members.iter().map(|subject| (subject, group.value)))
     }
 
     /// Everything that is said, without the partitions.
-    pub(crate) fn said(&self) -> impl Iterator<Item = T> + '_ {
-        self.groups.iter().map(|group| group.said)
+    pub(crate) fn values(&self) -> impl Iterator<Item = T> + '_ {
+        self.groups.iter().map(|group| group.value)
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
             SubjectShape::Partition(PartitionKey::new("ads", customer, "daily", day).unwrap())
         };
         let run = |number: u64| SubjectShape::Run { run_id: RunId::new(Timestamp::from_micros(7), number) };
-        let said = [
+        let entries = [
             (key("1", "2026-01-01"), "a"),
             (key("1", "2026-01-02"), "a"),
             (key("1", "2026-01-04"), "b"),
@@ -128,10 +128,10 @@ mod tests {
             (run(3), "b"),
         ];
         let mut kept = Keyed::default();
-        for (key, what) in &said {
+        for (key, what) in &entries {
             kept.push(key.into(), *what);
         }
         assert_eq!((kept.len(), kept.groups.len()), (9, 7));
-        assert_eq!(kept.iter().collect::<Vec<_>>(), said);
+        assert_eq!(kept.iter().collect::<Vec<_>>(), entries);
     }
 }

@@ -164,9 +164,9 @@ impl StateChanges<'_> {
     }
 
     pub async fn undo(&self, args: &Undo) -> Result<Exit> {
-        let wrong =
+        let invalid =
             |_| Error::Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
-        let op_id: OpId = args.operation.parse().map_err(wrong)?;
+        let op_id: OpId = args.operation.parse().map_err(invalid)?;
         let audit = audit(&args.change);
         if args.change.dry_run {
             let (insight, watcher) = (self.insight().await?, self.watcher());

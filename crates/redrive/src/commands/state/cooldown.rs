@@ -44,9 +44,9 @@ pub async fn lift(args: &CooldownLift, plane: &ControlPlane, audit: &Audit, cont
 }
 
 fn scope(args: &CooldownLift) -> Result<(Source, Option<CustomerId>)> {
-    let wrong = |error: redrive_core::key::KeyError| Error::Usage(error.to_string());
-    let source = args.source.parse().map_err(wrong)?;
-    Ok((source, args.customer_id.as_ref().map(|id| id.parse()).transpose().map_err(wrong)?))
+    let invalid = |error: redrive_core::key::KeyError| Error::Usage(error.to_string());
+    let source = args.source.parse().map_err(invalid)?;
+    Ok((source, args.customer_id.as_ref().map(|id| id.parse()).transpose().map_err(invalid)?))
 }
 
 fn end(lifted: Vec<Cooldown>, context: &Context) -> Result<Exit> {
