@@ -6,11 +6,11 @@
 pub mod calendar;
 pub mod cause;
 pub mod classify;
-pub mod cooldown;
 pub mod count;
 pub mod failure;
 pub mod filter;
 pub mod fingerprint;
+pub mod hold;
 pub mod id;
 pub mod invariants;
 pub mod key;

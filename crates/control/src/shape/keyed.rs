@@ -1,16 +1,17 @@
-//! What is said of many partitions or runs, in little memory.
+//! What is said of many partitions, runs or holds, in little memory.
 
-use redrive_core::id::RunId;
+use redrive_core::id::{HoldId, RunId};
 use redrive_core::key::{LogicalDate, PartitionKey};
 
 use super::operation::SubjectShape;
 use crate::change::same_query;
 
-/// A partition or a run, by what it is known by.
+/// A partition, a run or a hold, by what it is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SubjectRef<'a> {
     Partition(&'a PartitionKey),
     Run(RunId),
+    Hold(HoldId),
 }
 
 impl<'a> From<&'a SubjectShape> for SubjectRef<'a> {
@@ -18,6 +19,7 @@ impl<'a> From<&'a SubjectShape> for SubjectRef<'a> {
         match shape {
             SubjectShape::Partition(key) => Self::Partition(key),
             SubjectShape::Run { run_id } => Self::Run(*run_id),
+            SubjectShape::Hold { hold_id } => Self::Hold(*hold_id),
         }
     }
 }
@@ -27,6 +29,7 @@ impl From<SubjectRef<'_>> for SubjectShape {
         match subject {
             SubjectRef::Partition(key) => Self::Partition(key.clone()),
             SubjectRef::Run(run_id) => Self::Run { run_id },
+            SubjectRef::Hold(hold_id) => Self::Hold { hold_id },
         }
     }
 }
@@ -42,7 +45,7 @@ pub struct Keyed<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Group<T> {
     members: Members,
-    value: T,
+    said: T,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +53,8 @@ enum Members {
     /// A partition, and the days of its query after it.
     Days(PartitionKey, Vec<LogicalDate>),
     Runs(Vec<RunId>),
+    /// One operation changes few of them.
+    Hold(HoldId),
 }
 
 impl<T> Default for Keyed<T> {
@@ -59,20 +64,21 @@ impl<T> Default for Keyed<T> {
 }
 
 impl<T: Copy + PartialEq> Keyed<T> {
-    pub(crate) fn push(&mut self, subject: SubjectRef<'_>, value: T) {
+    pub(crate) fn push(&mut self, subject: SubjectRef<'_>, said: T) {
         self.len += 1;
-        let last = self.groups.last_mut().filter(|group| group.value == value).map(|group| &mut group.members);
+        let last = self.groups.last_mut().filter(|group| group.said == said).map(|group| &mut group.members);
         match (last, subject) {
             (Some(Members::Days(first, more)), SubjectRef::Partition(key)) if same_query(first, key) => {
                 more.push(key.logical_date);
             }
             (Some(Members::Runs(runs)), SubjectRef::Run(id)) => runs.push(id),
-            (Some(Members::Days(..) | Members::Runs(_)) | None, SubjectRef::Partition(key)) => {
-                self.groups.push(Group { members: Members::Days(key.clone(), vec![]), value });
+            (Some(Members::Days(..) | Members::Runs(_) | Members::Hold(_)) | None, SubjectRef::Partition(key)) => {
+                self.groups.push(Group { members: Members::Days(key.clone(), vec![]), said });
             }
-            (Some(Members::Days(..)) | None, SubjectRef::Run(id)) => {
-                self.groups.push(Group { members: Members::Runs(vec![id]), value });
+            (Some(Members::Days(..) | Members::Hold(_)) | None, SubjectRef::Run(id)) => {
+                self.groups.push(Group { members: Members::Runs(vec![id]), said });
             }
+            (_, SubjectRef::Hold(id)) => self.groups.push(Group { members: Members::Hold(id), said }),
         }
     }
 
@@ -82,12 +88,12 @@ impl<T: Copy + PartialEq> Keyed<T> {
 
     /// Each partition or run with what is said of it, in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = (SubjectShape, T)> + '_ {
-        self.groups.iter().flat_map(|group| group.members.iter().map(|subject| (subject, group.value)))
+        self.groups.iter().flat_map(|group| group.members.iter().map(|subject| (subject, group.said)))
     }
 
     /// Everything that is said, without the partitions.
-    pub(crate) fn values(&self) -> impl Iterator<Item = T> + '_ {
-        self.groups.iter().map(|group| group.value)
+    pub(crate) fn said(&self) -> impl Iterator<Item = T> + '_ {
+        self.groups.iter().map(|group| group.said)
     }
 }
 
@@ -100,6 +106,7 @@ impl Members {
                 Box::new(days.map(move |day| SubjectShape::Partition(partition(day))))
             }
             Self::Runs(runs) => Box::new(runs.iter().map(|&run_id| SubjectShape::Run { run_id })),
+            Self::Hold(hold_id) => Box::new(std::iter::once(SubjectShape::Hold { hold_id: *hold_id })),
         }
     }
 }
@@ -116,7 +123,7 @@ mod tests {
             SubjectShape::Partition(PartitionKey::new("ads", customer, "daily", day).unwrap())
         };
         let run = |number: u64| SubjectShape::Run { run_id: RunId::new(Timestamp::from_micros(7), number) };
-        let entries = [
+        let said = [
             (key("1", "2026-01-01"), "a"),
             (key("1", "2026-01-02"), "a"),
             (key("1", "2026-01-04"), "b"),
@@ -128,10 +135,10 @@ mod tests {
             (run(3), "b"),
         ];
         let mut kept = Keyed::default();
-        for (key, what) in &entries {
+        for (key, what) in &said {
             kept.push(key.into(), *what);
         }
         assert_eq!((kept.len(), kept.groups.len()), (9, 7));
-        assert_eq!(kept.iter().collect::<Vec<_>>(), entries);
+        assert_eq!(kept.iter().collect::<Vec<_>>(), said);
     }
 }

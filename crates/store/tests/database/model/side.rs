@@ -242,8 +242,11 @@ impl Side {
             let expected: Vec<_> = memory.runs.iter().filter(|run| run.key() == key).cloned().collect();
             prop_assert_eq!(attempts, expected);
         }
-        let cooling = view.cooldowns().await.unwrap();
-        let cooling: Vec<_> = cooling.into_iter().map(|held| ((held.source, held.customer_id), held.until)).collect();
+        let cooling = view.holds().await.unwrap();
+        let cooling: Vec<_> = cooling
+            .into_iter()
+            .map(|held| ((held.scope.source().clone(), held.scope.customer_id().cloned()), held.until.unwrap()))
+            .collect();
         let expected: Vec<_> = memory.cooldowns.clone().into_iter().filter(|(_, until)| *until > memory.now).collect();
         prop_assert_eq!(cooling, expected);
         prop_assert!(matches!(view.verify_audit().await.unwrap(), Verified::Whole(head) if head.seq == memory.audited));
