@@ -4,6 +4,7 @@
 //! that decides when. Everything else here is what they speak of.
 
 pub mod calendar;
+pub mod cause;
 pub mod classify;
 pub mod count;
 pub mod failure;

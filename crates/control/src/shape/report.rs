@@ -1,5 +1,6 @@
 //! What an operation did.
 
+use redrive_core::count;
 use redrive_core::id::{HoldId, OpId};
 use redrive_core::partition::{Partition, Status};
 use redrive_core::refusal::{Reason, Refused};
@@ -120,11 +121,11 @@ impl Report {
     }
 
     pub fn count_changed(&self) -> u64 {
-        u64::try_from(self.changed.len()).unwrap_or(u64::MAX)
+        count::of(self.changed.len())
     }
 
     pub fn count_skipped(&self) -> u64 {
-        u64::try_from(self.skipped.len()).unwrap_or(u64::MAX)
+        count::of(self.skipped.len())
     }
 
     /// What it is about, in the plural.

@@ -41,14 +41,14 @@ impl Totals {
         let too_few = self.min_records.filter(|min| records < *min);
         let too_many = self.max_records.filter(|max| records > *max);
         let shrunk = self.max_shrink.zip(replaces).filter(|(share, old)| loses_more(*share, *old, records));
-        let said = [
+        let findings = [
             too_few.map(|min| format!("min_records: {records} came, and {min} are the least")),
             too_many.map(|max| format!("max_records: {records} came, and {max} are the most")),
             shrunk.map(|(share, old)| {
                 format!("max_shrink: {records} came in place of {old}, and {share} of them may be lost")
             }),
         ];
-        said.into_iter().flatten().collect()
+        findings.into_iter().flatten().collect()
     }
 }
 

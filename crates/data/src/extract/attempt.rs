@@ -368,9 +368,9 @@ fn outcome(failure: Option<&Failure>) -> RunOutcome {
 }
 
 /// With the program's last words, which may say why.
-fn timed_out(limit: Duration, said: Option<String>) -> Failure {
-    let said = said.map_or_else(String::new, |lines| format!(": {lines}"));
-    Failure::retryable(format!("timed out after {} s{said}", limit.as_secs_f64()))
+fn timed_out(limit: Duration, stderr: Option<String>) -> Failure {
+    let stderr = stderr.map_or_else(String::new, |lines| format!(": {lines}"));
+    Failure::retryable(format!("timed out after {} s{stderr}", limit.as_secs_f64()))
 }
 
 fn millis(span: Duration) -> Value {

@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use crate::blocking::blocking;
 use crate::error::{Error, Result};
 use crate::migrate;
 
@@ -296,12 +297,5 @@ fn ready<T>(future: BoxFuture<'_, T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => unreachable!("work on SQLite waited for something else"),
-    }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Error::Statement { name: "blocking", why: error.to_string() }),
     }
 }

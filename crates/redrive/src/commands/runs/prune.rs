@@ -4,7 +4,7 @@ use redrive_control::runs::PruneReport;
 use redrive_control::{Audit, Insight};
 use redrive_core::time::Timestamp;
 
-use crate::cli::{Format, Prune};
+use crate::cli::Prune;
 use crate::commands::Context;
 use crate::commands::state::command_line;
 use crate::config::Config;
@@ -37,11 +37,8 @@ fn ended_before(args: &Prune, insight: &Insight) -> Timestamp {
 }
 
 fn show(report: &PruneReport, context: &Context) -> Result<Exit> {
-    output::ignore_broken_pipe(match context.global.output {
-        Format::Json | Format::Jsonl => output::json(report),
-        Format::Csv => output::record(&["op_id", "dry_run", "ended_before", "pruned"], report),
-        Format::Table => output::line(&in_words(report)),
-    })?;
+    let names = ["op_id", "dry_run", "ended_before", "pruned"];
+    output::ignore_broken_pipe(output::one(&names, report, &context.global, || in_words(report)))?;
     Ok(Exit::Done)
 }
 

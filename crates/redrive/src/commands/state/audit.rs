@@ -129,10 +129,7 @@ async fn verify(insight: &Insight, context: &Context) -> Result<Exit> {
             Exit::SomeFailed,
         ),
     };
-    output::ignore_broken_pipe(match context.global.output {
-        Format::Json | Format::Jsonl => output::json(&value),
-        Format::Csv => output::record(&["whole", "rows", "head", "broken_at", "why"], &value),
-        Format::Table => output::line(&text),
-    })?;
+    let names = ["whole", "rows", "head", "broken_at", "why"];
+    output::ignore_broken_pipe(output::one(&names, &value, &context.global, || text))?;
     Ok(exit)
 }

@@ -8,7 +8,7 @@ use redrive_core::time::Timestamp;
 
 use crate::clock::FollowingClock;
 
-use super::fault::told;
+use super::fault::error_text;
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(60);
 
@@ -26,7 +26,7 @@ pub(super) async fn keep(pool: Pool, clock: Arc<FollowingClock>) {
         tokio::time::sleep(SAMPLE_EVERY).await;
         let Ok(client) = pool.get().await else { continue };
         if let Err(error) = sample(&client, &clock).await {
-            tracing::warn!(error = told(&error), "the server's clock could not be read");
+            tracing::warn!(error = error_text(&error), "the server's clock could not be read");
         }
     }
 }

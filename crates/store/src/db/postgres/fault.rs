@@ -1,6 +1,7 @@
 //! What an error of the server means: to the caller, to the transaction, and to the connection.
 
 use deadpool_postgres::PoolError;
+use redrive_core::cause;
 use redrive_core::text::one_line;
 use tokio_postgres::error::SqlState;
 
@@ -36,7 +37,7 @@ pub(super) fn remedy(error: &tokio_postgres::Error) -> Remedy {
 }
 
 pub(super) fn fault(place: &str, name: &'static str, error: &tokio_postgres::Error) -> Error {
-    let why = told(error);
+    let why = error_text(error);
     match error.code() {
         Some(code) if *code == SqlState::DISK_FULL => Error::Full { place: place.to_owned() },
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Error::ReadOnly { place: place.to_owned(), why },
@@ -52,22 +53,13 @@ pub(super) fn fault(place: &str, name: &'static str, error: &tokio_postgres::Err
 }
 
 /// An error with its causes, which the library keeps behind it, in one line. A server's detail is left out: it shows rows.
-pub(super) fn told(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn error_text(error: &(dyn std::error::Error + 'static)) -> String {
     if let Some(refused) = error.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::as_db_error) {
         return one_line(refused.message());
     }
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = next.source();
-    }
-    one_line(&text)
+    one_line(&cause::in_words(cause::chain(error)))
 }
 
-pub(super) fn pool_told(error: &PoolError) -> String {
-    if let PoolError::Backend(error) = error { told(error) } else { told(error) }
+pub(super) fn pool_error_text(error: &PoolError) -> String {
+    if let PoolError::Backend(error) = error { error_text(error) } else { error_text(error) }
 }

@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::fault::{pool_told, told};
+use super::fault::{error_text, pool_error_text};
 
 /// How long the announcer rests after an announcement; what is committed meanwhile shares the next one.
 const REST: Duration = Duration::from_millis(2);
@@ -82,8 +82,8 @@ pub(super) async fn announce(pool: Pool, news: Arc<News>) {
     let mut committed = news.committed.subscribe();
     while committed.changed().await.is_ok() {
         let sent = match pool.get().await {
-            Ok(client) => client.batch_execute(&sql).await.map_err(|error| told(&error)),
-            Err(error) => Err(pool_told(&error)),
+            Ok(client) => client.batch_execute(&sql).await.map_err(|error| error_text(&error)),
+            Err(error) => Err(pool_error_text(&error)),
         };
         if let Err(error) = sent {
             tracing::debug!(error, "new work could not be announced; other processes find it when they poll");

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 
 use super::address::{Address, CONNECT_PATIENCE};
 use super::clock;
-use super::fault::{Remedy, fault, pool_told, remedy, told};
+use super::fault::{Remedy, error_text, fault, pool_error_text, remedy};
 use super::news::{self, News};
 use super::transaction::{PgTx, Statements};
 
@@ -106,10 +106,10 @@ impl Postgres {
         let client = tokio::time::timeout(patience, pool.get())
             .await
             .map_err(|_| unavailable(format!("no answer within {} s", patience.as_secs())))?
-            .map_err(|error| unavailable(pool_told(&error)))?;
+            .map_err(|error| unavailable(pool_error_text(&error)))?;
         let mut background = Vec::new();
         if let Some(clock) = clock {
-            clock::sample(&client, &clock).await.map_err(|error| unavailable(told(&error)))?;
+            clock::sample(&client, &clock).await.map_err(|error| unavailable(error_text(&error)))?;
             background.push(tokio::spawn(clock::keep(pool.clone(), clock)).abort_handle());
         }
         drop(client);
@@ -242,7 +242,11 @@ impl Postgres {
     }
 
     pub(super) async fn client(&self, name: &'static str) -> Result<Object> {
-        self.pool.get().await.map_err(|error| Error::Lost { place: self.place.clone(), name, why: pool_told(&error) })
+        self.pool.get().await.map_err(|error| Error::Lost {
+            place: self.place.clone(),
+            name,
+            why: pool_error_text(&error),
+        })
     }
 
     pub(super) fn fault(&self, name: &'static str, error: &tokio_postgres::Error) -> Error {
