@@ -10,6 +10,7 @@ mod db;
 mod error;
 mod groups;
 mod handles;
+mod hurry;
 mod ids;
 mod metrics;
 mod migrate;
@@ -27,6 +28,7 @@ pub use audit::{AuditedChange, Head, Operation, PastOperation, Subject, Verified
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use handles::{ControlStore, DataStore, Open, Store, View};
+pub use hurry::Hurry;
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{

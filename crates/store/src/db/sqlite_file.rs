@@ -1,7 +1,6 @@
 //! Opening a SQLite file: to write, or to look without leaving a trace.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -10,10 +9,9 @@ use crate::error::{Error, Result};
 use crate::migrate;
 
 use super::Schema;
+use super::sqlite_lock::wait_for_lock;
 use super::tx::sqlite_fault;
 
-/// How long a process waits for another's write lock before it says so.
-pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(60);
 const STATEMENTS: usize = 256;
 
 /// Whether another process can write to the file while it is read.
@@ -131,18 +129,6 @@ pub(super) fn open_reader(path: &Path, file_system: FileSystem) -> Result<Connec
 /// whenever other values are bound to it, in the hope that they fit the index better: that costs more than to run it.
 fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
-}
-
-/// Waits a little longer each time, with a spread so that processes do not wait in step.
-fn wait_for_lock(tries: i32) -> bool {
-    thread_local!(static SINCE: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) });
-    let now = Instant::now();
-    let since = if tries == 0 { now } else { SINCE.get().unwrap_or(now) };
-    SINCE.set(Some(since));
-    let tries = u64::try_from(tries).unwrap_or(0);
-    let spread = u64::from(std::process::id()).wrapping_add(tries.wrapping_mul(7)) % 5;
-    std::thread::sleep(Duration::from_micros(100 * (tries.min(40) + 1) + 100 * spread));
-    now.duration_since(since) < BUSY_PATIENCE
 }
 
 pub(super) fn user_version(connection: &Connection, place: &str) -> Result<i64> {
