@@ -10,7 +10,8 @@ use crate::output;
 
 pub async fn run(context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let store = Store::open(&config.store, Open::AsIs, config.settings.store.options()).await?;
+    context.stop.in_order();
+    let store = Store::open(&config.store, Open::AsIs, context.store_options(&config)).await?;
     let (from, to) = store.migrate().await?;
     let told = serde_json::json!({"store": store.place(), "from": from, "to": to});
     match context.global.output {

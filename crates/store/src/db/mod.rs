@@ -81,7 +81,8 @@ impl Db {
     pub(crate) async fn open(url: &StoreUrl, create: bool, options: Options) -> Result<Self> {
         match url {
             StoreUrl::Sqlite(path) => {
-                let backend = Backend::Sqlite(sqlite::Sqlite::open(path, create, options.connections, &options.hurry).await?);
+                let backend =
+                    Backend::Sqlite(sqlite::Sqlite::open(path, create, options.connections, &options.hurry).await?);
                 Ok(Self { backend, clock: options.clock, place: url.place() })
             }
             StoreUrl::Postgres(server) => Self::connect(server, url.place(), options).await,

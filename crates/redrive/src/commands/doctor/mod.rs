@@ -38,7 +38,7 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
         // Secrets may well be on other machines only.
         findings.add(Finding::note("sources", format!("a worker cannot start here: {error}")));
     }
-    let view = store(config, &mut findings).await;
+    let view = store(config, context, &mut findings).await;
     if let Some(view) = &view {
         audit(view, &mut findings).await;
         queues::check(view, &config.queues, &mut findings).await;
@@ -52,8 +52,8 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
     findings
 }
 
-async fn store(config: &Config, findings: &mut Findings) -> Option<View> {
-    match look(config).await {
+async fn store(config: &Config, context: &Context, findings: &mut Findings) -> Option<View> {
+    match look(config, context).await {
         Ok(view) => {
             let version = redrive_store::SCHEMA_VERSION;
             findings.add(Finding::good("store", format!("{} is at version {version}", view.place())));

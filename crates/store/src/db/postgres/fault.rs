@@ -129,7 +129,9 @@ pub(super) fn told(error: &(dyn std::error::Error + 'static)) -> String {
 pub(super) fn pool_told(error: &PoolError) -> String {
     match error {
         PoolError::Backend(error) => told(error),
-        PoolError::Timeout(TimeoutType::Wait) => "no connection became free in time; the others are all in use".to_owned(),
+        PoolError::Timeout(TimeoutType::Wait) => {
+            "no connection became free in time; the others are all in use".to_owned()
+        }
         PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle) => "the server does not answer".to_owned(),
         PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => told(error),
     }

@@ -62,12 +62,7 @@ impl Postgres {
         }
     }
 
-    async fn connect(
-        url: &str,
-        place: &str,
-        options: &Options,
-        clock: Option<Arc<FollowingClock>>,
-    ) -> Result<Self> {
+    async fn connect(url: &str, place: &str, options: &Options, clock: Option<Arc<FollowingClock>>) -> Result<Self> {
         let unavailable = |why: String| Error::Unavailable { place: place.to_owned(), why };
         let address = Address::parse(url).map_err(unavailable)?;
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
