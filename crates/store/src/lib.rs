@@ -24,7 +24,7 @@ pub mod trust;
 mod uploads;
 mod url;
 
-pub use audit::{AuditedChange, Head, Operation, PastOperation, Subject, Verified};
+pub use audit::{AuditedChange, Head, NotAHead, Operation, PastOperation, Subject, Verified};
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use handles::{ControlStore, DataStore, Open, Store, View};

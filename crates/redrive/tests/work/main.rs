@@ -16,3 +16,4 @@ mod killing;
 mod rate_limit;
 mod rig;
 mod stopping;
+mod unanswered;
