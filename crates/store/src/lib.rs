@@ -12,6 +12,7 @@ mod groups;
 mod handles;
 mod hurry;
 mod ids;
+mod integrity;
 mod metrics;
 mod migrate;
 mod partitions;
@@ -29,6 +30,7 @@ pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use handles::{ControlStore, DataStore, Open, Store, View};
 pub use hurry::Hurry;
+pub use integrity::{Depth, Integrity};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{
