@@ -58,7 +58,9 @@ fn a_replaced_database_stops_worker_and_daemon_and_is_left_alone() {
     }
     // Another database takes its place, with changes that stand only in its log.
     let other = rusqlite::Connection::open(home.file("redrive.db")).unwrap();
-    other.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('x')").unwrap();
+    other
+        .execute_batch("PRAGMA journal_mode = wal; CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('x')")
+        .unwrap();
     let log = fs::read(home.file("redrive.db-wal")).unwrap();
     assert_noticed(&rig, &mut processes);
     assert!(fs::read(home.file("redrive.db-wal")).unwrap() == log, "the other file's log was touched");

@@ -11,7 +11,7 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use super::submit::{Begun, Submitted, insert};
 use crate::db::Dialect;
 use crate::error::{Error, Result};
-use crate::handles::Inner;
+use crate::handles::{Inner, transact};
 
 /// How many runs are committed together.
 const MOST: usize = 1000;
@@ -145,11 +145,5 @@ fn of_all(error: &Error) -> Option<Error> {
 
 async fn commit(inner: &Inner, runs: &Arc<Vec<Begun>>) -> Result<Vec<Submitted>> {
     let (runs, now) = (Arc::clone(runs), inner.now());
-    inner
-        .db
-        .write("submit runs", move |tx| {
-            let runs = Arc::clone(&runs);
-            Box::pin(async move { insert(tx, &runs, now).await })
-        })
-        .await
+    transact!(inner, "submit runs", |tx, runs| insert(tx, &runs, now).await)
 }
