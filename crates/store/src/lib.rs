@@ -11,7 +11,9 @@ mod error;
 mod groups;
 mod handles;
 mod holds;
+mod hurry;
 mod ids;
+mod integrity;
 mod metrics;
 mod migrate;
 mod partitions;
@@ -24,11 +26,13 @@ pub mod trust;
 mod uploads;
 mod url;
 
-pub use audit::{AuditedChange, Head, Operation, PastOperation, Subject, Verified};
+pub use audit::{AuditedChange, Head, NotAHead, Operation, PastOperation, Subject, Verified};
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use handles::{ControlStore, DataStore, Open, Store, Verdicts, View};
 pub use holds::{Cooldown, HoldChange};
+pub use hurry::Hurry;
+pub use integrity::{Depth, Integrity};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{

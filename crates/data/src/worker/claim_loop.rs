@@ -138,7 +138,12 @@ impl Worker {
             // Also what attempts have started that were left to their leases.
             served.workload.stopped().await;
         }
-        worked.map(|()| *self.counts.borrow())
+        match worked {
+            // A call of the database was given up for the sake of the end that was asked for.
+            Err(Error::Store(redrive_store::Error::Stopped { .. })) if self.shutdown.is_requested() => {}
+            worked => worked?,
+        }
+        Ok(*self.counts.borrow())
     }
 
     async fn work(&mut self) -> Result<()> {
@@ -358,6 +363,11 @@ impl Worker {
         if self.options.drain {
             return self.drop_out(nth, error);
         }
+        if let Error::Store(fatal) = &error
+            && fatal.is_fatal()
+        {
+            return Err(error);
+        }
         let (served, why) = (&mut self.served[nth], error.to_string());
         let rest = served.begin_rest(error);
         let workload = served.workload.name();
@@ -400,7 +410,7 @@ impl Worker {
     /// Lets work under way end by itself, and then has it given back.
     async fn finish(&mut self) {
         let shutdown = self.shutdown.clone();
-        let grace = Instant::now() + self.options.grace;
+        let grace = shutdown.requested_at().unwrap_or_else(Instant::now) + self.options.grace;
         let mut last = None;
         while !self.attempts.is_empty() {
             tokio::select! {

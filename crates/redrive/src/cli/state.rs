@@ -208,8 +208,14 @@ pub enum Audit {
         /// Its id or the beginning of it; `last` is your own newest one
         operation: String,
     },
+    /// Print where the chain ends, to be kept outside of the database
+    Head,
     /// Check the chain from its first row
-    Verify,
+    Verify {
+        /// A head that was printed or logged before: it must still be in the chain
+        #[arg(long, value_name = "SEQ:HASH")]
+        head: Option<redrive_store::Head>,
+    },
 }
 
 #[derive(Debug, Clone, Args)]

@@ -11,6 +11,8 @@ use crate::output;
 use crate::output::progress::{Progress, Style};
 
 pub async fn run(bench: &Bench, context: &Context) -> Result<Exit> {
+    // What it has made is taken away again.
+    context.stop.in_order();
     let progress = Progress::start(Style::Phases, context.global.quiet);
     let on_phase = |name: &'static str| progress.message(name.to_owned());
     let measured = match bench {

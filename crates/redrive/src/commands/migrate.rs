@@ -9,7 +9,8 @@ use crate::output;
 
 pub async fn run(context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let store = Store::open(&config.store, Open::AsIs, config.settings.store.options()).await?;
+    context.stop.in_order();
+    let store = Store::open(&config.store, Open::AsIs, context.store_options(&config)).await?;
     let (from, to) = store.migrate().await?;
     let place = store.place();
     let versions = serde_json::json!({"store": place, "from": from, "to": to});

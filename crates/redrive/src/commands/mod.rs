@@ -16,18 +16,20 @@ pub mod state;
 pub mod worker;
 
 use redrive_control::{ControlPlane, Insight, Sink};
-use redrive_store::{Store, View};
+use redrive_store::{Options, Store, View};
 
 use crate::cli::Global;
 use crate::config::{Config, Environment};
 use crate::error::Result;
-pub use opening::open;
+use crate::stop::StopSignals;
+pub use opening::{Missing, open};
 
 /// What every command is given.
 #[derive(Debug)]
 pub struct Context {
     pub global: Global,
     pub environment: Environment,
+    pub stop: StopSignals,
 }
 
 impl Context {
@@ -38,19 +40,25 @@ impl Context {
     /// The same, with this configuration file and no environment over it.
     pub fn with_config_alone(&self, file: &str) -> Self {
         let global = Global { config: Some(file.into()), ..self.global.clone() };
-        Self { global, environment: Environment::default() }
+        Self { global, environment: Environment::default(), stop: self.stop.clone() }
     }
 
     /// What can be seen of the configured store, opened to be read: nothing is made or migrated.
     pub async fn insight(&self, config: &Config) -> Result<Insight> {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
-        Ok(Insight::new(look(config).await?, raw, config.sources.clone(), earliest).with_queues(config.queues.clone()))
+        Ok(Insight::new(look(config, self).await?, raw, config.sources.clone(), earliest)
+            .with_queues(config.queues.clone()))
+    }
+
+    /// How the configured store is opened.
+    pub fn store_options(&self, config: &Config) -> Options {
+        Options { hurry: self.stop.hurry(), ..config.settings.store.options() }
     }
 
     /// The control plane over the configured store and sink.
-    pub async fn control(&self, config: &Config) -> Result<ControlPlane> {
-        let store = open(config, self).await?;
+    pub async fn control(&self, config: &Config, missing: Missing) -> Result<ControlPlane> {
+        let store = open(config, missing, self).await?;
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
@@ -59,8 +67,8 @@ impl Context {
 }
 
 /// Opens the configured store to look at it and no more.
-pub async fn look(config: &Config) -> redrive_store::Result<View> {
-    Store::open_read_only(&config.store, config.settings.store.options()).await
+pub async fn look(config: &Config, context: &Context) -> redrive_store::Result<View> {
+    Store::open_read_only(&config.store, context.store_options(config)).await
 }
 
 impl Context {

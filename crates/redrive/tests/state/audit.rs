@@ -52,6 +52,28 @@ fn a_command_line_can_be_read_back(world: MigratedProgram) {
     assert_eq!(read.lines().skip(1).collect::<Vec<_>>(), words, "{command}");
 }
 
+/// CP-5.4: a trail that was cut, or emptied, and given a head that fits.
+fn a_head_that_was_noted_shows_what_is_missing(world: MigratedProgram) {
+    world.ago(HOUR).judged(&january("111", 3), boom());
+    world.json("state retry --source ads --yes", 0);
+    let noted = world.run("state audit head").done().stdout.trim().to_owned();
+    assert_eq!(world.json("state audit head", 0)["head"], noted.as_str());
+    world.json("state pause --source ads --yes", 0);
+    assert_eq!(world.json(&format!("state audit verify --head {noted}"), 0)["whole"], true);
+    let (seq, hash) = noted.split_once(':').unwrap();
+    let cut = format!("DELETE FROM operation_changes WHERE seq >= {seq}; DELETE FROM operations WHERE seq >= {seq}");
+    let head = "UPDATE audit_head SET seq = (SELECT max(seq) FROM operation_changes), \
+        hash = (SELECT hash FROM operation_changes ORDER BY seq DESC LIMIT 1)";
+    world.execute(&format!("{cut}; {head}"));
+    assert_eq!(world.json("state audit verify", 0)["whole"], true, "it is whole in itself");
+    let found = world.json(&format!("state audit verify --head {noted}"), 1);
+    assert_eq!((&found["whole"], found["broken_at"].to_string().as_str()), (&json!(false), seq));
+    for wrong in ["7", "x:y", "-1:00", &format!("{seq}:{}", &hash[1..])] {
+        let told = world.home.run(&["state", "audit", "verify", &format!("--head={wrong}")]);
+        assert!(told.code == 2 && told.stderr.contains("is not a head of the audit trail"), "{told}");
+    }
+}
+
 /// CP-5.4
 fn a_row_that_was_altered_is_named(world: MigratedProgram) {
     world.ago(HOUR).judged(&january("111", 3), boom());
@@ -129,5 +151,6 @@ redrive_fixture::on_both!(
     an_operation_is_kept_as_it_was_asked_for,
     a_command_line_can_be_read_back,
     a_row_that_was_altered_is_named,
+    a_head_that_was_noted_shows_what_is_missing,
     a_row_that_was_cut_off_shows
 );

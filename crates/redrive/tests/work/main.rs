@@ -5,6 +5,7 @@
 
 mod chaos;
 mod demo;
+mod file_gone;
 mod freezing;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
@@ -16,3 +17,4 @@ mod killing;
 mod rate_limit;
 mod rig;
 mod stopping;
+mod unanswered;

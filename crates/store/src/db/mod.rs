@@ -9,6 +9,8 @@ mod row;
 mod sql;
 mod sqlite;
 mod sqlite_file;
+mod sqlite_lock;
+mod sqlite_watch;
 mod tx;
 mod value;
 
@@ -19,6 +21,7 @@ use tokio::sync::watch;
 
 use crate::clock::{Clock, FollowingClock};
 use crate::error::Result;
+use crate::hurry::Hurry;
 use crate::url::StoreUrl;
 
 use postgres::Planner;
@@ -43,6 +46,8 @@ pub struct Options {
     /// Whether statements are prepared on PostgreSQL; off for a pooler that shares connections by transaction and does
     /// not keep track of them.
     pub prepared: bool,
+    /// How much time calls have left, for a program that may be told to stop.
+    pub hurry: Hurry,
 }
 
 impl Default for Options {
@@ -53,6 +58,7 @@ impl Default for Options {
             connections: 8,
             listen: Listen::Same,
             prepared: true,
+            hurry: Hurry::default(),
         }
     }
 }
@@ -75,7 +81,8 @@ impl Db {
     pub(crate) async fn open(url: &StoreUrl, create: bool, options: Options) -> Result<Self> {
         match url {
             StoreUrl::Sqlite(path) => {
-                let backend = Backend::Sqlite(sqlite::Sqlite::open(path, create, options.connections).await?);
+                let backend =
+                    Backend::Sqlite(sqlite::Sqlite::open(path, create, options.connections, &options.hurry).await?);
                 Ok(Self { backend, clock: options.clock, place: url.place() })
             }
             StoreUrl::Postgres(server) => Self::connect(server, url.place(), options).await,

@@ -16,10 +16,13 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::blocking::blocking;
 use crate::error::{Error, Result};
+use crate::hurry::Hurry;
 use crate::migrate;
 
 use super::Schema;
 use super::sqlite_file::{FileSystem, open_reader, open_wal_anchor, open_writer, schema_of, unavailable, user_version};
+use super::sqlite_lock::{gave_up, heeding};
+use super::sqlite_watch::FileWatch;
 use super::tx::{Tx, sqlite_fault};
 
 /// The most that is taken into one commit.
@@ -44,6 +47,7 @@ pub(crate) struct Sqlite {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
     readers: Arc<Readers>,
+    watch: Arc<FileWatch>,
     anchor: Option<Mutex<Connection>>,
     wake: Arc<watch::Sender<u64>>,
 }
@@ -56,38 +60,45 @@ impl Drop for Sqlite {
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }
-        self.anchor = None;
+        if let Some(anchor) = self.anchor.take() {
+            self.watch.close(anchor.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
     }
 }
 
 #[derive(Debug)]
 struct Readers {
     path: PathBuf,
+    watch: Arc<FileWatch>,
     file_system: FileSystem,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
 }
 
 impl Sqlite {
-    pub(super) async fn open(path: &Path, create: bool, readers: usize) -> Result<Self> {
-        let owned = path.to_owned();
-        let connection = blocking(move || open_writer(&owned, create)).await?;
+    pub(super) async fn open(path: &Path, create: bool, readers: usize, hurry: &Hurry) -> Result<Self> {
+        let (owned, waiting) = (path.to_owned(), hurry.clone());
+        let connection = blocking(move || heeding(&waiting, || open_writer(&owned, create))).await?;
+        let watch = Arc::new(FileWatch::of(path)?);
         let (jobs, inbox) = mpsc::channel();
+        let (hurry, watched) = (hurry.clone(), Arc::clone(&watch));
         let writer = std::thread::Builder::new()
             .name("redrive-sqlite".to_owned())
-            .spawn(move || write_loop(connection, &inbox))
+            .spawn(move || heeding(&hurry, || write_loop(connection, &inbox, &watched)))
             .map_err(|error| unavailable(path, &error))?;
-        let (readers, wake) = (Readers::new(path, FileSystem::Writable, readers), Arc::new(watch::channel(0).0));
-        Ok(Self { path: path.to_owned(), jobs: Some(jobs), writer: Some(writer), readers, anchor: None, wake })
+        let readers = Readers::new(path, FileSystem::Writable, readers, &watch);
+        let wake = Arc::new(watch::channel(0).0);
+        Ok(Self { path: path.to_owned(), jobs: Some(jobs), writer: Some(writer), readers, watch, anchor: None, wake })
     }
 
     /// Opens a file that must be there, without a writer: every write is refused.
     pub(super) async fn open_to_read(path: &Path, readers: usize) -> Result<Self> {
         let owned = path.to_owned();
         let (anchor, file_system) = blocking(move || open_wal_anchor(&owned)).await?;
-        let (readers, wake) = (Readers::new(path, file_system, readers), Arc::new(watch::channel(0).0));
-        let anchor = Some(Mutex::new(anchor));
-        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, anchor, wake })
+        let watch = Arc::new(FileWatch::of(path)?);
+        let readers = Readers::new(path, file_system, readers, &watch);
+        let (wake, anchor) = (Arc::new(watch::channel(0).0), Some(Mutex::new(anchor)));
+        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, watch, anchor, wake })
     }
 
     pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -135,7 +146,15 @@ impl Sqlite {
             Some(Ok(())) => answer.await.unwrap_or_else(|_| Err(gone(name))),
             Some(Err(_)) | None => Err(gone(name)),
         };
-        result.map_err(|error| named(error, &self.path))
+        result.map_err(|error| self.explain(error))
+    }
+
+    /// Names the file, or says that it is another one now: that explains every other fault.
+    fn explain(&self, error: Error) -> Error {
+        match self.watch.look() {
+            Err(replaced) if error.is_unavailable() => replaced,
+            Ok(()) | Err(_) => named(error, &self.path),
+        }
     }
 
     pub(super) async fn read<T, F>(&self, name: &'static str, work: F) -> Result<T>
@@ -156,7 +175,7 @@ impl Sqlite {
             result
         })
         .await
-        .map_err(|error| named(error, &self.path))
+        .map_err(|error| self.explain(error))
     }
 
     pub(super) async fn migrate(&self) -> Result<(i64, i64)> {
@@ -193,14 +212,21 @@ impl Sqlite {
 }
 
 impl Readers {
-    fn new(path: &Path, file_system: FileSystem, count: usize) -> Arc<Self> {
-        let permits = Arc::new(Semaphore::new(count.max(1)));
-        Arc::new(Self { path: path.to_owned(), file_system, idle: Mutex::new(Vec::new()), permits })
+    fn new(path: &Path, file_system: FileSystem, count: usize, watch: &Arc<FileWatch>) -> Arc<Self> {
+        let (permits, idle) = (Arc::new(Semaphore::new(count.max(1))), Mutex::new(Vec::new()));
+        Arc::new(Self { path: path.to_owned(), watch: Arc::clone(watch), file_system, idle, permits })
     }
 
     fn take(&self) -> Result<Connection> {
+        self.watch.look_now_and_then()?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| open_reader(&self.path, self.file_system), Ok)
+        if let Some(connection) = idle {
+            return Ok(connection);
+        }
+        let connection = open_reader(&self.path, self.file_system)?;
+        // It may have been opened after another file took the place of the first.
+        self.watch.look()?;
+        Ok(connection)
     }
 
     /// Only a connection that is outside a transaction comes back; any other is closed by its drop.
@@ -236,13 +262,26 @@ fn atomically<T>(
     result.and_then(|value| ended.map(|()| value))
 }
 
-fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
+fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>, watch: &FileWatch) {
+    write_groups(&mut connection, inbox, watch);
+    watch.close(connection);
+}
+
+fn write_groups(connection: &mut Connection, inbox: &mpsc::Receiver<Job>, watch: &FileWatch) {
     while let Ok(first) = inbox.recv() {
         let group: Vec<Job> = std::iter::once(first).chain(inbox.try_iter().take(GROUP - 1)).collect();
+        if watch.look_now_and_then().is_err() {
+            group.into_iter().for_each(|job| job(Err(watch.replaced()))(None));
+            continue;
+        }
         if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
             // A caller that came while it was tried has waited as long.
             for job in group.into_iter().chain(inbox.try_iter()) {
-                job(Err(sqlite_fault("begin", copy_of(&error))))(None);
+                let fault = match gave_up() {
+                    true => Error::Stopped { place: String::new(), name: "begin" },
+                    false => sqlite_fault("begin", copy_of(&error)),
+                };
+                job(Err(fault))(None);
             }
             continue;
         }
@@ -250,7 +289,7 @@ fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
         let mut told = Vec::with_capacity(group.len());
         let mut jobs = group.into_iter();
         for job in jobs.by_ref() {
-            told.push(job(Ok((&mut connection, isolation))));
+            told.push(job(Ok((&mut *connection, isolation))));
             if connection.is_autocommit() {
                 break;
             }
@@ -285,6 +324,7 @@ fn named(mut error: Error, path: &Path) -> Error {
     if let Error::Full { place }
     | Error::ReadOnly { place, .. }
     | Error::Busy { place, .. }
+    | Error::Stopped { place, .. }
     | Error::Lost { place, .. } = &mut error
     {
         *place = path.display().to_string();

@@ -5,8 +5,8 @@ use redrive_control::{Audit, Insight};
 use redrive_core::time::Timestamp;
 
 use crate::cli::Prune;
-use crate::commands::Context;
 use crate::commands::state::command_line;
+use crate::commands::{Context, Missing};
 use crate::config::Config;
 use crate::error::Result;
 use crate::exit::Exit;
@@ -19,7 +19,7 @@ pub async fn foresee(args: &Prune, insight: &Insight, context: &Context) -> Resu
 }
 
 pub async fn run(args: &Prune, config: &Config, context: &Context) -> Result<Exit> {
-    let plane = context.control(config).await?;
+    let plane = context.control(config, Missing::Refuse).await?;
     let audit = Audit { reason: args.reason.clone(), ..Audit::new(context.actor(), command_line()) };
     let progress = Progress::start(Style::Jobs, context.global.quiet);
     let before = ended_before(args, plane.insight());

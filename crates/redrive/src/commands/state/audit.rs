@@ -2,7 +2,7 @@
 
 use redrive_control::shape::{ChangeShape, HoldShape, OperationShape, StandShape, SubjectShape};
 use redrive_control::{Insight, OperationFilter};
-use redrive_store::Verified;
+use redrive_store::{Head, Verified};
 use serde_json::json;
 
 use super::operation;
@@ -75,7 +75,8 @@ pub async fn run(command: &Audit, insight: &Insight, context: &Context) -> Resul
     match command {
         Audit::List(args) => list(args, insight, context).await,
         Audit::Show { operation } => show(operation, insight, context).await,
-        Audit::Verify => verify(insight, context).await,
+        Audit::Head => head(insight, context).await,
+        Audit::Verify { head } => verify(head.as_ref(), insight, context).await,
     }
 }
 
@@ -116,8 +117,23 @@ async fn show(operation: &str, insight: &Insight, context: &Context) -> Result<E
     Ok(Exit::Done)
 }
 
-async fn verify(insight: &Insight, context: &Context) -> Result<Exit> {
-    let (value, text, exit) = match insight.view().verify_audit().await? {
+async fn head(insight: &Insight, context: &Context) -> Result<Exit> {
+    let head = insight.view().audit_head().await?;
+    let value = json!({"seq": head.seq, "hash": head.hex(), "head": head.to_string()});
+    match context.global.output {
+        Format::Json | Format::Jsonl => output::json(&value)?,
+        Format::Csv => output::record(&["seq", "hash", "head"], &value)?,
+        Format::Table => output::line(&head.to_string())?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn verify(anchor: Option<&Head>, insight: &Insight, context: &Context) -> Result<Exit> {
+    let verified = match anchor {
+        Some(anchor) => insight.view().verify_audit_against(anchor.clone()).await?,
+        None => insight.view().verify_audit().await?,
+    };
+    let (value, text, exit) = match verified {
         Verified::Whole(head) => (
             json!({"whole": true, "rows": head.seq, "head": head.hex()}),
             format!("whole: {} rows, head {}", head.seq, head.hex()),

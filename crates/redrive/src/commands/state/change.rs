@@ -11,12 +11,13 @@ use redrive_core::safety::Rails;
 use super::confirm::{self, Question};
 use super::{filter, hold, operation, show, words};
 use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, FilterArgs, FilteredChange, HoldLift, Retry, Undo};
-use crate::commands::Context;
+use crate::commands::{Context, Missing};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
 use crate::output::progress::{Progress, Style};
+use crate::stop::StopSignals;
 
 /// The commands that change partitions, over what they are configured with.
 pub struct StateChanges<'a> {
@@ -35,7 +36,7 @@ impl StateChanges<'_> {
     }
 
     pub(in crate::commands) async fn plane(&self) -> Result<ControlPlane> {
-        self.context.control(self.config).await
+        self.context.control(self.config, Missing::Refuse).await
     }
 
     pub(in crate::commands) fn audit(&self, change: &ChangeArgs) -> Audit {
@@ -53,7 +54,7 @@ impl StateChanges<'_> {
     }
 
     pub(in crate::commands) fn watcher(&self) -> CancelAndProgress {
-        CancelAndProgress::start(self.context.global.quiet)
+        CancelAndProgress::start(&self.context.stop, self.context.global.quiet)
     }
 
     pub async fn lift(&self, args: &HoldLift, kind: Option<HoldKind>) -> Result<Exit> {
@@ -146,7 +147,7 @@ impl StateChanges<'_> {
             watcher.end();
             return self.end(&report.map_err(words::of)?);
         }
-        let plane = self.plane().await?;
+        let plane = self.context.control(self.config, Missing::Make).await?;
         let filter = self.filter(&args.filter, plane.insight())?;
         self.warn_of_stranger(&filter, plane.insight());
         let size = plane.insight().backfill_size(&filter).map_err(words::of)?;
@@ -226,7 +227,7 @@ pub fn command_line() -> String {
     format!("redrive {}", words.collect::<Vec<_>>().join(" "))
 }
 
-/// Hears Ctrl-C, and shows how far things are when they take long.
+/// Hears signals, and shows how far things are when they take long.
 pub(in crate::commands) struct CancelAndProgress {
     cancelled: Arc<AtomicBool>,
     progress: Arc<Progress>,
@@ -235,13 +236,12 @@ pub(in crate::commands) struct CancelAndProgress {
 }
 
 impl CancelAndProgress {
-    fn start(quiet: bool) -> Self {
+    fn start(stop: &StopSignals, quiet: bool) -> Self {
         let cancelled = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&cancelled);
+        let (flag, stop) = (Arc::clone(&cancelled), stop.clone());
         let listener = tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                flag.store(true, Ordering::SeqCst);
-            }
+            stop.requested().await;
+            flag.store(true, Ordering::SeqCst);
         });
         let progress = Arc::new(Progress::start(Style::Changes, quiet));
         let shown = Arc::clone(&progress);

@@ -53,7 +53,17 @@ pub fn report(report: &Report, global: &Global) -> Result<()> {
     }
     if let Some(Halt::Fault(error)) = &report.halt {
         let (done, noun) = (report.count_changed(), report.noun());
-        output::note(&format!("error: {error}; {done} {noun} were changed by then, run it again for the rest"));
+        match error {
+            redrive_control::Error::Store(redrive_store::Error::Stopped { .. }) => {
+                output::note(&format!("interrupted: {error}; {done} {noun} were changed by then"));
+            }
+            redrive_control::Error::Store(redrive_store::Error::Unknown { .. }) => {
+                output::note(&format!("error: {error}; {done} {noun} are known to be changed"));
+            }
+            error => {
+                output::note(&format!("error: {error}; {done} {noun} were changed by then, run it again for the rest"));
+            }
+        }
     }
     if let Some(Halt::Interrupted) = &report.halt {
         output::note(&format!("interrupted; {} {} were changed by then", report.count_changed(), report.noun()));

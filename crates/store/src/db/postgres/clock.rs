@@ -8,7 +8,9 @@ use redrive_core::time::Timestamp;
 
 use crate::clock::FollowingClock;
 
-use super::fault::error_text;
+use super::fault::within;
+use super::kind::PROMPT;
+use super::lent::Lent;
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(60);
 
@@ -24,9 +26,10 @@ pub(super) async fn sample(client: &Object, clock: &FollowingClock) -> Result<()
 pub(super) async fn keep(pool: Pool, clock: Arc<FollowingClock>) {
     loop {
         tokio::time::sleep(SAMPLE_EVERY).await;
-        let Ok(client) = pool.get().await else { continue };
-        if let Err(error) = sample(&client, &clock).await {
-            tracing::warn!(error = error_text(&error), "the server's clock could not be read");
+        let Ok(client) = Lent::from(&pool).await else { continue };
+        match within(PROMPT, sample(&client, &clock)).await {
+            Ok(()) => client.is_idle(),
+            Err(fault) => tracing::warn!(error = fault.why(), "the server's clock could not be read"),
         }
     }
 }
