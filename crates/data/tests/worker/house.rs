@@ -8,9 +8,10 @@ use std::time::Duration;
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
+use redrive_core::retry::MAX_HINT;
 use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
-use redrive_data::extract::{self, ConfiguredSource, Extractor, Sources};
+use redrive_data::extract::{self, ConfiguredSource, Extractor, MAX_BYTES, Sources};
 use redrive_data::validate::Rules;
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_fixture::{OnDatabase, TestDatabase, TestStore, with_clock};
@@ -143,6 +144,8 @@ impl Work {
             queries: BTreeMap::new(),
             rules: self.rules.clone(),
             max_in_flight: self.max_in_flight,
+            max_bytes: MAX_BYTES,
+            longest_hint: MAX_HINT,
             cooldown: Duration::from_secs(3600),
         }
     }

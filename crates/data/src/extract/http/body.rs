@@ -1,8 +1,9 @@
 //! The body of an answer on its way into the raw sink.
 
 use super::settings::{Format, Settings};
+use crate::buffer;
 use crate::extract::json_stream::RecordStream;
-use crate::extract::{Error, Failure, Records};
+use crate::extract::{Error, Failure, MAX_RECORD_BYTES, Records};
 use crate::web::Response;
 
 /// Reads one page to its end; gives the record stream back, with what it kept.
@@ -73,7 +74,7 @@ impl Lines {
 
     fn keep(&mut self, bytes: &[u8], records: &Records) -> Result<(), Error> {
         records.check_length(self.begun.len() + bytes.len())?;
-        self.begun.extend_from_slice(bytes);
+        buffer::append(&mut self.begun, bytes, MAX_RECORD_BYTES);
         Ok(())
     }
 }
