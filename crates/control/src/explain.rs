@@ -1,6 +1,7 @@
 //! Why a partition is not running now: one reason code, and the arithmetic behind it.
 
 use redrive_core::failure::ErrorClass;
+use redrive_core::hold::{Cause, Hold};
 use redrive_core::key::PartitionKey;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{Mark, Partition, Status};
@@ -54,8 +55,8 @@ impl Insight {
     /// Explains one partition; none where there is no entry.
     pub async fn explain(&self, key: &PartitionKey) -> Result<Option<Explanation>> {
         let Some(partition) = self.view().partition(key).await? else { return Ok(None) };
-        let cooldowns = self.cooldowns().await?;
-        let outlook = self.outlook(&partition, &cooldowns);
+        let holds = self.holds().await?;
+        let outlook = self.outlook(&partition, &holds);
         let policy = &self.sources().of(&key.source).retry;
         let (error_class, error_message) = self.last_word(&partition).await?;
         let attempt = match outlook.run_id() {
@@ -132,7 +133,7 @@ impl Scene<'_> {
                     false => format!("{place}, and this configuration has no [sources.{}]", state.key.source),
                 }
             }
-            Outlook::CoolingDown { until } => format!("its source asked to be left alone until {until}"),
+            Outlook::Held(hold) => held(hold),
             Outlook::Paused(mark) => format!("paused {}", by(mark)),
             Outlook::Marked(mark) => format!("marked terminal {}", by(mark)),
             Outlook::Exhausted(StopReason::AttemptsExhausted) => {
@@ -184,7 +185,7 @@ impl Scene<'_> {
             | Outlook::Due { .. }
             | Outlook::InFlight { .. }
             | Outlook::Queued { .. }
-            | Outlook::CoolingDown { .. } => None,
+            | Outlook::Held(_) => None,
         }
     }
 
@@ -222,6 +223,23 @@ impl Scene<'_> {
             words.push_str(&format!("; paused {}, it is not tried again after this", by(mark)));
         }
         words
+    }
+}
+
+/// Whom a hold is on, who set it and why, and when it ends.
+fn held(hold: &Hold) -> String {
+    let (scope, since) = (&hold.scope, hold.since);
+    let why = hold.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    match (&hold.cause, hold.until) {
+        (Cause::Cooldown, Some(until)) => format!("{scope} asked to be left alone until {until}{why}"),
+        (Cause::Breaker(probing), _) => format!(
+            "the breaker holds {scope} since {since}{why}; one attempt goes ahead at {} to find out whether it is well again",
+            probing.at
+        ),
+        (Cause::Operator, Some(until)) => format!("{} held {scope} at {since} until {until}{why}", hold.by),
+        (Cause::Operator | Cause::Cooldown, None) => {
+            format!("{} held {scope} at {since} until it is lifted{why}", hold.by)
+        }
     }
 }
 

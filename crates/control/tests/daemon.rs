@@ -73,9 +73,9 @@ impl TestControlPlane {
 
     /// What `explain` says the next tick takes.
     async fn foreseen(&self) -> BTreeSet<PartitionKey> {
-        let cooldowns = self.plane.insight().cooldowns().await.unwrap();
+        let holds = self.plane.insight().holds().await.unwrap();
         let due =
-            |partition: &Partition| matches!(self.plane.insight().outlook(partition, &cooldowns), Outlook::Due { .. });
+            |partition: &Partition| matches!(self.plane.insight().outlook(partition, &holds), Outlook::Due { .. });
         self.all().await.into_iter().filter(due).map(|partition| partition.state.key).collect()
     }
 }

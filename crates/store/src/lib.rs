@@ -5,11 +5,11 @@
 
 mod audit;
 pub mod clock;
-mod cooldowns;
 mod db;
 mod error;
 mod groups;
 mod handles;
+mod holds;
 mod ids;
 mod metrics;
 mod migrate;
@@ -26,13 +26,13 @@ mod url;
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Subject, Verified};
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
-pub use handles::{ControlStore, DataStore, Open, Store, View};
+pub use handles::{ControlStore, DataStore, Open, Store, Verdicts, View};
+pub use holds::{Cooldown, HoldChange};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{
     Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,
 };
-pub use redrive_core::cooldown::Cooldown;
 pub use runs::{
     ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded, RunClaim,
     RunGroup, RunOutcome, RunPage, Running, Submitted,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use redrive_core::run::Workload as Kind;
 use redrive_data::process::{Discovery, Section, Sections, Unserved};
+use redrive_data::validate::Recorder;
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_data::{extract, ingest};
 use redrive_store::Store;
@@ -120,7 +121,8 @@ impl Service {
         let mut workloads: Vec<Arc<dyn Workload>> = Vec::new();
         if !plan.sources.is_empty() {
             let sink = RawSink::open(&config.raw, &config.raw_options).await?;
-            workloads.push(Arc::new(extract::Workload::new(store.data(), sink, plan.sources)));
+            let recorder = Recorder::start(store.verdicts());
+            workloads.push(Arc::new(extract::Workload::new(store.data(), recorder, sink, plan.sources)));
         }
         if plan.uploads {
             let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;

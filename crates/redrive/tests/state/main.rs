@@ -4,11 +4,11 @@
 
 mod audit;
 mod backfill;
-mod cooldown;
 mod crowd;
 mod daemon;
 mod explain;
 mod formats;
+mod hold;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;

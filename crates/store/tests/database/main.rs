@@ -14,6 +14,7 @@ mod contention;
 mod deadlocks;
 mod due;
 mod enqueue;
+mod holds;
 mod jobs;
 mod lease;
 mod metrics;
