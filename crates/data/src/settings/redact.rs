@@ -65,7 +65,9 @@ impl Redactor {
             self.forms[found.pattern().as_usize()].mark(text, found.range(), &mut black);
         }
         if text.contains(ELLIPSIS) {
-            self.forms.iter().for_each(|form| mark_pieces(text, &form.text, &mut black));
+            for piece in pieces(text) {
+                self.forms.iter().for_each(|form| piece.mark(&form.text, &mut black));
+            }
         }
         let mut shown = String::with_capacity(text.len());
         let mut was_black = false;
@@ -203,24 +205,45 @@ fn small_escapes(escaped: &str) -> String {
     escaped.chars().map(small).collect()
 }
 
-/// Marks what a cut has left of it: its beginning before a cut, its end after one, its middle between two.
-fn mark_pieces(text: &str, form: &str, black: &mut [bool]) {
-    let mut start = 0;
+/// What stands between two cuts of a text, or between a cut and an end.
+struct Piece<'a> {
+    start: usize,
+    text: &'a str,
+    after_cut: bool,
+    before_cut: bool,
+}
+
+fn pieces(text: &str) -> Vec<Piece<'_>> {
     let last = text.rfind(ELLIPSIS);
-    for piece in text.split(ELLIPSIS) {
-        let end = start + piece.len();
+    let mut next = 0;
+    let piece = |text: &'_ str| {
+        let (start, end) = (next, next + text.len());
+        next = end + ELLIPSIS.len_utf8();
+        (start, end)
+    };
+    let spans: Vec<_> = text.split(ELLIPSIS).map(piece).collect();
+    let piece = |(start, end)| {
         let (after_cut, before_cut) = (start > 0, last.is_some_and(|last| end <= last));
-        if after_cut && before_cut && piece.len() >= SHORTEST && form.contains(piece) {
+        Piece { start, text: &text[start..end], after_cut, before_cut }
+    };
+    spans.into_iter().map(piece).collect()
+}
+
+impl Piece<'_> {
+    /// Marks what a cut has left of a secret: its beginning before a cut, its end after one, its middle between two.
+    fn mark(&self, form: &str, black: &mut [bool]) {
+        let Self { start, text, after_cut, before_cut } = *self;
+        let end = start + text.len();
+        if after_cut && before_cut && text.len() >= SHORTEST && form.contains(text) {
             black[start..end].fill(true);
         }
-        let mut lengths = (SHORTEST..=form.len().min(piece.len())).rev();
-        if before_cut && let Some(length) = lengths.clone().find(|&length| ends_with_beginning(piece, form, length)) {
+        let mut lengths = (SHORTEST..=form.len().min(text.len())).rev();
+        if before_cut && let Some(length) = lengths.clone().find(|&length| ends_with_beginning(text, form, length)) {
             black[end - length..end].fill(true);
         }
-        if after_cut && let Some(length) = lengths.find(|&length| begins_with_end(piece, form, length)) {
+        if after_cut && let Some(length) = lengths.find(|&length| begins_with_end(text, form, length)) {
             black[start..start + length].fill(true);
         }
-        start = end + ELLIPSIS.len_utf8();
     }
 }
 
