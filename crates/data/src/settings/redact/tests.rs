@@ -150,6 +150,7 @@ fn is_shown(secret: &str, shown: &str) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
     fn no_cut_shows_a_piece_of_a_secret(
         secret in "[a-zA-Z0-9/+\"'\\\\é\n]{12,60}",
