@@ -2,6 +2,8 @@
 
 use memchr::memchr;
 
+use crate::buffer;
+
 /// A line is longer than allowed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Overlong;
@@ -35,14 +37,14 @@ impl Lines {
         }
         *piece = &piece[newline.map_or(line.len(), |newline| newline + 1)..];
         if newline.is_none() {
-            self.begun.extend_from_slice(line);
+            buffer::append(&mut self.begun, line, self.longest);
             return Ok(None);
         }
         self.number += 1;
         if self.begun.is_empty() {
             return Ok(Some(line));
         }
-        self.begun.extend_from_slice(line);
+        buffer::append(&mut self.begun, line, self.longest);
         self.is_given = true;
         Ok(Some(&self.begun))
     }

@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod error;
 mod exit;
+mod input;
 mod log;
 mod output;
 mod stop;

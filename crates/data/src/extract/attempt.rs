@@ -148,10 +148,12 @@ impl Attempt {
 
     async fn extract(&self) -> Result<Extraction, NotJudged> {
         let begun = Instant::now();
-        let mut records = Records::new(self.sink.begin(self.directory()));
+        let mut records = Records::new(self.sink.begin(self.directory())).limited_to(self.source.max_bytes);
         let failure = match self.bring(&mut records).await {
             Brought::Complete => None,
-            Brought::Failed(failure) => Some(self.presentable_failure(failure)),
+            Brought::Failed(failure) => {
+                Some(self.presentable_failure(failure).waiting_at_most(self.source.longest_hint))
+            }
             Brought::SinkFailed(error) => return Err(NotJudged::SinkFailed(error)),
             Brought::ScratchFailed(error) => return Err(NotJudged::Failed(error.into())),
             Brought::Stopped => return Err(NotJudged::Stopped),

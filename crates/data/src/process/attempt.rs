@@ -97,6 +97,7 @@ impl Attempt {
     }
 
     fn failed(&self, failure: Failure, begun: Instant) -> End {
+        let failure = failure.waiting_at_most(self.served.section.policy.longest_hint());
         let redactor = Redactor::new(&self.served.handler.secrets());
         let fault = Fault {
             class: failure.class,

@@ -16,7 +16,7 @@ use url::Url;
 
 use super::{Answer, Context, Error, Failure, Handler, Job, answer};
 use crate::settings::{Placeholders, SettingError, ValueRef, Variables, redact};
-use crate::web::{Client, ClientOptions, Headers, Request, Response, retry_after};
+use crate::web::{Client, ClientOptions, Headers, MAX_RATIO, Request, Response, retry_after};
 
 /// How much of an error's body is read.
 const ERROR_BYTES: usize = 2 << 10;
@@ -64,7 +64,8 @@ impl<J: Placeholders> Server<J> {
         }
         let url = Url::parse(settings.url).map_err(|why| invalid(format!("is no URL: {why}")))?;
         let PostSettings { connect_timeout, idle_timeout, ca_file, allow_private, redirects, .. } = *settings;
-        let options = ClientOptions { connect_timeout, idle_timeout, ca_file, allow_private, redirects };
+        let options =
+            ClientOptions { connect_timeout, idle_timeout, ca_file, allow_private, redirects, max_ratio: MAX_RATIO };
         let headers = Headers::new(settings.headers, variable)?;
         Ok(Self { url, headers, client: Client::new(options)?, clock })
     }

@@ -15,6 +15,7 @@ use super::schema::Schema;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
+    /// 1 unless it is set: that a source may have nothing must be said on purpose, by 0.
     pub min_records: Option<u64>,
     pub max_records: Option<u64>,
     /// Fields that every record has, and not as `null`.
@@ -34,7 +35,9 @@ pub struct Settings {
 impl Settings {
     /// The rules, or what is wrong with the settings.
     pub fn build(&self) -> Result<Rules, SettingError> {
-        let totals = Totals::new(self.min_records, self.max_records, self.max_shrink);
+        // A source that may have no record at all has been said to.
+        let least = self.min_records.unwrap_or(if self.max_records == Some(0) { 0 } else { 1 });
+        let totals = Totals::new(Some(least), self.max_records, self.max_shrink);
         let of_type = |(field, wanted): (&String, &FieldType)| {
             let path = path(field).map_err(|why| SettingError::at(field.as_str(), why).within("types"))?;
             Ok((path, *wanted))

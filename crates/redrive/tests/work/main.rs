@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 #![expect(clippy::print_stdout, reason = "a random test prints its seed")]
 
+mod aimed_kills;
 mod chaos;
 mod demo;
 mod file_gone;
@@ -14,6 +15,7 @@ mod ingest;
 mod job_chaos;
 mod jobs;
 mod killing;
+mod memory;
 mod rate_limit;
 mod rig;
 mod stopping;

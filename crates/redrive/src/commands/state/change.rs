@@ -15,6 +15,7 @@ use crate::commands::{Context, Missing};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::input;
 use crate::output;
 use crate::output::progress::{Progress, Style};
 use crate::stop::StopSignals;
@@ -160,8 +161,8 @@ impl StateChanges<'_> {
 
     pub async fn apply(&self, args: &Apply) -> Result<Exit> {
         let file = args.plan.display();
-        let text = std::fs::read_to_string(&args.plan)
-            .map_err(|error| Error::Usage(format!("cannot read {file}: {error}")))?;
+        let text =
+            input::read_to_string(&args.plan).map_err(|error| Error::Usage(format!("cannot read {file}: {error}")))?;
         let plan = Plan::parse(&text)?;
         let mut audit = self.audit(&args.change);
         audit.reason = audit.reason.or_else(|| plan.reason().map(str::to_owned));
