@@ -6,6 +6,7 @@
 pub mod calendar;
 pub mod cause;
 pub mod classify;
+pub mod clock;
 pub mod count;
 pub mod failure;
 pub mod filter;
