@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::key::{QueryName, Source};
+use redrive_core::retry::RetryPolicy;
 use redrive_data::extract::{ConfiguredSource, ExtractorContext, Settings, Sources, Template};
 use redrive_data::program::ChildReaper;
 use redrive_data::settings::SettingError;
@@ -47,6 +48,8 @@ fn source_plan(
         rules: section.validate.build().map_err(|mistake| mistake.within("validate"))?,
         max_in_flight: section.max_in_flight,
         cooldown: section.cooldown.unwrap_or(COOLDOWN),
+        rate_limit_budget: section.retry.rate_limit_budget.or(RetryPolicy::partitions().rate_limit_budget),
+        breaker: section.breaker.policy(),
     })
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 #![expect(clippy::print_stdout, reason = "a random test prints its seed")]
 
+mod breaker;
 mod chaos;
 mod demo;
 mod freezing;

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use redrive_core::breaker::{BreakerPolicy, StreakVerdict};
+use redrive_core::fingerprint;
 use redrive_core::partition::{self, DataEvent, Event, InFlight, Judgement};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{self, Run};
@@ -16,6 +18,8 @@ use super::record::{self, Recorded, judged};
 use crate::db::Tx;
 use crate::error::{Error, Result};
 use crate::handles::{Verdicts, transact};
+use crate::holds::{self, NotedVerdict};
+use crate::ids::Ids;
 use crate::partitions::{self, ClaimedPartition};
 
 /// An attempt and the validator's judgement of it.
@@ -26,6 +30,8 @@ pub struct JudgedAttempt {
     pub judgement: Judgement,
     /// A JSON object.
     pub metrics: String,
+    /// When failures like this one hold the source or the customer.
+    pub breaker: BreakerPolicy,
 }
 
 impl Verdicts {
@@ -45,8 +51,9 @@ impl Verdicts {
         Box::pin(async move {
             if let Some(runs) = self.judge_unread(judged).await? {
                 recorded.extend(runs.into_iter().map(Recorded::As));
-            } else if let [JudgedAttempt { claimed, judgement, metrics }] = judged {
-                recorded.push(self.judge(&claimed.run, judgement.clone(), Some(metrics.clone())).await?);
+            } else if let [JudgedAttempt { claimed, judgement, metrics, breaker }] = judged {
+                let (judgement, metrics) = (judgement.clone(), Some(metrics.clone()));
+                recorded.push(self.judge_under(*breaker, &claimed.run, judgement, metrics).await?);
             } else {
                 let (first, second) = judged.split_at(judged.len() / 2);
                 self.judge_group(first, recorded).await?;
@@ -62,9 +69,10 @@ impl Verdicts {
         let changes: Option<Vec<_>> = judged.iter().map(|attempt| changes_of(attempt, now)).collect();
         let Some(changes) = changes else { return Ok(None) };
         let (partitions, runs) = changes.into_iter().unzip();
-        let changes = Arc::new(Changes { partitions, runs });
-        let inside = Arc::clone(&changes);
-        match transact!(self.inner, "judge many", |tx, inside| write(tx, &inside).await) {
+        let breakers = judged.iter().map(|attempt| attempt.breaker).collect();
+        let changes = Arc::new(Changes { partitions, runs, breakers });
+        let (inside, inner) = (Arc::clone(&changes), Arc::clone(&self.inner));
+        match transact!(self.inner, "judge many", |tx, inside, inner| write(tx, &inside, &inner.ids, now).await) {
             Ok(()) => Ok(Some(changes.runs.iter().map(|change| change.after.clone()).collect())),
             Err(Error::Refused(_)) => Ok(None),
             Err(error) => Err(error),
@@ -75,10 +83,11 @@ impl Verdicts {
 struct Changes {
     partitions: Vec<partition::Change>,
     runs: Vec<run::Change>,
+    breakers: Vec<BreakerPolicy>,
 }
 
 fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Change, run::Change)> {
-    let JudgedAttempt { claimed, judgement, metrics } = attempt;
+    let JudgedAttempt { claimed, judgement, metrics, .. } = attempt;
     let in_flight = InFlight { run_id: claimed.run.run_id, task_id: claimed.run.task_id? };
     let ended = run::Event::Ended { task_id: in_flight.task_id, end: judged(judgement, Some(metrics.clone())) };
     let run = run::apply(&claimed.run, ended, now).ok()?;
@@ -88,13 +97,31 @@ fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Cha
 }
 
 /// Writes all or nothing. Runs before partitions, as everywhere, so that no two transactions wait for each other.
-async fn write(tx: &mut Tx<'_>, changes: &Changes) -> Result<()> {
+async fn write(tx: &mut Tx<'_>, changes: &Changes, ids: &Ids, now: Timestamp) -> Result<()> {
     let all = |took: &[bool]| took.iter().all(|took| *took);
     let is_whole =
         all(&record::write(tx, &changes.runs).await?) && all(&partitions::write(tx, &changes.partitions).await?);
     if !is_whole {
         return Err(Refused::Rule(Reason::StaleFence).into());
     }
+    let noted = changes.runs.iter().zip(&changes.breakers);
+    let noted: Vec<_> = noted.filter_map(|(change, breaker)| noted_verdict(change, *breaker)).collect();
+    holds::note(tx, ids, &noted, now).await?;
     tx.wake();
     Ok(())
+}
+
+/// What an attempt's end is to the breaker; nothing where it has no verdict.
+pub(super) fn noted_verdict(change: &run::Change, policy: BreakerPolicy) -> Option<NotedVerdict<'_>> {
+    let run = &change.after;
+    let answer = match (&change.failure, run.verdict) {
+        (Some(failure), _) => {
+            StreakVerdict::Rejected { class: failure.class, group: fingerprint::of_try(run, failure).group }
+        }
+        (None, Some(run::Verdict::Passed)) => StreakVerdict::Accepted,
+        (None, _) => return None,
+    };
+    let message = change.failure.as_ref().map_or("", |failure| failure.message.as_str());
+    let (key, worker) = (run.key()?, run.worker.as_deref().unwrap_or("a worker"));
+    Some(NotedVerdict { key, run_id: run.run_id, worker, policy, answer, message })
 }
