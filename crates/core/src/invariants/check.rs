@@ -152,7 +152,8 @@ fn marks(Partition { state, control }: &Partition, flaws: &mut Vec<Flaw>) {
     if control.terminal.is_some() && status != Status::Failed {
         flaws.push(Flaw::MarkOf { status });
     }
-    if control.not_before.is_some() && status != Status::Failed && !control.reprocess_rejected() {
+    let sent_back = control.wanted.is_some();
+    if control.not_before.is_some() && status != Status::Failed && !control.reprocess_rejected() && !sent_back {
         flaws.push(Flaw::Hint { status });
     }
 }

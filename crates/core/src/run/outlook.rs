@@ -85,8 +85,10 @@ fn dead(run: &Run, around: &RunContext) -> RunReason {
         (_, Some(StopReason::FinalError)) => RunReason::FinalError,
         (_, Some(StopReason::AttemptsExhausted)) => RunReason::AttemptsExhausted,
         (_, Some(StopReason::TooOld)) => RunReason::TooOld,
-        (Some(EndedBy::Completed | EndedBy::Failed | EndedBy::Abandoned | EndedBy::Released) | None, None) => {
-            RunReason::Ended
-        }
+        (
+            Some(EndedBy::Completed | EndedBy::Failed | EndedBy::Abandoned | EndedBy::Released | EndedBy::RateLimited)
+            | None,
+            None,
+        ) => RunReason::Ended,
     }
 }

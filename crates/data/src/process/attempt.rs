@@ -123,7 +123,7 @@ impl Attempt {
         self.lease.refresh(&mut run);
         let class = match &end {
             End::Failed { fault, .. } => Some(fault.class),
-            End::Completed { .. } | End::Released { .. } => None,
+            End::Completed { .. } | End::Released { .. } | End::RateLimited { .. } => None,
         };
         let is_released = matches!(end, End::Released { .. });
         let recorded = match self.lease.answered(self.served.recorder.complete((run, end))).await {

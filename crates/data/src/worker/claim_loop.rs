@@ -346,7 +346,11 @@ impl Worker {
         self.counts.send_modify(|counts| counts.add(&end));
         match end {
             AttemptEnd::Accepted { .. } | AttemptEnd::Rejected { .. } => served.is_well(),
-            AttemptEnd::Refused(_) | AttemptEnd::Released | AttemptEnd::Cancelled | AttemptEnd::Lost => {}
+            AttemptEnd::Refused(_)
+            | AttemptEnd::Released
+            | AttemptEnd::RateLimited
+            | AttemptEnd::Cancelled
+            | AttemptEnd::Lost => {}
         }
         Ok(())
     }
