@@ -16,7 +16,6 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::blocking::blocking;
 use crate::error::{Error, Result};
-use crate::hurry::Hurry;
 use crate::migrate;
 
 use super::sqlite_clock::{HostClock, TxClock};
