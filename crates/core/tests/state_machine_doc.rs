@@ -155,7 +155,7 @@ enum Ask {
     RejectedAtLimit,
 }
 
-const PARTITION_EVENTS: [(&str, Ask); 21] = [
+const PARTITION_EVENTS: [(&str, Ask); 22] = [
     ("retry", Ask::Retry { clear_terminal: false, stale: false }),
     ("retry --clear-terminal", Ask::Retry { clear_terminal: true, stale: false }),
     ("retry --stale", Ask::Retry { clear_terminal: false, stale: true }),
@@ -281,7 +281,7 @@ enum Happens {
     Undo { changed_since: bool },
 }
 
-const RUN_EVENTS: [(&str, Happens); 17] = [
+const RUN_EVENTS: [(&str, Happens); 18] = [
     ("stored", Happens::Stored),
     ("due", Happens::Due),
     ("claimed", Happens::Claimed),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive_core::breaker::BreakerPolicy;
 use redrive_core::failure::ErrorClass;
-use redrive_core::hold::{HoldKind, SOURCE_UNUSABLE};
+use redrive_core::hold::{HoldKind, HoldScope, SOURCE_UNUSABLE};
 use redrive_core::partition::Status;
 use redrive_core::run::EndedBy;
 use redrive_data::extract::Failure;
@@ -91,13 +91,8 @@ async fn a_rate_limit_with_a_hint_is_no_verdict(house: TestDataPlane) {
     let runs = house.attempts(&here).await;
     assert_eq!((runs.len(), runs[0].ended_by, runs[0].verdict), (1, Some(EndedBy::RateLimited), None));
     // A person lifts the cooldown, and the source still says when to come.
-    let operation = redrive_fixture::operation(&house.store, "lift");
-    let lifted = house.store.control().lift_holds(
-        &operation,
-        &"src".parse().map(redrive_core::hold::HoldScope::Source).unwrap(),
-        None,
-    );
-    assert_eq!(lifted.await.unwrap().len(), 1);
+    let (operation, scope) = (house.operation("lift"), HoldScope::Source("src".parse().unwrap()));
+    assert_eq!(house.store.control().lift_holds(&operation, &scope, None).await.unwrap().len(), 1);
     assert_eq!(house.drain(source as _).await.claimed, 0);
 }
 

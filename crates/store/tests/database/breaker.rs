@@ -90,8 +90,8 @@ async fn few_are_started_while_failures_are_alike(subject: TestStore) {
 async fn a_person_who_lifts_it_starts_a_new_streak(subject: TestStore) {
     trip(&subject, &["a", "b"]).await;
     let control = subject.store.control();
-    let lifted = control.lift_holds(&subject.operation("lift"), &HoldScope::Source("ads".parse().unwrap()), None);
-    assert_eq!(lifted.await.unwrap().len(), 1);
+    let (operation, scope) = (subject.operation("lift"), HoldScope::Source("ads".parse().unwrap()));
+    assert_eq!(control.lift_holds(&operation, &scope, None).await.unwrap().len(), 1);
     let claimed = claim_some(&subject, 3).await;
     judge(&subject, claimed, expired()).await;
     assert_eq!(subject.store.view().holds().await.unwrap(), [], "three are not four");
