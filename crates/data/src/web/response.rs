@@ -193,7 +193,7 @@ fn fault(name: &str, error: &reqwest::Error) -> Failure {
     if let Some(private) = chain(error).find_map(|cause| cause.downcast_ref::<PrivateAddress>()) {
         return Failure::fatal(format!("{name}: {private}")).of_setup();
     }
-    if let Some(metadata) = causes(error).find_map(|cause| cause.downcast_ref::<MetadataAddress>()) {
+    if let Some(metadata) = chain(error).find_map(|cause| cause.downcast_ref::<MetadataAddress>()) {
         return Failure::fatal(format!("{name}: {metadata}"));
     }
     let text = format!("{name} failed: {}", causes_in_words(error));
