@@ -120,11 +120,7 @@ async fn show(operation: &str, insight: &Insight, context: &Context) -> Result<E
 async fn head(insight: &Insight, context: &Context) -> Result<Exit> {
     let head = insight.view().audit_head().await?;
     let value = json!({"seq": head.seq, "hash": head.hex(), "head": head.to_string()});
-    match context.global.output {
-        Format::Json | Format::Jsonl => output::json(&value)?,
-        Format::Csv => output::record(&["seq", "hash", "head"], &value)?,
-        Format::Table => output::line(&head.to_string())?,
-    }
+    output::one(&["seq", "hash", "head"], &value, &context.global, || head.to_string())?;
     Ok(Exit::Done)
 }
 
