@@ -49,7 +49,11 @@ pub fn code(error: &Error) -> Exit {
 }
 
 fn store(error: &redrive_store::Error) -> Exit {
-    if error.is_unavailable() { Exit::Unavailable } else { Exit::Refused }
+    match error {
+        redrive_store::Error::Stopped { .. } => Exit::Interrupted,
+        error if error.is_unavailable() => Exit::Unavailable,
+        _ => Exit::Refused,
+    }
 }
 
 pub fn control(error: &redrive_control::Error) -> Exit {

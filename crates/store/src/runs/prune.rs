@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use redrive_core::count;
 use redrive_core::id::RunId;
 use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
@@ -135,7 +136,7 @@ async fn prune(
         if workload == Workload::Ingest {
             uploads::mark_forgotten(tx, &ids, now).await?;
         }
-        pruned += u64::try_from(ids.len()).unwrap_or(u64::MAX);
+        pruned += count::of(ids.len());
     }
     Ok(pruned)
 }

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::folder;
 use crate::error::{Error, Result};
+use crate::input;
 
 const PIECE: usize = 256 << 10;
 /// How many pieces of a folder may be packed ahead.
@@ -42,10 +43,10 @@ impl Body {
             let bytes = packed(path.to_owned(), name.clone(), Arc::clone(&notes));
             return Ok(Self { name: format!("{name}.tar"), size: None, bytes, notes });
         }
-        let file = tokio::fs::File::open(path).await.map_err(failed())?;
+        let file = input::open(path).map_err(failed())?;
         // A pipe tells no size.
         let size = metadata.is_file().then_some(metadata.len());
-        Ok(Self { name, size, bytes: pieces(file), notes })
+        Ok(Self { name, size, bytes: pieces(tokio::fs::File::from_std(file)), notes })
     }
 }
 

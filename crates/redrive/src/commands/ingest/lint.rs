@@ -20,6 +20,7 @@ use crate::commands::Context;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::{self, Exit};
+use crate::input;
 use crate::output;
 use crate::output::listing::{Layout, Listing, Row};
 
@@ -146,7 +147,7 @@ fn look(subject: Subject, limits: &Limits, findings: &Findings) -> Result<()> {
 
 fn look_at(path: &Path, limits: &Limits, findings: &Findings) -> Result<()> {
     let shown = path.display().to_string();
-    let mut file = fs::File::open(path).map_err(Error::io(format!("cannot read {shown}")))?;
+    let mut file = input::open(path).map_err(Error::io(format!("cannot read {shown}")))?;
     look_into(&shown, &shown, &mut file, limits, findings)
 }
 

@@ -9,7 +9,9 @@ use redrive_core::time::Timestamp;
 
 use crate::clock::{Clock as _, ServerClock};
 
-use super::fault::told;
+use super::fault::within;
+use super::kind::PROMPT;
+use super::lent::Lent;
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(15);
 /// The first sample is taken anew a few times where its answer was slow.
@@ -41,14 +43,15 @@ async fn ask(client: &Object, clock: &ServerClock) -> Result<Sample, tokio_postg
 pub(super) async fn keep(pool: Pool, clock: Arc<ServerClock>) {
     loop {
         tokio::time::sleep(SAMPLE_EVERY).await;
-        let Ok(client) = pool.get().await else { continue };
-        match ask(&client, &clock).await {
+        let Ok(client) = Lent::from(&pool).await else { continue };
+        match within(PROMPT, ask(&client, &clock)).await {
             Ok(sample) => {
                 if let Followed::Jumped { by } = clock.take(sample).1 {
                     jumped(&client, &clock, by).await;
                 }
+                client.is_idle();
             }
-            Err(error) => tracing::warn!(error = told(&error), "the server's clock could not be read"),
+            Err(fault) => tracing::warn!(error = fault.why(), "the server's clock could not be read"),
         }
     }
 }
@@ -63,7 +66,7 @@ async fn jumped(client: &Object, clock: &ServerClock, by: i64) {
     let sql = "/* clock::jumped */ UPDATE clock SET jumped_at = $1, jumped_by = $2";
     let params: [(&(dyn tokio_postgres::types::ToSql + Sync), _); 2] =
         [(&clock.now().micros(), tokio_postgres::types::Type::INT8), (&by, tokio_postgres::types::Type::INT8)];
-    if let Err(error) = client.query_typed(sql, &params).await {
-        tracing::warn!(error = told(&error), "that the server's clock was set could not be written down");
+    if let Err(fault) = within(PROMPT, client.query_typed(sql, &params)).await {
+        tracing::warn!(error = fault.why(), "that the server's clock was set could not be written down");
     }
 }
