@@ -28,7 +28,7 @@ pub(super) async fn keep(pool: Pool, clock: Arc<FollowingClock>) {
         tokio::time::sleep(SAMPLE_EVERY).await;
         let Ok(client) = Lent::from(&pool).await else { continue };
         match within(PROMPT, sample(&client, &clock)).await {
-            Ok(()) => client.is_idle(),
+            Ok(()) => client.give_back(),
             Err(fault) => tracing::warn!(error = fault.why(), "the server's clock could not be read"),
         }
     }
