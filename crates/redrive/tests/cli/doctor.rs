@@ -32,6 +32,7 @@ fn after_init_all_is_well() {
      ok  configuration  redrive.toml is understood
      ok  store          redrive.db is at version 1
      ok  integrity      the database finds itself sound
+     ok  clock          this host's clock agrees with the database's
      ok  audit chain    0 rows, whole
      ok  raw sink       file:raw can be read
      ok  attempts       0 under way
@@ -41,7 +42,7 @@ fn after_init_all_is_well() {
     --- exit 0
     ");
     assert_snapshot!(home.run(&["doctor", "-o", "json"]), @r#"
-    {"breaches":[],"checks":[{"check":"configuration","ok":true,"says":"redrive.toml is understood"},{"check":"store","ok":true,"says":"redrive.db is at version 1"},{"check":"integrity","ok":true,"says":"the database finds itself sound"},{"check":"audit chain","ok":true,"says":"0 rows, whole"},{"check":"raw sink","ok":true,"says":"file:raw can be read"},{"check":"attempts","ok":true,"says":"0 under way"},{"check":"partitions","ok":true,"says":"0 with 0 attempts, sound"},{"check":"raw data","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}]}
+    {"breaches":[],"checks":[{"check":"configuration","ok":true,"says":"redrive.toml is understood"},{"check":"store","ok":true,"says":"redrive.db is at version 1"},{"check":"integrity","ok":true,"says":"the database finds itself sound"},{"check":"clock","ok":true,"says":"this host's clock agrees with the database's"},{"check":"audit chain","ok":true,"says":"0 rows, whole"},{"check":"raw sink","ok":true,"says":"file:raw can be read"},{"check":"attempts","ok":true,"says":"0 under way"},{"check":"partitions","ok":true,"says":"0 with 0 attempts, sound"},{"check":"raw data","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}]}
     --- stderr
     --- exit 0
     "#);
@@ -49,6 +50,7 @@ fn after_init_all_is_well() {
     {"check":"configuration","ok":true,"says":"redrive.toml is understood"}
     {"check":"store","ok":true,"says":"redrive.db is at version 1"}
     {"check":"integrity","ok":true,"says":"the database finds itself sound"}
+    {"check":"clock","ok":true,"says":"this host's clock agrees with the database's"}
     {"check":"audit chain","ok":true,"says":"0 rows, whole"}
     {"check":"raw sink","ok":true,"says":"file:raw can be read"}
     {"check":"attempts","ok":true,"says":"0 under way"}
@@ -91,9 +93,9 @@ fn a_raw_sink_that_cannot_be_read_is_wrong() {
     let told = home.run(&["doctor", "-o", "json"]);
     assert_eq!(told.code, 6, "{told}");
     let told = told.json();
-    assert_eq!((&told["checks"][1]["ok"], &told["checks"][4]["ok"]), (&json!(true), &json!(false)), "{told}");
+    assert_eq!((&told["checks"][1]["ok"], &told["checks"][5]["ok"]), (&json!(true), &json!(false)), "{told}");
     // The database is looked at all the same; what lies in the sink is not judged.
-    assert_eq!((&told["checks"][6]["check"], &told["checks"][7]), (&json!("partitions"), &Value::Null), "{told}");
+    assert_eq!((&told["checks"][7]["check"], &told["checks"][8]), (&json!("partitions"), &Value::Null), "{told}");
 }
 
 /// What it says of one check, and that it ends with `code`.

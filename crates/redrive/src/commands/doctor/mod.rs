@@ -1,6 +1,7 @@
 //! `redrive doctor`: looks at everything, changes nothing, and names what is wrong.
 
 mod attempts;
+mod clock;
 mod findings;
 mod partitions;
 mod queues;
@@ -41,6 +42,7 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
     let view = store(config, context, &mut findings).await;
     if let Some(view) = &view {
         integrity(view, quick, &mut findings).await;
+        clock::check(view, &mut findings).await;
         audit(view, &mut findings).await;
         queues::check(view, &config.queues, &mut findings).await;
     }

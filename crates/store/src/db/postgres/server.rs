@@ -8,7 +8,7 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, R
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::clock::FollowingClock;
+use crate::clock::ServerClock;
 use crate::db::Options;
 use crate::db::tx::Tx;
 use crate::error::{Error, Result};
@@ -37,6 +37,7 @@ pub(crate) struct Postgres {
     statements: Statements,
     news: Arc<News>,
     hurry: Hurry,
+    clock: Arc<ServerClock>,
     background: Vec<tokio::task::AbortHandle>,
 }
 
@@ -53,7 +54,7 @@ impl Postgres {
         url: &str,
         place: &str,
         options: &Options,
-        clock: Option<Arc<FollowingClock>>,
+        clock: Arc<ServerClock>,
     ) -> Result<Self> {
         tokio::select! {
             biased;
@@ -62,7 +63,7 @@ impl Postgres {
         }
     }
 
-    async fn connect(url: &str, place: &str, options: &Options, clock: Option<Arc<FollowingClock>>) -> Result<Self> {
+    async fn connect(url: &str, place: &str, options: &Options, clock: Arc<ServerClock>) -> Result<Self> {
         let unavailable = |why: String| Error::Unavailable { place: place.to_owned(), why };
         let address = Address::parse(url).map_err(unavailable)?;
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -81,10 +82,10 @@ impl Postgres {
             .map_err(|_| unavailable(format!("no answer within {} s", patience.as_secs())))?
             .map_err(|error| unavailable(pool_told(&error)))?;
         let mut background = Vec::new();
-        if let Some(clock) = clock {
-            let sampled = within(patience, clock::sample(&client, &clock)).await;
-            sampled.map_err(|fault| unavailable(fault.why()))?;
-            background.push(tokio::spawn(clock::keep(pool.clone(), clock)).abort_handle());
+        if options.follow_database_clock {
+            let learnt = within(patience, clock::learn(&client, &clock)).await;
+            learnt.map_err(|fault| unavailable(fault.why()))?;
+            background.push(tokio::spawn(clock::keep(pool.clone(), Arc::clone(&clock))).abort_handle());
         }
         client.give_back();
         let news = News::new();
@@ -95,7 +96,7 @@ impl Postgres {
         }
         let statements = if options.prepared { Statements::Prepared } else { Statements::Whole };
         let hurry = options.hurry.clone();
-        Ok(Self { pool, place: place.to_owned(), statements, news, hurry, background })
+        Ok(Self { pool, place: place.to_owned(), statements, news, hurry, clock, background })
     }
 
     pub(in crate::db) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -208,6 +209,7 @@ impl Postgres {
             },
             kind,
             place: &self.place,
+            clock: &self.clock,
             remedy: Remedy::None,
             wakes: false,
         });
