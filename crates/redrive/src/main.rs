@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod error;
 mod exit;
+mod input;
 mod log;
 mod output;
 mod stop;
@@ -24,7 +25,7 @@ use crate::stop::StopSignals;
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    log::start(cli.global.verbose, cli.command.is_service());
+    log::start(&cli.global, cli.command.is_service());
     let stop = match StopSignals::listen() {
         Ok(stop) => stop,
         Err(error) => return end(Err(Error::io("cannot listen for signals")(error)), false),
@@ -69,5 +70,6 @@ async fn run(command: Command, context: &Context) -> Result<Exit> {
         Command::Worker(args) => commands::worker::run(&args, context).await,
         Command::Bench(command) => commands::bench::run(&command, context).await,
         Command::Completions { shell } => commands::completions::run(shell),
+        Command::Man { directory } => commands::man::run(&directory, context),
     }
 }

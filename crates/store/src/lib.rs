@@ -4,6 +4,7 @@
 //! record, [`View`] can look. Rules are not here: every change is decided by `redrive_core` and written under a guard.
 
 mod audit;
+mod blocking;
 pub mod clock;
 mod clock_row;
 mod db;
@@ -40,8 +41,8 @@ pub use partitions::{
     Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,
 };
 pub use runs::{
-    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded, RunClaim,
-    RunGroup, RunOutcome, RunPage, Running, Submitted,
+    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded,
+    RunChangeOutcome, RunClaim, RunGroup, RunPage, Running, Submitted,
 };
 pub use stanzas::{
     FileFacts, FileFault, FilePage, FileRow, Hit, Match, PARSER, ParsedBatch, Search, SettingRow, StanzaPage,

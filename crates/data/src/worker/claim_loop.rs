@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use redrive_core::count;
 use redrive_store::{Backlog, DataStore, Queued};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
@@ -192,7 +193,7 @@ impl Worker {
                 continue;
             }
             match sweep::end_expired(&self.data, &self.served[nth].workload).await {
-                Ok(ended) => self.counts.send_modify(|counts| counts.abandoned += count(ended)),
+                Ok(ended) => self.counts.send_modify(|counts| counts.abandoned += count::of(ended)),
                 Err(error) => self.fault(nth, "ending what was abandoned", error)?,
             }
         }
@@ -236,14 +237,14 @@ impl Worker {
             self.turn += 1;
             served.last_turn = self.turn;
         }
-        if count(found) < u64::from(room) {
+        if count::of(found) < u64::from(room) {
             let poll = Instant::now() + self.options.poll;
             served.quiet(claimed.look_again.map_or(poll, |look_again| look_again.min(poll)));
         } else {
             self.gather_until = Instant::now() + GATHER;
         }
         served.running += u32::try_from(found).unwrap_or(u32::MAX);
-        self.counts.send_modify(|counts| counts.claimed += count(found));
+        self.counts.send_modify(|counts| counts.claimed += count::of(found));
         claimed.tasks.into_iter().for_each(|task| self.start(nth, task, asked));
         Ok(found)
     }
@@ -345,7 +346,11 @@ impl Worker {
         self.counts.send_modify(|counts| counts.add(&end));
         match end {
             AttemptEnd::Accepted { .. } | AttemptEnd::Rejected { .. } => served.is_well(),
-            AttemptEnd::Refused(_) | AttemptEnd::Released | AttemptEnd::Cancelled | AttemptEnd::Lost => {}
+            AttemptEnd::Refused(_)
+            | AttemptEnd::Released
+            | AttemptEnd::RateLimited
+            | AttemptEnd::Cancelled
+            | AttemptEnd::Lost => {}
         }
         Ok(())
     }
@@ -400,7 +405,7 @@ impl Worker {
 
     /// Leaves whatever hangs now to its lease.
     fn abandon(&mut self) {
-        let left = count(self.attempts.len());
+        let left = count::of(self.attempts.len());
         tracing::error!(left, "some attempts could not be given back in time; their leases run out");
         self.counts.send_modify(|counts| counts.lost += left);
         self.attempts.abort_all();
@@ -426,8 +431,4 @@ impl Worker {
             }
         }
     }
-}
-
-fn count(of: usize) -> u64 {
-    u64::try_from(of).unwrap_or(u64::MAX)
 }

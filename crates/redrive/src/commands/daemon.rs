@@ -1,6 +1,6 @@
 //! `redrive daemon`: ticks until a signal stops it.
 
-use redrive_control::daemon::Tick;
+use redrive_control::daemon::{Action, Tick};
 use redrive_control::{ControlPlane, Insight};
 
 use super::{Context, Missing, person};
@@ -70,19 +70,23 @@ impl Ticks {
 
 fn show(tick: &Tick, dry_run: bool, context: &Context) -> Result<()> {
     match context.global.output {
-        Format::Json => return output::json(tick),
         Format::Jsonl if dry_run => return tick.would.iter().try_for_each(output::json),
-        Format::Jsonl => return output::json(tick),
         Format::Csv if dry_run => return actions(tick),
-        Format::Csv => return output::record(&["considered", "requeued", "overtaken", "enqueued", "pruned"], tick),
-        Format::Table => {}
+        Format::Jsonl | Format::Csv | Format::Json | Format::Table => {}
     }
-    for action in &tick.would {
-        let (key, attempts, delay) = (&action.key, action.attempt_count, action.delay_seconds);
-        output::line(&format!("would {} {key} (attempts {attempts}, delay {delay} s)", action.action))?;
-    }
+    let names = ["considered", "requeued", "overtaken", "enqueued", "pruned"];
+    output::one(&names, tick, &context.global, || in_words(tick, dry_run))
+}
+
+fn in_words(tick: &Tick, dry_run: bool) -> String {
+    let action = |action: &Action| {
+        let Action { action, key, attempt_count, delay_seconds, .. } = action;
+        format!("would {action} {key} (attempts {attempt_count}, delay {delay_seconds} s)")
+    };
+    let mut text: Vec<String> = tick.would.iter().map(action).collect();
     let would = if dry_run { "would requeue" } else { "requeued" };
-    output::line(&format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued))
+    text.push(format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued));
+    text.join("\n")
 }
 
 fn actions(tick: &Tick) -> Result<()> {

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod doctor;
 pub mod ingest;
 pub mod init;
+pub mod man;
 pub mod migrate;
 mod opening;
 pub mod runs;
@@ -70,9 +71,24 @@ pub async fn look(config: &Config, context: &Context) -> redrive_store::Result<V
     Store::open_read_only(&config.store, context.store_options(config)).await
 }
 
-/// Who is at the keyboard: the operating system's user at this host.
+impl Context {
+    /// Whom the audit trail names: `REDRIVE_ACTOR`, otherwise the user at this host, before `sudo` where that was used.
+    pub fn actor(&self) -> String {
+        let named = |name| self.environment.get(name).filter(|value| !value.is_empty());
+        match (named("REDRIVE_ACTOR"), named("SUDO_USER")) {
+            (Some(actor), _) => actor.to_owned(),
+            (None, Some(user)) => at_host(user),
+            (None, None) => person(),
+        }
+    }
+}
+
+/// The operating system's user at this host.
 pub fn person() -> String {
-    let user = whoami::username().unwrap_or_else(|_| "unknown".to_owned());
+    at_host(&whoami::username().unwrap_or_else(|_| "unknown".to_owned()))
+}
+
+fn at_host(user: &str) -> String {
     let host = whoami::hostname().unwrap_or_else(|_| "unknown".to_owned());
     format!("{user}@{host}")
 }

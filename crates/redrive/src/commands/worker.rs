@@ -17,8 +17,8 @@ use crate::cli;
 use crate::config::{Config, Plan};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::output;
 use crate::stop::StopSignals;
-use crate::{cli::Format, output};
 
 pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let config = context.config()?;
@@ -227,16 +227,12 @@ fn others(counts: &WorkerCounts) -> String {
 }
 
 fn show(counts: &WorkerCounts, context: &Context) -> Result<()> {
-    match context.global.output {
-        Format::Json | Format::Jsonl => output::json(counts),
-        Format::Csv => output::record(&COUNTS, counts),
-        Format::Table => {
-            let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
-            output::line(&format!(
-                "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
-                 {released} given back, {lost} lost{}",
-                others(counts)
-            ))
-        }
-    }
+    let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
+    output::one(&COUNTS, counts, &context.global, || {
+        format!(
+            "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
+             {released} given back, {lost} lost{}",
+            others(counts)
+        )
+    })
 }

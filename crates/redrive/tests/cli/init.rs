@@ -41,6 +41,12 @@ fn an_empty_folder_gets_a_configuration_and_a_database() {
     # [sources.ads.extract]
     # kind = "command"               # command | http | google-ads | singer | airbyte | sample
     # command = ["python3", "extract.py"]
+
+    # What handles jobs. A program gets the job as JSON on stdin and prints {"verdict":"passed"} as its last line:
+    # [process.reviews]
+    # categories = ["review"]
+    # command = ["python3", "review.py"]   # or url = "https://…"
+    # keep = "90d"                   # how long finished jobs are kept; without it, for ever
     "#);
 }
 

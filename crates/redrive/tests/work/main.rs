@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 #![expect(clippy::print_stdout, reason = "a random test prints its seed")]
 
+mod aimed_kills;
+mod breaker;
 mod chaos;
 mod clock_steps;
 mod demo;
@@ -15,6 +17,7 @@ mod ingest;
 mod job_chaos;
 mod jobs;
 mod killing;
+mod memory;
 mod rate_limit;
 mod rig;
 mod stopping;

@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use crate::blocking::blocking;
 use crate::error::{Error, Result};
 use crate::migrate;
 
@@ -84,19 +85,21 @@ struct Readers {
 
 impl Sqlite {
     pub(super) async fn open(path: &Path, create: bool, options: &Options) -> Result<Self> {
-        let (owned, hurry) = (path.to_owned(), options.hurry.clone());
-        let connection = blocking(move || heeding(&hurry, || open_writer(&owned, create))).await?;
+        let (owned, waiting) = (path.to_owned(), options.hurry.clone());
+        let connection = blocking(move || heeding(&waiting, || open_writer(&owned, create))).await?;
         let watch = Arc::new(FileWatch::of(path)?);
         let (jobs, inbox) = mpsc::channel();
         let clock = HostClock::new(Arc::clone(&options.clock), options.follow_database_clock);
-        let (hurry, watched, told) = (options.hurry.clone(), Arc::clone(&watch), clock.clone());
         let writer = std::thread::Builder::new()
             .name("redrive-sqlite".to_owned())
-            .spawn(move || heeding(&hurry, || write_loop(connection, &inbox, &told, &watched)))
+            .spawn({
+                let (hurry, watched, clock) = (options.hurry.clone(), Arc::clone(&watch), clock.clone());
+                move || heeding(&hurry, || write_loop(connection, &inbox, &watched, &clock))
+            })
             .map_err(|error| unavailable(path, &error))?;
         let readers = Readers::new(path, FileSystem::Writable, options.connections, &watch);
-        let (path, jobs, writer, wake) = (path.to_owned(), Some(jobs), Some(writer), Arc::new(watch::channel(0).0));
-        Ok(Self { path, jobs, writer, readers, watch, anchor: None, clock, wake })
+        let (path, wake) = (path.to_owned(), Arc::new(watch::channel(0).0));
+        Ok(Self { path, jobs: Some(jobs), writer: Some(writer), readers, watch, anchor: None, clock, wake })
     }
 
     /// Opens a file that must be there, without a writer: every write is refused.
@@ -272,12 +275,12 @@ fn atomically<T>(
     result.and_then(|value| ended.map(|()| value))
 }
 
-fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>, clock: &HostClock, watch: &FileWatch) {
-    write_groups(&mut connection, inbox, clock, watch);
+fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>, watch: &FileWatch, clock: &HostClock) {
+    write_groups(&mut connection, inbox, watch, clock);
     watch.close(connection);
 }
 
-fn write_groups(connection: &mut Connection, inbox: &mpsc::Receiver<Job>, clock: &HostClock, watch: &FileWatch) {
+fn write_groups(connection: &mut Connection, inbox: &mpsc::Receiver<Job>, watch: &FileWatch, clock: &HostClock) {
     while let Ok(first) = inbox.recv() {
         let group: Vec<Job> = std::iter::once(first).chain(inbox.try_iter().take(GROUP - 1)).collect();
         if watch.look_now_and_then().is_err() {
@@ -368,12 +371,5 @@ fn ready<T>(future: BoxFuture<'_, T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => unreachable!("work on SQLite waited for something else"),
-    }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Error::Statement { name: "blocking", why: error.to_string() }),
     }
 }

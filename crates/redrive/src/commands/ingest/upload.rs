@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use redrive_control::shape::UploadShape;
+use redrive_core::count;
 use redrive_core::run::{Run, State, label};
 use redrive_data::ingest::Uploads;
 use redrive_store::raw::Blobs;
@@ -84,7 +85,7 @@ async fn upload(uploads: &Uploads, file: &Path, context: &Context) -> Result<(Ru
     let mut sent = 0;
     let bytes = body.bytes.inspect(|piece| {
         if let Ok(piece) = piece {
-            sent += u64::try_from(piece.len()).unwrap_or(0);
+            sent += count::of(piece.len());
             progress.to(sent);
         }
     });

@@ -12,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::trust::{self, Trust};
 
-use super::fault::told;
+use super::fault::error_text;
 
 pub(super) const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// How long data may lie unacknowledged before the network counts as gone.
@@ -57,7 +57,7 @@ enum Root {
 impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self, String> {
         let (url, encryption) = Encryption::take(url)?;
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| told(&error))?;
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| error_text(&error))?;
         config.ssl_mode(match encryption.mode() {
             Mode::Disable => SslMode::Disable,
             Mode::Prefer => SslMode::Prefer,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use deadpool_postgres::{PoolError, TimeoutType};
+use redrive_core::cause;
 use redrive_core::text::one_line;
 use tokio_postgres::error::SqlState;
 
@@ -71,7 +72,7 @@ impl Fault {
 
     pub(super) fn why(&self) -> String {
         match self {
-            Self::Told(error) => told(error),
+            Self::Told(error) => error_text(error),
             Self::Late(limit) => format!("no answer within {} s", limit.as_secs()),
         }
     }
@@ -110,29 +111,20 @@ fn leads_nowhere(code: &SqlState) -> bool {
 }
 
 /// An error with its causes, which the library keeps behind it, in one line. A server's detail is left out: it shows rows.
-pub(super) fn told(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn error_text(error: &(dyn std::error::Error + 'static)) -> String {
     if let Some(refused) = error.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::as_db_error) {
         return one_line(refused.message());
     }
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = next.source();
-    }
-    one_line(&text)
+    one_line(&cause::in_words(cause::chain(error)))
 }
 
-pub(super) fn pool_told(error: &PoolError) -> String {
+pub(super) fn pool_error_text(error: &PoolError) -> String {
     match error {
-        PoolError::Backend(error) => told(error),
+        PoolError::Backend(error) => error_text(error),
         PoolError::Timeout(TimeoutType::Wait) => {
             "no connection became free in time; the others are all in use".to_owned()
         }
         PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle) => "the server does not answer".to_owned(),
-        PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => told(error),
+        PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => error_text(error),
     }
 }

@@ -16,7 +16,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use uuid::Uuid;
 
 use super::address::{Address, CONNECT_PATIENCE};
-use super::fault::{pool_told, within};
+use super::fault::{pool_error_text, within};
 use super::kind::PROMPT;
 use super::lent::Lent;
 
@@ -91,7 +91,7 @@ pub(super) async fn announce(pool: Pool, news: Arc<News>) {
                 let sent = within(PROMPT, client.batch_execute(&sql)).await;
                 sent.map(|()| client.give_back()).map_err(|fault| fault.why())
             }
-            Err(error) => Err(pool_told(&error)),
+            Err(error) => Err(pool_error_text(&error)),
         };
         if let Err(error) = sent {
             tracing::debug!(error, "new work could not be announced; other processes find it when they poll");

@@ -16,7 +16,7 @@ use crate::hurry::Hurry;
 
 use super::address::{Address, CONNECT_PATIENCE};
 use super::clock;
-use super::fault::{Fault, Remedy, pool_told, within};
+use super::fault::{Fault, Remedy, pool_error_text, within};
 use super::kind::{Access, COMMIT, Kind, PROMPT, Planner};
 use super::lent::Lent;
 use super::news::{self, News};
@@ -80,11 +80,11 @@ impl Postgres {
         let client = tokio::time::timeout(patience, Lent::from(&pool))
             .await
             .map_err(|_| unavailable(format!("no answer within {} s", patience.as_secs())))?
-            .map_err(|error| unavailable(pool_told(&error)))?;
+            .map_err(|error| unavailable(pool_error_text(&error)))?;
         let mut background = Vec::new();
         if options.follow_database_clock {
-            let learnt = within(patience, clock::learn(&client, &clock)).await;
-            learnt.map_err(|fault| unavailable(fault.why()))?;
+            let learned = within(patience, clock::learn(&client, &clock)).await;
+            learned.map_err(|fault| unavailable(fault.why()))?;
             background.push(tokio::spawn(clock::keep(pool.clone(), Arc::clone(&clock))).abort_handle());
         }
         client.give_back();
@@ -255,7 +255,7 @@ impl Postgres {
     }
 
     pub(super) async fn client(&self, name: &'static str) -> Result<Lent> {
-        let lost = |error| Error::Lost { place: self.place.clone(), name, why: pool_told(&error) };
+        let lost = |error| Error::Lost { place: self.place.clone(), name, why: pool_error_text(&error) };
         Lent::from(&self.pool).await.map_err(lost)
     }
 }
