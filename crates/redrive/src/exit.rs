@@ -49,11 +49,10 @@ pub fn code(error: &Error) -> Exit {
 }
 
 fn store(error: &redrive_store::Error) -> Exit {
-    match error {
-        redrive_store::Error::Stopped { .. } => Exit::Interrupted,
-        error if error.is_unavailable() => Exit::Unavailable,
-        _ => Exit::Refused,
+    if let redrive_store::Error::Stopped { .. } = error {
+        return Exit::Interrupted;
     }
+    if error.is_unavailable() { Exit::Unavailable } else { Exit::Refused }
 }
 
 pub fn control(error: &redrive_control::Error) -> Exit {

@@ -139,7 +139,20 @@ fn of_all(error: &Error) -> Option<Error> {
         Error::Unknown { place, name, why } => Some(Error::Unknown { place: place.clone(), name, why: why.clone() }),
         Error::Stopped { place, name } => Some(Error::Stopped { place: place.clone(), name }),
         Error::Busy { place, seconds } => Some(Error::Busy { place: place.clone(), seconds: *seconds }),
-        _ => None,
+        Error::Url { .. }
+        | Error::Unavailable { .. }
+        | Error::NewerSchema { .. }
+        | Error::OlderSchema { .. }
+        | Error::Foreign { .. }
+        | Error::Replaced { .. }
+        | Error::ReadOnly { .. }
+        | Error::Full { .. }
+        | Error::Cancelled { .. }
+        | Error::Statement { .. }
+        | Error::Row { .. }
+        | Error::Refused(_)
+        | Error::Input { .. }
+        | Error::Absent { .. } => None,
     }
 }
 

@@ -53,17 +53,13 @@ pub fn report(report: &Report, global: &Global) -> Result<()> {
     }
     if let Some(Halt::Fault(error)) = &report.halt {
         let (done, noun) = (report.count_changed(), report.noun());
-        match error {
-            redrive_control::Error::Store(redrive_store::Error::Stopped { .. }) => {
-                output::note(&format!("interrupted: {error}; {done} {noun} were changed by then"));
+        output::note(&match stopped_by(error) {
+            StoppedBy::Signal => format!("interrupted: {error}; {done} {noun} were changed by then"),
+            StoppedBy::LostAnswer => format!("error: {error}; {done} {noun} are known to be changed"),
+            StoppedBy::Fault => {
+                format!("error: {error}; {done} {noun} were changed by then, run it again for the rest")
             }
-            redrive_control::Error::Store(redrive_store::Error::Unknown { .. }) => {
-                output::note(&format!("error: {error}; {done} {noun} are known to be changed"));
-            }
-            error => {
-                output::note(&format!("error: {error}; {done} {noun} were changed by then, run it again for the rest"));
-            }
-        }
+        });
     }
     if let Some(Halt::Interrupted) = &report.halt {
         output::note(&format!("interrupted; {} {} were changed by then", report.count_changed(), report.noun()));
@@ -109,6 +105,24 @@ fn help(reason: Reason) -> Option<&'static str> {
         | Reason::StaleFence
         | Reason::LeaseExpired => None,
     }
+}
+
+/// What ended an operation before its time.
+enum StoppedBy {
+    Signal,
+    /// The answer to a commit never came.
+    LostAnswer,
+    Fault,
+}
+
+fn stopped_by(error: &redrive_control::Error) -> StoppedBy {
+    if let redrive_control::Error::Store(redrive_store::Error::Stopped { .. }) = error {
+        return StoppedBy::Signal;
+    }
+    if let redrive_control::Error::Store(redrive_store::Error::Unknown { .. }) = error {
+        return StoppedBy::LostAnswer;
+    }
+    StoppedBy::Fault
 }
 
 fn summary(report: &Report) -> String {

@@ -18,7 +18,7 @@ impl Lent {
     }
 
     /// Says that nothing is under way on it, so that the pool may have it back.
-    pub(super) fn is_idle(mut self) {
+    pub(super) fn give_back(mut self) {
         self.is_idle = true;
     }
 }

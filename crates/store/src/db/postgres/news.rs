@@ -89,7 +89,7 @@ pub(super) async fn announce(pool: Pool, news: Arc<News>) {
         let sent = match Lent::from(&pool).await {
             Ok(client) => {
                 let sent = within(PROMPT, client.batch_execute(&sql)).await;
-                sent.map(|()| client.is_idle()).map_err(|fault| fault.why())
+                sent.map(|()| client.give_back()).map_err(|fault| fault.why())
             }
             Err(error) => Err(pool_error_text(&error)),
         };

@@ -32,15 +32,15 @@ impl Postgres {
             .map(|row| row.get(0))
             .collect();
         if tables.is_empty() {
-            client.is_idle();
+            client.give_back();
             return Ok(Schema::Empty);
         }
         if !tables.iter().any(|table| table == "redrive_schema") {
-            client.is_idle();
+            client.give_back();
             return Ok(Schema::Foreign);
         }
         let row = client.query_typed_one("SELECT max(version) FROM redrive_schema", &[]).await.map_err(fault)?;
-        client.is_idle();
+        client.give_back();
         let version = row.get::<_, Option<i64>>(0).unwrap_or(0);
         let beside_others = tables.iter().any(|table| !migrate::TABLES.contains(&table.as_str()));
         Ok(Schema::Redrive { version, beside_others })
@@ -79,7 +79,7 @@ impl Postgres {
         }
         commit.sent();
         transaction.commit().await.map_err(fault)?;
-        client.is_idle();
+        client.give_back();
         Ok((found, version))
     }
 

@@ -87,7 +87,7 @@ impl Postgres {
             learned.map_err(|fault| unavailable(fault.why()))?;
             background.push(tokio::spawn(clock::keep(pool.clone(), Arc::clone(&clock))).abort_handle());
         }
-        client.is_idle();
+        client.give_back();
         let news = News::new();
         background.push(tokio::spawn(news::announce(pool.clone(), Arc::clone(&news))).abort_handle());
         if let Some(listen_at) = options.listen.address(&address).map_err(unavailable)? {
@@ -190,7 +190,7 @@ impl Postgres {
                 // The others lead to the same server. Those in use end here when they meet the same fault.
                 self.pool.retain(|_, _| false);
             }
-            Ok(_) | Err(PgFailure { connection: Connection::Sound, .. }) => client.is_idle(),
+            Ok(_) | Err(PgFailure { connection: Connection::Sound, .. }) => client.give_back(),
         }
         result
     }
