@@ -9,6 +9,7 @@ mod log;
 mod output;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -16,8 +17,24 @@ use crate::cli::{Cli, Command};
 use crate::commands::Context;
 use crate::config::Environment;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// How long work on other threads may go on when the command has ended. A sink that does not answer would hold it for
+/// longer; what it leaves unfinished is not taken for an object.
+const LEFTOVERS: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output::print_error(&error::Error::io("cannot start")(error));
+            return exit::Exit::Unavailable.into();
+        }
+    };
+    let exit = runtime.block_on(start());
+    runtime.shutdown_timeout(LEFTOVERS);
+    exit
+}
+
+async fn start() -> ExitCode {
     let cli = Cli::parse();
     log::start(cli.global.verbose, cli.command.is_service());
     let context = Context { global: cli.global, environment: Environment::of_process() };

@@ -11,6 +11,7 @@ pub mod init;
 pub mod migrate;
 mod opening;
 pub mod runs;
+pub mod sink;
 pub mod state;
 pub mod worker;
 

@@ -16,4 +16,6 @@ mod jobs;
 mod killing;
 mod rate_limit;
 mod rig;
+mod s3_hangs;
+mod sink_gone;
 mod stopping;
