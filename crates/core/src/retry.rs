@@ -199,7 +199,9 @@ pub fn next(failure: &Failure, policy: &RetryPolicy) -> Decision {
     Decision::At { when: failure.at.saturating_add(delay), counts: true }
 }
 
-fn is_within(budget: Option<Duration>, waited: Duration) -> bool {
+/// Whether a source's hint may be followed without counting an attempt: what the work has waited so already and the hint
+/// are together within the budget.
+pub fn is_within(budget: Option<Duration>, waited: Duration) -> bool {
     budget.is_none_or(|budget| waited <= budget)
 }
 

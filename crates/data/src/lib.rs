@@ -9,6 +9,7 @@ mod error;
 pub mod extract;
 mod failure;
 pub mod ingest;
+pub mod lines;
 pub mod process;
 pub mod program;
 pub mod settings;

@@ -65,6 +65,11 @@ pub fn print_error(error: &Error) {
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {text}");
 }
 
+/// Texts below one another, each in one line.
+pub fn lines(texts: &[String]) -> String {
+    texts.iter().map(|text| one_line(text)).collect::<Vec<_>>().join("\n")
+}
+
 /// A table as people like to read it: no frames, columns aligned.
 pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = plain_table(rows);
@@ -109,10 +114,16 @@ pub fn rows(header: &[&str], names: &[&str], rows: Vec<Vec<String>>, format: For
     }
 }
 
-/// One object as CSV: a header of its fields, and a row.
-pub fn record(names: &[&str], object: &impl Serialize) -> Result<()> {
-    csv_header(names)?;
-    csv(&cells(names, &serde_json::to_value(object)?))
+/// Prints one thing: as JSON, as CSV with a header of its fields and a row, or for people as a text.
+pub fn one(names: &[&str], value: &impl Serialize, global: &Global, text: impl FnOnce() -> String) -> Result<()> {
+    match global.output {
+        Format::Json | Format::Jsonl => json(value),
+        Format::Csv => {
+            csv_header(names)?;
+            csv(&cells(names, &serde_json::to_value(value)?))
+        }
+        Format::Table => line(&text()),
+    }
 }
 
 /// Fields of an object as cells. One that holds more than a value stays JSON.

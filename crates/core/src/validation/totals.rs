@@ -41,7 +41,7 @@ impl Totals {
         let too_few = self.min_records.filter(|min| records < *min);
         let too_many = self.max_records.filter(|max| records > *max);
         let shrunk = self.max_shrink.zip(replaces).filter(|(share, old)| loses_more(*share, *old, records));
-        let said = [
+        let findings = [
             too_few.map(|min| match (records, min) {
                 (0, 1) => "min_records: nothing came, and 1 is the least; set it to 0 if the source may have nothing"
                     .to_owned(),
@@ -52,7 +52,7 @@ impl Totals {
                 format!("max_shrink: {records} came in place of {old}, and {share} of them may be lost")
             }),
         ];
-        said.into_iter().flatten().collect()
+        findings.into_iter().flatten().collect()
     }
 }
 

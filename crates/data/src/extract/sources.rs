@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::breaker::BreakerPolicy;
 use redrive_core::key::{QueryName, Source};
 
 use super::{Extractor, Template};
@@ -24,6 +25,9 @@ pub struct ConfiguredSource {
     pub longest_hint: Duration,
     /// How long a rate limit without a hint of the source holds back its siblings.
     pub cooldown: Duration,
+    /// How long the waits that its rate limits ask of one request may be together, before one counts; none means for ever.
+    pub rate_limit_budget: Option<Duration>,
+    pub breaker: BreakerPolicy,
 }
 
 /// The sources that a worker serves. It claims nothing of any other.
@@ -47,6 +51,10 @@ impl Sources {
 
     pub(super) fn get(&self, name: &Source) -> Option<Arc<ConfiguredSource>> {
         self.sources.get(name).cloned()
+    }
+
+    pub(super) fn breakers(&self) -> BTreeMap<Source, BreakerPolicy> {
+        self.sources.iter().map(|(name, source)| (name.clone(), source.breaker)).collect()
     }
 
     pub(super) fn max_in_flight(&self) -> BTreeMap<Source, u32> {

@@ -58,11 +58,11 @@ impl<J: Placeholders> Server<J> {
         variable: Variables<'_>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SettingError> {
-        let wrong = |why: String| SettingError::at("url", why);
+        let invalid = |why: String| SettingError::at("url", why);
         if !settings.url.starts_with("http://") && !settings.url.starts_with("https://") {
-            return Err(wrong(format!("{:?} must begin with https:// or http://", settings.url)));
+            return Err(invalid(format!("{:?} must begin with https:// or http://", settings.url)));
         }
-        let url = Url::parse(settings.url).map_err(|why| wrong(format!("is no URL: {why}")))?;
+        let url = Url::parse(settings.url).map_err(|why| invalid(format!("is no URL: {why}")))?;
         let PostSettings { connect_timeout, idle_timeout, ca_file, allow_private, redirects, .. } = *settings;
         let options =
             ClientOptions { connect_timeout, idle_timeout, ca_file, allow_private, redirects, max_ratio: MAX_RATIO };

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use memchr::{memchr, memchr_iter, memrchr};
+use redrive_core::count;
 
 use crate::buffer;
 use crate::extract::MAX_RECORD_BYTES;
@@ -68,7 +69,7 @@ impl Lines {
             return Ok(ControlFlow::Continue(()));
         }
         let first = self.next;
-        self.next += u64::try_from(memchr_iter(b'\n', bytes).count()).unwrap_or(u64::MAX);
+        self.next += count::of(memchr_iter(b'\n', bytes).count());
         look(Block::Lines { first, bytes })
     }
 

@@ -7,7 +7,7 @@ use crate::settings::SettingError;
 use redrive_core::validation::{FieldPath, FieldType, PathError, Totals, TotalsError};
 use serde::Deserialize;
 
-use super::rules::{Asked, Rules};
+use super::rules::{RuleSet, Rules};
 use super::schema::Schema;
 
 /// Fields are named by paths such as `campaign.id`; a dot within a name is written `\.`. Whatever is set here, every
@@ -43,7 +43,7 @@ impl Settings {
             Ok((path, *wanted))
         };
         let (date, schema) = (self.date_field.as_deref().map(path), self.schema.as_deref().map(Schema::read));
-        Ok(Rules::new(Asked {
+        Ok(Rules::new(RuleSet {
             totals: totals.map_err(miscounted)?,
             required: paths("required_fields", &self.required_fields)?,
             types: self.types.iter().map(of_type).collect::<Result<_, SettingError>>()?,
@@ -64,10 +64,10 @@ fn miscounted(error: TotalsError) -> SettingError {
 fn paths(setting: &str, fields: &[String]) -> Result<Vec<FieldPath>, SettingError> {
     let mut paths = Vec::new();
     for (index, field) in fields.iter().enumerate() {
-        let wrong = |why: String| SettingError::at(index, why).within(setting);
-        let path = path(field).map_err(wrong)?;
+        let invalid = |why: String| SettingError::at(index, why).within(setting);
+        let path = path(field).map_err(invalid)?;
         if paths.contains(&path) {
-            return Err(wrong(format!("{field:?} is named twice; remove one")));
+            return Err(invalid(format!("{field:?} is named twice; remove one")));
         }
         paths.push(path);
     }

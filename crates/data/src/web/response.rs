@@ -1,10 +1,10 @@
 //! One request and its answer: every wait has an end, and every fault becomes a failure that names the request without
 //! showing its query, which may hold more than a log should.
 
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use bytes::Bytes;
+use redrive_core::cause::{chain, in_words};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use reqwest::{Request, StatusCode, Version};
 use url::Url;
@@ -190,33 +190,19 @@ fn silence(name: &str, patience: Duration) -> Failure {
 }
 
 fn fault(name: &str, error: &reqwest::Error) -> Failure {
-    if let Some(private) = causes(error).find_map(|cause| cause.downcast_ref::<PrivateAddress>()) {
+    if let Some(private) = chain(error).find_map(|cause| cause.downcast_ref::<PrivateAddress>()) {
         return Failure::fatal(format!("{name}: {private}")).of_setup();
     }
-    if let Some(metadata) = causes(error).find_map(|cause| cause.downcast_ref::<MetadataAddress>()) {
+    if let Some(metadata) = chain(error).find_map(|cause| cause.downcast_ref::<MetadataAddress>()) {
         return Failure::fatal(format!("{name}: {metadata}"));
     }
     let text = format!("{name} failed: {}", causes_in_words(error));
     if error.is_builder() { Failure::fatal(text) } else { Failure::retryable(text) }
 }
 
-fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(error.source(), |&cause| cause.source())
-}
-
 /// The causes behind the library's own words, which show the whole URL.
 fn causes_in_words(error: &reqwest::Error) -> String {
-    let mut text = String::new();
-    for cause in causes(error).map(ToString::to_string) {
-        if text.contains(&cause) {
-            continue;
-        }
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&cause);
-    }
-    match text.as_str() {
+    match in_words(chain(error).skip(1)).as_str() {
         "" if error.is_timeout() => "time-out".to_owned(),
         "" => "the connection was lost".to_owned(),
         text => text.replace(['\n', '\r'], " "),

@@ -54,6 +54,8 @@ fn source_plan(
         max_bytes: section.max_bytes.unwrap_or(MAX_BYTES),
         longest_hint: policy(&section.retry, RetryPolicy::partitions())?.longest_hint(),
         cooldown: section.cooldown.unwrap_or(COOLDOWN),
+        rate_limit_budget: section.retry.rate_limit_budget.or(RetryPolicy::partitions().rate_limit_budget),
+        breaker: section.breaker.policy(),
     })
 }
 

@@ -4,9 +4,11 @@
 #![expect(clippy::print_stdout, reason = "a random test prints its seed")]
 
 mod aimed_kills;
+mod breaker;
 mod chaos;
 mod clock_steps;
 mod demo;
+mod file_gone;
 mod freezing;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
@@ -19,3 +21,4 @@ mod memory;
 mod rate_limit;
 mod rig;
 mod stopping;
+mod unanswered;

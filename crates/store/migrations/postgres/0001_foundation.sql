@@ -48,6 +48,8 @@ CREATE TABLE partition_control (
     scope BIGINT NOT NULL,
     queued_at BIGINT,
     not_before BIGINT,
+    -- How long sources' hints have made this request wait without an attempt.
+    rate_limit_waited BIGINT NOT NULL DEFAULT 0,
     terminal_at BIGINT,
     paused_at BIGINT,
     -- 1 while a reprocess is asked for, and how many attempts at it were rejected.
@@ -176,7 +178,7 @@ CREATE TABLE run_ends (
     run_id UUID NOT NULL,
     completed_at BIGINT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('done', 'dead')),
-    ended_by TEXT NOT NULL CHECK (ended_by IN ('completed', 'failed', 'abandoned', 'released', 'cancelled')),
+    ended_by TEXT NOT NULL CHECK (ended_by IN ('completed', 'failed', 'abandoned', 'released', 'rate_limited', 'cancelled')),
     verdict TEXT CHECK (verdict IN ('passed', 'needs_review', 'failed')),
     version INTEGER NOT NULL DEFAULT 1,
     attempt INTEGER NOT NULL DEFAULT 0,
@@ -314,6 +316,17 @@ CREATE TABLE holds (
     canary_run_id UUID,
     CHECK ((kind = 'breaker') = (trip IS NOT NULL) AND (trip IS NULL) = (probe_at IS NULL) AND (trip IS NULL) = (probe_every IS NULL)),
     PRIMARY KEY (source, customer_id, query_name, kind)
+);
+
+-- What the last verdicts of a source, or of a customer of it, have in common: so many in a row were final, so many had one cause. An
+-- empty customer_id stands for all customers. A success ends the streak and takes the row away.
+CREATE TABLE streaks (
+    source TEXT COLLATE "C" NOT NULL,
+    customer_id TEXT COLLATE "C" NOT NULL,
+    finals BIGINT NOT NULL,
+    error_group BIGINT,
+    alike BIGINT NOT NULL,
+    PRIMARY KEY (source, customer_id)
 );
 
 CREATE TABLE operations (
