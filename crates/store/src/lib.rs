@@ -21,6 +21,7 @@ mod partitions;
 pub mod raw;
 mod runs;
 mod series;
+mod sink_row;
 mod stanzas;
 pub mod statements;
 pub mod trust;

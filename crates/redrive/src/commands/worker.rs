@@ -8,10 +8,10 @@ use redrive_data::validate::Recorder;
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_data::{extract, ingest};
 use redrive_store::Store;
-use redrive_store::raw::{Blobs, RawSink};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::sink::open_sink;
 use super::{Context, Missing, open, person};
 use crate::cli;
 use crate::config::{Config, Plan};
@@ -121,15 +121,15 @@ impl Service {
     ) -> Result<Self> {
         let keeper = LeaseKeeper::start(&config.store, context.store_options(config), options.terms).await?;
         let mut workloads: Vec<Arc<dyn Workload>> = Vec::new();
-        if !plan.sources.is_empty() {
-            let sink = RawSink::open(&config.raw, &config.raw_options).await?;
+        let (extracts, uploads) = (!plan.sources.is_empty(), plan.uploads);
+        let sink = if extracts || uploads { Some(open_sink(config, store).await?) } else { None };
+        if let Some(sink) = sink.clone().filter(|_| extracts) {
             let recorder = Recorder::start(store.verdicts());
             workloads.push(Arc::new(extract::Workload::new(store.data(), recorder, sink, plan.sources)));
         }
-        if plan.uploads {
-            let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
+        if let Some(sink) = sink.filter(|_| uploads) {
             let (limits, policy) = (config.ingestion.limits.clone(), config.ingestion.policy.clone());
-            workloads.push(Arc::new(ingest::Workload::new(store.data(), blobs, limits, policy)));
+            workloads.push(Arc::new(ingest::Workload::new(store.data(), sink.blobs(), limits, policy)));
         }
         workloads.extend(plan.sections.workloads(&store.data(), only));
         let is_served = |section: &Section| match only {

@@ -20,5 +20,7 @@ mod killing;
 mod memory;
 mod rate_limit;
 mod rig;
+mod s3_hangs;
+mod sink_gone;
 mod stopping;
 mod unanswered;

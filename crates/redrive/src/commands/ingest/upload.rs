@@ -8,12 +8,12 @@ use redrive_control::shape::UploadShape;
 use redrive_core::count;
 use redrive_core::run::{Run, State, label};
 use redrive_data::ingest::Uploads;
-use redrive_store::raw::Blobs;
 use redrive_store::{Store, Upload};
 use tokio::time::Instant;
 
 use super::body::Body;
 use crate::cli;
+use crate::commands::sink::open_sink;
 use crate::commands::{Context, Missing, open};
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -73,8 +73,8 @@ pub async fn run(args: &cli::Upload, context: &Context) -> Result<Exit> {
 
 /// What uploads go through, by the configuration.
 pub async fn uploads(config: &Config, store: &Store) -> Result<Uploads> {
-    let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
-    Ok(Uploads::new(store.data(), blobs, config.ingestion.max_upload))
+    let sink = open_sink(config, store).await?;
+    Ok(Uploads::new(store.data(), sink.blobs(), config.ingestion.max_upload))
 }
 
 async fn upload(uploads: &Uploads, file: &Path, context: &Context) -> Result<(Run, Upload)> {
