@@ -11,12 +11,14 @@ pub mod dates;
 mod error;
 pub mod expected;
 pub mod explain;
+mod groups;
 mod insight;
 mod plane;
 pub mod runs;
 pub mod shape;
 mod sink;
 mod sources;
+pub mod status;
 pub mod uploads;
 
 pub use audit::Audit;

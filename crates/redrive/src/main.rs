@@ -7,6 +7,7 @@ mod error;
 mod exit;
 mod log;
 mod output;
+mod service;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ async fn run(command: Command, context: &Context) -> error::Result<exit::Exit> {
         Command::Init(args) => commands::init::run(&args, context).await,
         Command::Demo(args) => commands::demo::run(&args, context).await,
         Command::Migrate => commands::migrate::run(context).await,
+        Command::Status(args) => commands::status::run(&args, context).await,
         Command::Doctor(args) => commands::doctor::run(&args, context).await,
         Command::Data(command) => commands::data::run(&command, context).await,
         Command::Ingest(command) => commands::ingest::run(&command, context).await,

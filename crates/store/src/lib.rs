@@ -13,7 +13,9 @@ mod handles;
 mod ids;
 mod metrics;
 mod migrate;
+mod overview;
 mod partitions;
+mod processes;
 pub mod raw;
 mod runs;
 mod series;
@@ -26,11 +28,14 @@ mod url;
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Subject, Verified};
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
+pub use groups::Description;
 pub use handles::{ControlStore, DataStore, Open, Store, View};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
+pub use overview::{BOUND, OverviewQuery, RunCounts, SourceCounts};
 pub use partitions::{
-    Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,
+    AttemptLimits, Backlog, ClaimedPartition, Decided, DueBand, DueQuery, GroupQuery, InFlightOf, Outcome, Page,
+    PartitionClaim, PartitionGroup, QuerySpan, Queued, Rotation,
 };
 pub use redrive_core::cooldown::Cooldown;
 pub use runs::{

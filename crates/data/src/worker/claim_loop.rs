@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use redrive_store::{Backlog, DataStore, Queued};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
@@ -75,6 +75,13 @@ enum Permit {
     Free,
 }
 
+/// What a worker serves from now on. Attempts under way go on as they were begun.
+#[derive(Debug)]
+pub struct Replacement {
+    pub workloads: Vec<Arc<dyn Workload>>,
+    pub concurrency: u32,
+}
+
 #[derive(Debug)]
 pub struct Worker {
     data: DataStore,
@@ -91,6 +98,9 @@ pub struct Worker {
     sweep_at: Instant,
     /// Why the first workload that could not be used has left the drain.
     unusable: Option<Error>,
+    /// What a reload puts in the place of the workloads.
+    replacements: mpsc::UnboundedReceiver<Replacement>,
+    replace: mpsc::UnboundedSender<Replacement>,
     /// The last claim brought all that was asked for: before then only a claim for many permits is worth its transaction.
     gather_until: Instant,
 }
@@ -103,9 +113,12 @@ impl Worker {
         options: WorkerOptions,
         shutdown: Shutdown,
     ) -> Self {
+        let (replace, replacements) = mpsc::unbounded_channel();
         Self {
             data,
             keeper,
+            replacements,
+            replace,
             served: workloads.into_iter().map(Served::new).collect(),
             claimant: Claimant { worker: options.name.clone(), lease: options.terms.lease },
             options,
@@ -122,6 +135,18 @@ impl Worker {
     /// What the worker has done, as it goes.
     pub fn counts(&self) -> watch::Receiver<WorkerCounts> {
         self.counts.subscribe()
+    }
+
+    /// Puts other workloads in the place of those that the worker has.
+    pub fn replacing(&self) -> mpsc::UnboundedSender<Replacement> {
+        self.replace.clone()
+    }
+
+    fn replace(&mut self, Replacement { workloads, concurrency }: Replacement) {
+        self.options.concurrency = concurrency;
+        // They stay in their places, by which their attempts know them.
+        self.served.iter_mut().for_each(|served| served.is_out = true);
+        self.served.extend(workloads.into_iter().map(Served::new));
     }
 
     /// Works until a shutdown is requested, or with `drain` until nothing is due. A fault of our own, such as the
@@ -163,7 +188,7 @@ impl Worker {
     async fn recover(&mut self) -> Result<()> {
         for nth in 0..self.served.len() {
             let served = &mut self.served[nth];
-            if served.is_resting() {
+            if served.is_out || served.is_resting() {
                 continue;
             }
             let Some(fault) = served.fault.take() else { continue };
@@ -183,7 +208,10 @@ impl Worker {
         let mut swept = BTreeSet::new();
         for nth in 0..self.served.len() {
             // One workload of a kind ends the runs of all.
-            if self.served[nth].is_resting() || !swept.insert(self.served[nth].workload.kind()) {
+            if self.served[nth].is_out
+                || self.served[nth].is_resting()
+                || !swept.insert(self.served[nth].workload.kind())
+            {
                 continue;
             }
             match sweep::end_expired(&self.data, &self.served[nth].workload).await {
@@ -200,7 +228,7 @@ impl Worker {
         if self.room() == 0 || self.is_gathering() {
             return Ok(0);
         }
-        let mut order: Vec<usize> = (0..self.served.len()).collect();
+        let mut order: Vec<usize> = (0..self.served.len()).filter(|&nth| !self.served[nth].is_out).collect();
         order.sort_by_key(|&nth| self.served[nth].last_turn);
         let mut claimed = 0;
         for &nth in &order {
@@ -291,11 +319,12 @@ impl Worker {
     }
 
     async fn wait(&mut self, wakeups: &mut watch::Receiver<u64>) -> Result<()> {
-        let listening = self.room() > 0 && !self.served.iter().all(Served::is_resting);
+        let listening = self.room() > 0 && !self.served.iter().all(|served| served.is_out || served.is_resting());
         let look_again = self.look_again();
         let shutdown = self.shutdown.clone();
         tokio::select! {
             () = shutdown.requested() => {}
+            Some(replacement) = self.replacements.recv() => self.replace(replacement),
             Some(ended) = self.attempts.join_next() => self.hear(ended)?,
             Ok(()) = wakeups.changed(), if listening => self.served.iter_mut().for_each(Served::wake),
             () = tokio::time::sleep_until(look_again) => {}
@@ -313,7 +342,8 @@ impl Worker {
             return latest;
         }
         let gathered = self.is_gathering().then_some(self.gather_until);
-        self.served.iter().filter_map(Served::look_at).chain(gathered).fold(latest, Instant::min)
+        let served = self.served.iter().filter(|served| !served.is_out);
+        served.filter_map(Served::look_at).chain(gathered).fold(latest, Instant::min)
     }
 
     fn hear(&mut self, ended: std::result::Result<Finished, JoinError>) -> Result<()> {

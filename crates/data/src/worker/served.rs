@@ -28,7 +28,7 @@ pub(super) struct Served {
     rest: Duration,
     /// What failed, to be looked at after the rest.
     pub fault: Option<Error>,
-    /// A draining worker goes on without it.
+    /// Nothing more is claimed of it: a draining worker goes on without it, or a reload has put another in its place.
     pub is_out: bool,
 }
 

@@ -1,39 +1,41 @@
-//! `redrive worker`: does what is wanted until a signal stops it, or with `--drain` until nothing is due.
+//! `redrive worker`: does what is wanted until a signal stops it, or with `--drain` until nothing is due. SIGHUP has it
+//! read its configuration again.
 
-use std::sync::Arc;
+use std::convert::Infallible;
 
 use redrive_core::run::Workload as Kind;
-use redrive_data::process::{Discovery, Section, Sections, Unserved};
-use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
-use redrive_data::{extract, ingest};
+use redrive_data::process::Sections;
+use redrive_data::worker::{LeaseTerms, Shutdown, WorkerCounts, WorkerOptions};
 use redrive_store::Store;
-use redrive_store::raw::{Blobs, RawSink};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
 
-use super::{Context, open, person};
+use super::{Context, open};
 use crate::cli;
 use crate::config::{Config, Plan};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::service::{self, Generation, Reload, Service};
 use crate::{cli::Format, output};
 
 pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let plan = config.plan(&kinds(args), &context.environment)?;
-    let only = categories(args, &plan.sections)?;
-    check_served(args, &plan)?;
+    let (plan, only) = plan(args, &config, context)?;
     let store = open(&config, context).await?;
     let mut options = options(&config, args.drain);
     options.concurrency = args.concurrency.unwrap_or(options.concurrency);
     let (sources, sections) = (plan.sources.names().len(), plan.sections.iter().count());
     tracing::info!(name = options.name, concurrency = options.concurrency, sources, sections, "started");
     let shutdown = Shutdown::default();
-    let service = Service::start(&config, &store, plan, only.as_deref(), options, shutdown.clone()).await?;
+    let hangups = Reload::listen()?;
+    let generation = Generation::new(&config, &store, plan, only.as_deref(), options.concurrency).await?;
+    let service = Service::start(&config, &store, generation, options, shutdown.clone()).await?;
     let heeding = tokio::spawn(heed_signals(shutdown.clone()).map_err(Error::io("cannot listen for signals"))?);
-    let counts = service.counts();
-    let ended = service.run().await;
+    let (counts, reloading) = (service.counts(), service.reloading());
+    let ended = tokio::select! {
+        ended = service.run() => ended,
+        never = reload(args, context, config, &store, hangups, &reloading) => match never {},
+    };
     heeding.abort();
     let counts = *counts.borrow();
     tracing::info!(?counts, "stopped");
@@ -43,6 +45,41 @@ pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     shown?;
     // A drain that was stopped has not done what it was asked for.
     Ok(if args.drain && is_interrupted { Exit::Interrupted } else { Exit::Done })
+}
+
+/// What this worker is to do by its configuration, and the categories that the command names.
+fn plan(args: &cli::Worker, config: &Config, context: &Context) -> Result<(Plan, Option<Vec<String>>)> {
+    let plan = config.plan(&kinds(args), &context.environment)?;
+    let only = categories(args, &plan.sections)?;
+    check_served(args, &plan)?;
+    Ok((plan, only))
+}
+
+/// Reads the configuration again whenever it is asked to.
+async fn reload(
+    args: &cli::Worker,
+    context: &Context,
+    mut config: Config,
+    store: &Store,
+    mut hangups: Reload,
+    to: &mpsc::UnboundedSender<Generation>,
+) -> Infallible {
+    loop {
+        hangups.asked().await;
+        let next = async {
+            let next = service::next(context, &config)?;
+            let (plan, only) = plan(args, &next, context)?;
+            let concurrency = args.concurrency.unwrap_or(next.settings.worker.concurrency);
+            let generation = Generation::new(&next, store, plan, only.as_deref(), concurrency).await?;
+            Ok((next, generation))
+        };
+        service::log(next.await.map(|(next, generation)| {
+            config = next;
+            // A worker that has ended takes nothing up.
+            let _ = to.send(generation);
+            config.fingerprint.clone()
+        }));
+    }
 }
 
 /// The kinds of work that are asked for: all, unless the command names some.
@@ -96,82 +133,10 @@ fn check_served(args: &cli::Worker, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// A worker over the configured store and sink, and what finds jobs for it.
-#[derive(Debug)]
-pub struct Service {
-    worker: Worker,
-    discoveries: Vec<Discovery>,
-    unserved: Option<Unserved>,
-    shutdown: Shutdown,
-    drain: bool,
-}
-
-impl Service {
-    /// With `only`, jobs of these categories alone are claimed.
-    pub async fn start(
-        config: &Config,
-        store: &Store,
-        plan: Plan,
-        only: Option<&[String]>,
-        options: WorkerOptions,
-        shutdown: Shutdown,
-    ) -> Result<Self> {
-        let keeper = LeaseKeeper::start(&config.store, config.settings.store.options(), options.terms).await?;
-        let mut workloads: Vec<Arc<dyn Workload>> = Vec::new();
-        if !plan.sources.is_empty() {
-            let sink = RawSink::open(&config.raw, &config.raw_options).await?;
-            workloads.push(Arc::new(extract::Workload::new(store.data(), sink, plan.sources)));
-        }
-        if plan.uploads {
-            let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
-            let (limits, policy) = (config.ingestion.limits.clone(), config.ingestion.policy.clone());
-            workloads.push(Arc::new(ingest::Workload::new(store.data(), blobs, limits, policy)));
-        }
-        workloads.extend(plan.sections.workloads(&store.data(), only));
-        let is_served = |section: &Section| match only {
-            Some(only) => section.categories.iter().any(|category| only.contains(category)),
-            None => true,
-        };
-        let unserved = (!plan.sections.is_empty()).then(|| Unserved::new(store.view(), plan.sections.clone()));
-        let sections = plan.sections.iter().filter(|section| is_served(section));
-        let discoveries = sections.filter_map(|section| Discovery::new(store.data(), section)).collect();
-        let drain = options.drain;
-        let worker = Worker::new(store.data(), keeper, workloads, options, shutdown.clone());
-        Ok(Self { worker, discoveries, unserved, shutdown, drain })
-    }
-
-    pub fn counts(&self) -> watch::Receiver<WorkerCounts> {
-        self.worker.counts()
-    }
-
-    /// Works until a signal stops it, or with `drain` until nothing is due; gives whether a signal came.
-    pub async fn run(self) -> Result<bool> {
-        let mut beside = JoinSet::new();
-        for discovery in self.discoveries {
-            let shutdown = self.shutdown.clone();
-            if self.drain {
-                discovery.look_once(shutdown).await;
-            } else {
-                beside.spawn(discovery.run(shutdown));
-            }
-        }
-        if let Some(unserved) = self.unserved {
-            beside.spawn(unserved.run(self.shutdown.clone()));
-        }
-        let ended = self.worker.run().await;
-        let was_asked = self.shutdown.is_requested();
-        // Also where the worker has ended by itself.
-        self.shutdown.request();
-        beside.join_all().await;
-        ended?;
-        Ok(was_asked)
-    }
-}
-
 pub fn options(config: &Config, drain: bool) -> WorkerOptions {
     let settings = &config.settings.worker;
     WorkerOptions {
-        name: format!("{} pid {}", person(), std::process::id()),
+        name: service::name(),
         concurrency: settings.concurrency,
         terms: LeaseTerms { lease: settings.lease, heartbeat: settings.heartbeat },
         poll: settings.poll,

@@ -9,6 +9,7 @@ mod crowd;
 mod daemon;
 mod explain;
 mod formats;
+mod groups;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;

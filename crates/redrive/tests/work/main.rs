@@ -14,5 +14,6 @@ mod job_chaos;
 mod jobs;
 mod killing;
 mod rate_limit;
+mod reloading;
 mod rig;
 mod stopping;

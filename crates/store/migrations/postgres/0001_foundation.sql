@@ -36,9 +36,15 @@ CREATE TABLE partitions (
 );
 
 -- What automation might retry, in the order in which backoff lets it go.
-CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period)
+CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period, created_at)
     WHERE status = 'failed' AND held = 0 AND error_class <> 'final';
 CREATE INDEX partitions_open ON partitions (series_id, period) WHERE status <> 'success';
+-- What is failed now and has one cause; every column that its counts need.
+CREATE INDEX partitions_group ON partitions (error_group, series_id, period, source_no, held, attempt_count, created_at)
+    WHERE status = 'failed' AND error_group IS NOT NULL;
+-- For the overview, which counts ranges of indexes: successes by day, errors that are final, and what persons withhold.
+CREATE INDEX partitions_success ON partitions (source_no, period) WHERE status = 'success';
+CREATE INDEX partitions_final ON partitions (source_no) WHERE status = 'failed' AND held = 0 AND error_class = 'final';
 
 CREATE TABLE partition_control (
     series_id INTEGER NOT NULL,
@@ -71,6 +77,8 @@ CREATE INDEX partition_control_active ON partition_control (source_no) WHERE act
 -- A rejected reprocess waits for its next attempt.
 CREATE INDEX partition_control_rejected ON partition_control (source_no, rejected, series_id, period)
     WHERE rejected > 0 AND lane IS NULL AND paused_at IS NULL;
+CREATE INDEX partition_control_paused ON partition_control (source_no, series_id, period) WHERE paused_at IS NOT NULL;
+CREATE INDEX partition_control_marked ON partition_control (source_no) WHERE terminal_at IS NOT NULL AND paused_at IS NULL;
 
 -- A run is a row of run_specs, of which only named_at changes, and a row of exactly one of the four tables after it, which says where it
 -- stands: run_waiting, run_queue, run_claims or run_ends. The view runs shows both as one. Run ids sort by submission.
@@ -301,6 +309,22 @@ CREATE TABLE cooldowns (
     until BIGINT NOT NULL,
     why TEXT,
     PRIMARY KEY (source, customer_id)
+);
+
+-- Workers, daemons and servers: who is there, by which configuration, and what each serves.
+CREATE TABLE processes (
+    process_id UUID NOT NULL PRIMARY KEY,
+    started_at BIGINT NOT NULL,
+    last_seen BIGINT NOT NULL,
+    last_claim BIGINT,
+    pid BIGINT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('worker', 'daemon', 'server')),
+    name TEXT NOT NULL,
+    host TEXT NOT NULL,
+    version TEXT NOT NULL,
+    -- A fingerprint of the configuration, and what the process serves by it, as JSON.
+    config TEXT NOT NULL,
+    serves TEXT NOT NULL
 );
 
 CREATE TABLE operations (

@@ -2,9 +2,7 @@
 
 use redrive_control::Insight;
 use redrive_core::text::one_line;
-use serde_json::Value;
 
-use super::inspect::NOTHING;
 use super::{filter, words};
 use crate::cli::{Format, KeyArgs};
 use crate::commands::Context;
@@ -30,24 +28,19 @@ fn names() -> Vec<&'static str> {
 
 pub async fn run(args: &KeyArgs, insight: &Insight, context: &Context) -> Result<Exit> {
     let key = filter::key(args, insight)?;
-    let Some(mut explanation) = insight.explain(&key).await? else {
-        match context.global.output {
-            Format::Json | Format::Jsonl => output::json(&Value::Null)?,
-            Format::Table | Format::Csv => output::nothing(NOTHING, &names(), &context.global)?,
-        }
-        return Ok(Exit::NothingFound);
-    };
+    let mut explanation = insight.explain(&key).await?;
     explanation.because = words::because(&explanation);
     match context.global.output {
         Format::Json | Format::Jsonl => output::json(&explanation)?,
         Format::Csv => output::record(&names(), &explanation)?,
         Format::Table => {
-            output::line(&one_line(&format!("{key} is {}", explanation.status)))?;
+            let status = explanation.status.map_or_else(|| "has no entry".to_owned(), |status| format!("is {status}"));
+            output::line(&one_line(&format!("{key} {status}")))?;
             output::line(&one_line(&format!("{}: {}", explanation.reason, explanation.because)))?;
             if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
                 output::line(&one_line(&format!("last error: {class}: {message}")))?;
             }
         }
     }
-    Ok(Exit::Done)
+    Ok(if explanation.status.is_some() { Exit::Done } else { Exit::NothingFound })
 }

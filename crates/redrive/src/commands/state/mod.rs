@@ -7,6 +7,7 @@ mod cooldown;
 mod errors;
 mod explain;
 pub mod filter;
+pub(super) mod groups;
 mod inspect;
 mod missing;
 mod show;
@@ -26,6 +27,7 @@ pub async fn run(command: State, context: &Context) -> Result<Exit> {
     let changes = change::StateChanges { config: &config, context };
     match command {
         State::Inspect(args) => inspect::run(&args, &insight().await?, context).await,
+        State::Groups(args) => groups::run(&args, &insight().await?, context).await,
         State::Explain(args) => explain::run(&args, &insight().await?, context).await,
         State::Terminal(args) => inspect::terminal(&args, &insight().await?, context).await,
         State::Audit(command) => audit::run(&command, &insight().await?, context).await,

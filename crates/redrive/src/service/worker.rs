@@ -1,0 +1,173 @@
+//! A worker over the configured store and sink, and what finds jobs for it. A reload puts a new generation of workloads in
+//! the place of the old one: attempts under way go on as they were begun.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use redrive_core::process::{Kind, Serves};
+use redrive_core::run::Workload as WorkKind;
+use redrive_data::process::{Discovery, Section, Unserved};
+use redrive_data::worker::{LeaseKeeper, Replacement, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
+use redrive_data::{extract, ingest};
+use redrive_store::Store;
+use redrive_store::raw::{Blobs, RawSink};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::{Me, Presence};
+use crate::config::{Config, Plan};
+use crate::error::Result;
+
+/// What a configuration makes of a worker.
+#[derive(Debug)]
+pub struct Generation {
+    workloads: Vec<Arc<dyn Workload>>,
+    discoveries: Vec<Discovery>,
+    unserved: Option<Unserved>,
+    serves: Serves,
+    config: String,
+    concurrency: u32,
+}
+
+impl Generation {
+    /// With `only`, jobs of these categories alone are claimed.
+    pub async fn new(
+        config: &Config,
+        store: &Store,
+        plan: Plan,
+        only: Option<&[String]>,
+        concurrency: u32,
+    ) -> Result<Self> {
+        let serves = serves(&plan, only);
+        let mut workloads: Vec<Arc<dyn Workload>> = Vec::new();
+        if !plan.sources.is_empty() {
+            let sink = RawSink::open(&config.raw, &config.raw_options).await?;
+            workloads.push(Arc::new(extract::Workload::new(store.data(), sink, plan.sources)));
+        }
+        if plan.uploads {
+            let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
+            let (limits, policy) = (config.ingestion.limits.clone(), config.ingestion.policy.clone());
+            workloads.push(Arc::new(ingest::Workload::new(store.data(), blobs, limits, policy)));
+        }
+        workloads.extend(plan.sections.workloads(&store.data(), only));
+        let unserved = (!plan.sections.is_empty()).then(|| Unserved::new(store.view(), plan.sections.clone()));
+        let sections = plan.sections.iter().filter(|section| is_served(section, only));
+        let discoveries = sections.filter_map(|section| Discovery::new(store.data(), section)).collect();
+        Ok(Self { workloads, discoveries, unserved, serves, config: config.fingerprint.clone(), concurrency })
+    }
+}
+
+fn is_served(section: &Section, only: Option<&[String]>) -> bool {
+    only.is_none_or(|only| section.categories.iter().any(|category| only.contains(category)))
+}
+
+fn serves(plan: &Plan, only: Option<&[String]>) -> Serves {
+    let handled = plan.sections.iter().filter(|section| section.handler.is_some());
+    let categories = handled.flat_map(|section| section.categories.iter());
+    let categories: Vec<String> =
+        categories.filter(|name| only.is_none_or(|only| only.contains(name))).cloned().collect();
+    let limits = plan.sources.max_in_flight();
+    let sources: BTreeMap<_, _> =
+        plan.sources.names().into_iter().map(|source| (source.clone(), limits.get(&source).copied())).collect();
+    let has = [
+        (WorkKind::Extract, !sources.is_empty()),
+        (WorkKind::Ingest, plan.uploads),
+        (WorkKind::Process, !categories.is_empty()),
+    ];
+    let workloads = has.into_iter().filter(|(_, has)| *has).map(|(kind, _)| kind).collect();
+    Serves { workloads, sources, categories }
+}
+
+/// What looks for jobs beside the worker, as long as its generation lasts.
+#[derive(Debug)]
+struct Beside {
+    tasks: JoinSet<()>,
+    shutdown: Shutdown,
+}
+
+impl Beside {
+    fn start(discoveries: Vec<Discovery>, unserved: Option<Unserved>) -> Self {
+        let (mut tasks, shutdown) = (JoinSet::new(), Shutdown::default());
+        for discovery in discoveries {
+            tasks.spawn(discovery.run(shutdown.clone()));
+        }
+        if let Some(unserved) = unserved {
+            tasks.spawn(unserved.run(shutdown.clone()));
+        }
+        Self { tasks, shutdown }
+    }
+
+    async fn end(self) {
+        self.shutdown.request();
+        self.tasks.join_all().await;
+    }
+}
+
+#[derive(Debug)]
+pub struct Service {
+    worker: Worker,
+    beside: Beside,
+    /// Asked once by a worker that drains.
+    look_once: Vec<Discovery>,
+    shutdown: Shutdown,
+    presence: Presence,
+    replacing: mpsc::UnboundedSender<Replacement>,
+    reloads: (mpsc::UnboundedSender<Generation>, mpsc::UnboundedReceiver<Generation>),
+}
+
+impl Service {
+    pub async fn start(
+        config: &Config,
+        store: &Store,
+        generation: Generation,
+        options: WorkerOptions,
+        shutdown: Shutdown,
+    ) -> Result<Self> {
+        let keeper = LeaseKeeper::start(&config.store, config.settings.store.options(), options.terms).await?;
+        let Generation { workloads, discoveries, unserved, serves, config, .. } = generation;
+        let (go_on, look_once) = if options.drain { (vec![], discoveries) } else { (discoveries, vec![]) };
+        let worker = Worker::new(store.data(), keeper, workloads, options, shutdown.clone());
+        let me = Me { kind: Kind::Worker, config, serves };
+        let presence = Presence::begin(store, me, Some(worker.counts())).await;
+        let (beside, replacing) = (Beside::start(go_on, unserved), worker.replacing());
+        Ok(Self { worker, beside, look_once, shutdown, presence, replacing, reloads: mpsc::unbounded_channel() })
+    }
+
+    pub fn counts(&self) -> watch::Receiver<WorkerCounts> {
+        self.worker.counts()
+    }
+
+    /// Takes generations that are to follow the one it has.
+    pub fn reloading(&self) -> mpsc::UnboundedSender<Generation> {
+        self.reloads.0.clone()
+    }
+
+    /// Works until a signal stops it, or with `drain` until nothing is due; gives whether a signal came.
+    pub async fn run(self) -> Result<bool> {
+        for discovery in self.look_once {
+            discovery.look_once(self.shutdown.clone()).await;
+        }
+        let (mut beside, mut reloads) = (self.beside, self.reloads.1);
+        let working = self.worker.run();
+        tokio::pin!(working);
+        let ended = loop {
+            tokio::select! {
+                ended = &mut working => break ended,
+                () = self.shutdown.requested(), if !beside.shutdown.is_requested() => beside.shutdown.request(),
+                Some(generation) = reloads.recv() => {
+                    let Generation { workloads, discoveries, unserved, serves, config, concurrency } = generation;
+                    // A worker that has ended takes nothing up.
+                    let _ = self.replacing.send(Replacement { workloads, concurrency });
+                    let old = std::mem::replace(&mut beside, Beside::start(discoveries, unserved));
+                    tokio::spawn(old.end());
+                    self.presence.tell(config, serves);
+                }
+            }
+        };
+        let was_asked = self.shutdown.is_requested();
+        beside.end().await;
+        self.presence.end().await;
+        ended?;
+        Ok(was_asked)
+    }
+}
