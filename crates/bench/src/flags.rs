@@ -43,7 +43,7 @@ pub struct BenchExtract {
     /// With --partitions: the database to measure; a scratch file or schema is made beside it [default: store.url]
     #[arg(long, value_name = "URL", requires = "partitions")]
     pub store: Option<String>,
-    /// With --partitions: measure a database that holds something else's tables
+    /// With --partitions: measure a database that holds another program's tables
     #[arg(long, requires = "partitions")]
     pub force: bool,
     /// With --partitions: how many to work on at once
@@ -62,7 +62,7 @@ pub struct BenchCommon {
     /// Also run a hand-written loop of the same statements, and print the ratio
     #[arg(long)]
     pub baseline: bool,
-    /// Measure a database that holds something else's tables
+    /// Measure a database that holds another program's tables
     #[arg(long)]
     pub force: bool,
 }

@@ -291,14 +291,8 @@ pub async fn enqueue(store: &Store, args: &BenchQueue) -> Result<()> {
 }
 
 fn claim(limit: u32, nth: u32) -> RunClaim {
-    RunClaim {
-        workload: Workload::Process,
-        categories: Some(vec![CATEGORY.to_owned()]),
-        limit,
-        max_in_flight: None,
-        worker: format!("bench-{nth}"),
-        lease: LEASE,
-    }
+    let claim = RunClaim::new(Workload::Process, format!("bench-{nth}"), limit, LEASE);
+    RunClaim { categories: Some(vec![CATEGORY.to_owned()]), ..claim }
 }
 
 async fn drain(store: &Store, args: &BenchQueue) -> Result<u32> {

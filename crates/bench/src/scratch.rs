@@ -89,7 +89,7 @@ async fn refuse_foreign(url: &StoreUrl) -> Result<()> {
         Schema::Empty | Schema::Redrive { beside_others: false, .. } => Ok(()),
         Schema::Foreign | Schema::Redrive { beside_others: true, .. } => {
             let place = store.place();
-            Err(Error::Refused(format!("{place} holds tables of something else; use --force to measure beside them")))
+            Err(Error::Refused(format!("{place} holds another program's tables; use --force to measure beside them")))
         }
     }
 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use redrive_core::calendar::Calendar;
 use redrive_core::filter::Filter;
+use redrive_core::hold::{self, Hold};
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::outlook::{self, Outlook};
 use redrive_core::partition::{ControlEvent, Partition};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::time::Timestamp;
-use redrive_store::{Cooldown, DueBand, DueQuery, Outcome};
+use redrive_store::{DueBand, DueQuery, Outcome};
 use serde::Serialize;
 use serde_json::json;
 
@@ -21,7 +22,7 @@ use crate::audit::Audit;
 use crate::change::same_query;
 use crate::error::Result;
 use crate::expected;
-use crate::insight::{Insight, cooling};
+use crate::insight::Insight;
 use crate::plane::ControlPlane;
 
 /// How many failures are looked at, and requeued, at a time.
@@ -84,12 +85,12 @@ struct Ticking<'a> {
 
 impl Ticking<'_> {
     async fn run(mut self) -> Result<Tick> {
-        let cooldowns = self.insight.cooldowns().await?;
+        let holds = self.insight.holds().await?;
         for band in self.insight.view().due_bands().await? {
-            self.requeue_band(&band, &cooldowns).await?;
+            self.requeue_band(&band, &holds).await?;
         }
         for band in self.insight.view().rejected_bands().await? {
-            self.requeue_rejected(&band, &cooldowns).await?;
+            self.requeue_rejected(&band, &holds).await?;
         }
         self.want_expected().await?;
         self.tick.pruned = match self.acting {
@@ -99,7 +100,7 @@ impl Ticking<'_> {
         Ok(self.tick)
     }
 
-    async fn requeue_band(&mut self, band: &DueBand, cooldowns: &[Cooldown]) -> Result<()> {
+    async fn requeue_band(&mut self, band: &DueBand, holds: &[Hold]) -> Result<()> {
         let policy = &self.insight.sources().of(&band.source).retry;
         if policy.is_spent(band.attempt_count) {
             return Ok(());
@@ -118,7 +119,7 @@ impl Ticking<'_> {
             query.after = Some((last.state.updated_at, last.state.key.clone()));
             self.tick.considered += u64::try_from(found.len()).unwrap_or(0);
             let full = found.len() >= usize::try_from(LOOK).unwrap_or(usize::MAX);
-            self.requeue(due(found, policy, cooldowns, now)).await?;
+            self.requeue(due(found, policy, holds, now)).await?;
             if !full {
                 return Ok(());
             }
@@ -126,7 +127,7 @@ impl Ticking<'_> {
     }
 
     /// Asks again for successes whose reprocess was rejected. They are few: each is looked at.
-    async fn requeue_rejected(&mut self, band: &DueBand, cooldowns: &[Cooldown]) -> Result<()> {
+    async fn requeue_rejected(&mut self, band: &DueBand, holds: &[Hold]) -> Result<()> {
         let policy = &self.insight.sources().of(&band.source).retry;
         if policy.is_spent(band.attempt_count) {
             return Ok(());
@@ -138,7 +139,7 @@ impl Ticking<'_> {
             let Some(last) = found.last() else { return Ok(()) };
             after = Some(last.state.key.clone());
             self.tick.considered += u64::try_from(found.len()).unwrap_or(0);
-            self.requeue(due(found, policy, cooldowns, now)).await?;
+            self.requeue(due(found, policy, holds, now)).await?;
         }
     }
 
@@ -208,16 +209,11 @@ impl Ticking<'_> {
 }
 
 /// What of all this is due, and how long it waited.
-fn due(
-    found: Vec<Partition>,
-    policy: &RetryPolicy,
-    cooldowns: &[Cooldown],
-    now: Timestamp,
-) -> Vec<(Partition, Duration)> {
+fn due(found: Vec<Partition>, policy: &RetryPolicy, holds: &[Hold], now: Timestamp) -> Vec<(Partition, Duration)> {
     let mut due = Vec::new();
     for partition in found {
-        let cooling = cooling(cooldowns, &partition.state.key);
-        if let Outlook::Due { delay, .. } = outlook::of(&partition, policy, cooling, now) {
+        let hold = hold::reason(holds, &partition.state.key, now);
+        if let Outlook::Due { delay, .. } = outlook::of(&partition, policy, hold, now) {
             due.push((partition, delay));
         }
     }

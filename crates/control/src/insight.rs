@@ -1,14 +1,14 @@
 //! The read side: what the store holds, seen with the sources' rules. Nothing here can change anything.
 
 use redrive_core::filter::DateBounds;
-use redrive_core::key::{LogicalDate, PartitionKey};
+use redrive_core::hold::{self, Hold};
+use redrive_core::key::LogicalDate;
 use redrive_core::outlook::{self, Outlook};
 use redrive_core::partition::{self, Partition, Terminal};
 use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
-use redrive_store::{Cooldown, View};
+use redrive_store::View;
 
-use crate::error::Result;
 use crate::runs::Queues;
 use crate::shape::{AttemptShape, PartitionShape, TerminalShape};
 use crate::sink::Sink;
@@ -54,11 +54,12 @@ impl Insight {
         crate::dates::bounds(self.earliest_date, self.now())
     }
 
-    /// Says what happens next to a partition.
-    pub fn outlook(&self, partition: &Partition, cooldowns: &[Cooldown]) -> Outlook {
+    /// Says what happens next to a partition, with the holds in force.
+    pub fn outlook(&self, partition: &Partition, holds: &[Hold]) -> Outlook {
         let key = &partition.state.key;
         let policy = &self.sources.of(&key.source).retry;
-        outlook::of(partition, policy, cooling(cooldowns, key), self.now())
+        let now = self.now();
+        outlook::of(partition, policy, hold::reason(holds, key, now), now)
     }
 
     /// Says whether a partition is terminal, and by what. Its outlook does not while it is paused or in flight.
@@ -67,20 +68,10 @@ impl Insight {
         partition::terminal(partition, policy, self.now())
     }
 
-    pub async fn cooldowns(&self) -> Result<Vec<Cooldown>> {
-        Ok(self.view.cooldowns().await?)
-    }
-
     /// Gives a partition in the form that scripts rely on, with its attempts where they were read.
     pub fn describe(&self, partition: Partition, outlook: &Outlook, attempts: Option<&[Run]>) -> PartitionShape {
         let terminal = self.terminal(&partition).map(TerminalShape::from);
         let history = attempts.map(|runs| runs.iter().map(AttemptShape::from).collect());
         PartitionShape { history, ..PartitionShape::new(partition, outlook, terminal) }
     }
-}
-
-/// Until when a partition's source or customer is to be left alone.
-pub(crate) fn cooling(cooldowns: &[Cooldown], key: &PartitionKey) -> Option<Timestamp> {
-    let mine = cooldowns.iter().filter(|cooldown| cooldown.covers(&key.source, &key.customer_id));
-    mine.map(|cooldown| cooldown.until).max()
 }

@@ -5,13 +5,13 @@
 
 mod audit;
 mod change;
-mod cooldowns;
 pub mod daemon;
 pub mod dates;
 mod error;
 pub mod expected;
 pub mod explain;
 mod groups;
+mod holds;
 mod insight;
 mod plane;
 pub mod runs;
@@ -23,7 +23,6 @@ pub mod uploads;
 
 pub use audit::Audit;
 pub use change::{Plan, PlannedVerb, Request, RunRequest, RunSelection, RunVerb, Verb, Watch};
-pub use cooldowns::Lift;
 pub use error::{Error, Result};
 pub use insight::Insight;
 pub use plane::ControlPlane;

@@ -1,4 +1,4 @@
-//! Identities made at random: runs, claims and operations.
+//! Identities made at random: runs, claims, operations and holds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -75,6 +75,10 @@ id!(
 id!(
     /// One operation of the control plane, as the audit trail knows it.
     OpId
+);
+id!(
+    /// One hold: on a source, a customer or a query.
+    HoldId
 );
 
 #[cfg(test)]

@@ -5,11 +5,11 @@
 
 pub mod calendar;
 pub mod classify;
-pub mod cooldown;
 pub mod count;
 pub mod failure;
 pub mod filter;
 pub mod fingerprint;
+pub mod hold;
 pub mod id;
 pub mod invariants;
 pub mod key;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::failure::ErrorClass;
+use crate::hold::{Cause, Hold, Probing, Trip};
 use crate::id::RunId;
 use crate::lane::Lane;
 use crate::partition::{Mark, Partition, Reprocess, Status, Terminal, terminal};
@@ -22,10 +23,8 @@ pub enum Outlook {
         lane: Lane,
         since: Timestamp,
     },
-    /// Its source asked to be left alone until then, which is later than it would be tried otherwise.
-    CoolingDown {
-        until: Timestamp,
-    },
+    /// Its source, its customer or its query is held for longer than it would wait otherwise.
+    Held(Hold),
     Paused(Mark),
     Marked(Mark),
     /// The policy allows no further attempt.
@@ -59,7 +58,12 @@ impl Outlook {
             Self::Done => "done",
             Self::InFlight { .. } => "in_flight",
             Self::Queued { .. } => "queued",
-            Self::CoolingDown { .. } => "cooling_down",
+            Self::Held(hold) => match hold.cause {
+                Cause::Cooldown => "cooling_down",
+                Cause::Operator => "held",
+                Cause::Breaker(Probing { trip: Trip::Unusable, .. }) => "source_unusable",
+                Cause::Breaker(Probing { trip: Trip::Finals | Trip::Group(_), .. }) => "breaker_open",
+            },
             Self::Paused(_) => "paused",
             Self::Marked(_) | Self::Exhausted(_) => "terminal",
             Self::FinalError => "final_error",
@@ -78,7 +82,8 @@ impl Outlook {
     /// When automation will try it again, if it will and the moment is known.
     pub fn next_retry_at(&self) -> Option<Timestamp> {
         match self {
-            Self::Waiting { until, .. } | Self::CoolingDown { until } => Some(*until),
+            Self::Waiting { until, .. } => Some(*until),
+            Self::Held(hold) => hold.until,
             Self::Due { since, .. } => Some(*since),
             Self::Done
             | Self::InFlight { .. }
@@ -93,8 +98,8 @@ impl Outlook {
     }
 }
 
-/// Looks ahead for one partition. `cooling` is until when its source or customer is to be left alone.
-pub fn of(partition: &Partition, policy: &RetryPolicy, cooling: Option<Timestamp>, now: Timestamp) -> Outlook {
+/// Looks ahead for one partition. Of the holds that cover it, `hold` is the one to show.
+pub fn of(partition: &Partition, policy: &RetryPolicy, hold: Option<&Hold>, now: Timestamp) -> Outlook {
     let (state, control) = (&partition.state, &partition.control);
     if let Some(active) = control.active {
         return Outlook::InFlight { run_id: active.run_id };
@@ -102,22 +107,22 @@ pub fn of(partition: &Partition, policy: &RetryPolicy, cooling: Option<Timestamp
     if let Some(mark) = &control.paused {
         return Outlook::Paused(mark.clone());
     }
-    let cooling = cooling.filter(|&until| until > now);
+    let hold = hold.filter(|hold| hold.is_in_force(now));
     match (state.status, control.wanted) {
-        (Status::Failed, _) => failed(partition, policy, cooling, now),
-        (Status::Pending | Status::Success, Some(wanted)) => match cooling {
-            Some(until) => Outlook::CoolingDown { until },
+        (Status::Failed, _) => failed(partition, policy, hold, now),
+        (Status::Pending | Status::Success, Some(wanted)) => match hold {
+            Some(hold) => Outlook::Held(hold.clone()),
             None => Outlook::Queued { lane: wanted.lane, since: wanted.queued_at },
         },
         (Status::Pending, None) => Outlook::NotQueued,
         (Status::Success, None) => match control.reprocess {
-            Some(request) => reprocess(partition, request, policy, cooling, now),
+            Some(request) => reprocess(partition, request, policy, hold, now),
             None => Outlook::Done,
         },
     }
 }
 
-fn failed(partition: &Partition, policy: &RetryPolicy, cooling: Option<Timestamp>, now: Timestamp) -> Outlook {
+fn failed(partition: &Partition, policy: &RetryPolicy, hold: Option<&Hold>, now: Timestamp) -> Outlook {
     match terminal(partition, policy, now) {
         Some(Terminal::Marked(mark)) => return Outlook::Marked(mark.clone()),
         Some(Terminal::ByPolicy(stop)) => return Outlook::Exhausted(stop),
@@ -126,7 +131,7 @@ fn failed(partition: &Partition, policy: &RetryPolicy, cooling: Option<Timestamp
     let state = &partition.state;
     let class = state.error_class.unwrap_or(ErrorClass::Retryable);
     let rejection = Rejection { class, attempt: state.attempt_count, age: now.since(state.created_at) };
-    let next = match after(partition, rejection, policy, cooling, now) {
+    let next = match after(partition, rejection, policy, hold, now) {
         Ok(outlook) => outlook,
         Err(StopReason::FinalError) => return Outlook::FinalError,
         Err(stop @ (StopReason::AttemptsExhausted | StopReason::TooOld)) => return Outlook::Exhausted(stop),
@@ -143,11 +148,11 @@ fn reprocess(
     partition: &Partition,
     request: Reprocess,
     policy: &RetryPolicy,
-    cooling: Option<Timestamp>,
+    hold: Option<&Hold>,
     now: Timestamp,
 ) -> Outlook {
     let rejection = Rejection { class: ErrorClass::Retryable, attempt: request.rejected, age: Duration::ZERO };
-    after(partition, rejection, policy, cooling, now).unwrap_or(Outlook::Done)
+    after(partition, rejection, policy, hold, now).unwrap_or(Outlook::Done)
 }
 
 struct Rejection {
@@ -160,7 +165,7 @@ fn after(
     partition: &Partition,
     Rejection { class, attempt, age }: Rejection,
     policy: &RetryPolicy,
-    cooling: Option<Timestamp>,
+    hold: Option<&Hold>,
     now: Timestamp,
 ) -> Result<Outlook, StopReason> {
     let state = &partition.state;
@@ -175,8 +180,8 @@ fn after(
     // A hint binds whatever the class of the error that came with it.
     let until = hint.map_or(when, |hint| hint.max(when));
     let delay = until.since(state.updated_at);
-    Ok(match cooling.filter(|&cooling| cooling > until) {
-        Some(until) => Outlook::CoolingDown { until },
+    Ok(match hold.filter(|hold| hold.is_in_force(until)) {
+        Some(hold) => Outlook::Held(hold.clone()),
         None if until > now => Outlook::Waiting { until, delay, hinted: hint == Some(until) },
         None => Outlook::Due { since: until, delay },
     })
@@ -201,7 +206,8 @@ pub fn age_limit(policy: &RetryPolicy, now: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::TaskId;
+    use crate::hold::HoldScope;
+    use crate::id::{HoldId, TaskId};
     use crate::key::PartitionKey;
     use crate::partition::{ControlEvent, DataEvent, Event, InFlight, Judgement, apply};
     use proptest::prelude::*;
@@ -220,6 +226,16 @@ mod tests {
         apply(&claimed, Event::Data(DataEvent::Judged(attempt, judgement)), START).unwrap().after
     }
 
+    fn held(until: Option<Timestamp>, cause: Cause) -> Hold {
+        let scope = HoldScope::Source("ads".parse().unwrap());
+        let id = HoldId::from_uuid(Uuid::nil());
+        Hold { id, scope, cause, since: START, until, by: "ads".to_owned(), why: None }
+    }
+
+    fn cooling(until: Timestamp) -> Hold {
+        held(Some(until), Cause::Cooldown)
+    }
+
     fn in_minutes(minutes: u64) -> Timestamp {
         START.saturating_add(Duration::from_secs(60 * minutes))
     }
@@ -229,8 +245,8 @@ mod tests {
         let (policy, failed) = (RetryPolicy::partitions(), failed_with(ErrorClass::Retryable, None));
         assert!(matches!(of(&failed, &policy, None, in_minutes(4)), Outlook::Waiting { hinted: false, .. }));
         assert!(matches!(of(&failed, &policy, None, in_minutes(6)), Outlook::Due { .. }));
-        assert_eq!(of(&failed, &policy, Some(in_minutes(9)), in_minutes(6)).code(), "cooling_down");
-        assert_eq!(of(&failed, &policy, Some(in_minutes(5)), in_minutes(6)).code(), "due");
+        assert_eq!(of(&failed, &policy, Some(&cooling(in_minutes(9))), in_minutes(6)).code(), "cooling_down");
+        assert_eq!(of(&failed, &policy, Some(&cooling(in_minutes(5))), in_minutes(6)).code(), "due");
     }
 
     #[test]
@@ -248,12 +264,34 @@ mod tests {
     #[test]
     fn what_ends_last_is_what_is_waited_for() {
         let (policy, failed) = (RetryPolicy::partitions(), failed_with(ErrorClass::Retryable, None));
-        let outlook = of(&failed, &policy, Some(in_minutes(60)), in_minutes(1));
-        assert_eq!(outlook, Outlook::CoolingDown { until: in_minutes(60) }, "longer than backoff");
+        let outlook = of(&failed, &policy, Some(&cooling(in_minutes(60))), in_minutes(1));
+        assert_eq!(outlook, Outlook::Held(cooling(in_minutes(60))), "longer than backoff");
         assert_eq!(outlook.next_retry_at(), Some(in_minutes(60)));
-        assert_eq!(of(&failed, &policy, Some(in_minutes(2)), in_minutes(1)).code(), "waiting", "shorter than backoff");
-        let queued = of(&wanted(), &policy, Some(in_minutes(60)), in_minutes(1));
+        assert_eq!(
+            of(&failed, &policy, Some(&cooling(in_minutes(2))), in_minutes(1)).code(),
+            "waiting",
+            "shorter than backoff"
+        );
+        let queued = of(&wanted(), &policy, Some(&cooling(in_minutes(60))), in_minutes(1));
         assert_eq!(queued.next_retry_at(), Some(in_minutes(60)));
+    }
+
+    #[test]
+    fn an_open_hold_says_who_withholds_and_promises_nothing() {
+        let (policy, failed) = (RetryPolicy::partitions(), failed_with(ErrorClass::Retryable, None));
+        let open = |cause| held(None, cause);
+        let breaker =
+            |trip| Cause::Breaker(Probing { trip, at: in_minutes(5), every: Duration::from_secs(300), canary: None });
+        for (hold, code) in [
+            (open(Cause::Operator), "held"),
+            (open(breaker(Trip::Finals)), "breaker_open"),
+            (open(breaker(Trip::Unusable)), "source_unusable"),
+        ] {
+            for partition in [&wanted(), &failed] {
+                let outlook = of(partition, &policy, Some(&hold), in_minutes(6));
+                assert_eq!((outlook.code(), outlook.next_retry_at()), (code, None));
+            }
+        }
     }
 
     #[test]
@@ -264,7 +302,7 @@ mod tests {
         assert!(matches!(outlook, Outlook::TooOldByThen { limit, .. } if limit == in_minutes(2)), "{outlook:?}");
         assert_eq!(outlook.next_retry_at(), None);
         assert_eq!(of(&failed, &policy, None, in_minutes(2)), Outlook::Exhausted(StopReason::TooOld));
-        let cooling = of(&failed, &RetryPolicy::partitions(), Some(Timestamp::MAX), in_minutes(1));
+        let cooling = of(&failed, &RetryPolicy::partitions(), Some(&cooling(Timestamp::MAX)), in_minutes(1));
         assert_eq!(cooling.code(), "too_old", "a cooldown beyond the policy's thirty days");
     }
 
@@ -275,8 +313,8 @@ mod tests {
         let paused = |partition: &Partition| {
             apply(partition, Event::Control(ControlEvent::Pause { by: "ada", why: None }), now).unwrap().after
         };
-        assert_eq!(of(&paused(&wanted()), &policy, Some(in_minutes(99)), now).code(), "paused");
-        assert_eq!(of(&wanted(), &policy, Some(in_minutes(99)), now).code(), "cooling_down");
+        assert_eq!(of(&paused(&wanted()), &policy, Some(&cooling(in_minutes(99))), now).code(), "paused");
+        assert_eq!(of(&wanted(), &policy, Some(&cooling(in_minutes(99))), now).code(), "cooling_down");
         assert_eq!(of(&wanted(), &policy, None, now).code(), "queued");
         let once = RetryPolicy { max_attempts: Some(1), ..RetryPolicy::partitions() };
         let failed = failed_with(ErrorClass::Retryable, None);

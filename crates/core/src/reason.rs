@@ -1,5 +1,6 @@
 //! Why a partition is not running now: one word of a closed list, which the command line, the API and the pages share.
 
+use crate::hold::{Cause, Probing, Trip};
 use crate::key::LogicalDate;
 use crate::outlook::Outlook;
 use crate::retry::StopReason;
@@ -50,15 +51,6 @@ words!(
     }
 );
 
-/// What withholds a scope, beyond a source's "slow down".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Withheld {
-    ByPerson,
-    ByBreaker,
-    /// The breaker holds it because the source cannot be used at all.
-    Unusable,
-}
-
 /// Whether a worker could take it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
@@ -80,7 +72,6 @@ pub struct Circumstances {
     /// The lease of the attempt under way has run out.
     pub lease_expired: bool,
     pub at_limit: bool,
-    pub withheld: Option<Withheld>,
     /// It is a success that was asked for again.
     pub reprocess: bool,
 }
@@ -96,29 +87,20 @@ pub fn of(outlook: &Outlook, circumstances: &Circumstances) -> Reason {
         Outlook::Exhausted(StopReason::FinalError) | Outlook::FinalError => Reason::FinalError,
         Outlook::TooOldByThen { .. } => Reason::TooOld,
         Outlook::NotQueued => Reason::NotQueued,
-        Outlook::CoolingDown { .. } => circumstances.withheld.map_or(Reason::CoolingDown, withheld),
-        Outlook::Waiting { .. } => Reason::Waiting,
-        Outlook::Due { .. } => match (circumstances.withheld, circumstances.has_daemon) {
-            (Some(by), _) => withheld(by),
-            (None, false) => Reason::NoDaemon,
-            (None, true) => Reason::Due,
+        Outlook::Held(hold) => match hold.cause {
+            Cause::Cooldown => Reason::CoolingDown,
+            Cause::Operator => Reason::Held,
+            Cause::Breaker(Probing { trip: Trip::Unusable, .. }) => Reason::SourceUnusable,
+            Cause::Breaker(Probing { trip: Trip::Finals | Trip::Group(_), .. }) => Reason::BreakerOpen,
         },
+        Outlook::Waiting { .. } => Reason::Waiting,
+        Outlook::Due { .. } if circumstances.has_daemon => Reason::Due,
+        Outlook::Due { .. } => Reason::NoDaemon,
         Outlook::Queued { .. } => queued(circumstances),
     }
 }
 
-fn withheld(by: Withheld) -> Reason {
-    match by {
-        Withheld::ByPerson => Reason::Held,
-        Withheld::ByBreaker => Reason::BreakerOpen,
-        Withheld::Unusable => Reason::SourceUnusable,
-    }
-}
-
 fn queued(circumstances: &Circumstances) -> Reason {
-    if let Some(by) = circumstances.withheld {
-        return withheld(by);
-    }
     match circumstances.service {
         Service::Unknown => Reason::UnknownSource,
         Service::NoExtract => Reason::SourceUnusable,
@@ -167,7 +149,6 @@ mod tests {
         has_daemon: true,
         lease_expired: false,
         at_limit: false,
-        withheld: None,
         reprocess: false,
     };
 
@@ -184,8 +165,6 @@ mod tests {
             (Service::Unknown, Reason::UnknownSource),
         ] {
             assert_eq!(of(&queued, &Circumstances { service, ..full }), reason, "a limit does not matter then");
-            let held = Circumstances { service, withheld: Some(Withheld::ByPerson), ..full };
-            assert_eq!(of(&queued, &held), Reason::Held, "a hold comes first");
         }
     }
 
@@ -194,7 +173,5 @@ mod tests {
         let due = Outlook::Due { since: Timestamp::MIN, delay: Duration::ZERO };
         assert_eq!(of(&due, &FINE), Reason::Due);
         assert_eq!(of(&due, &Circumstances { has_daemon: false, ..FINE }), Reason::NoDaemon);
-        let open = Circumstances { has_daemon: false, withheld: Some(Withheld::ByBreaker), ..FINE };
-        assert_eq!(of(&due, &open), Reason::BreakerOpen);
     }
 }

@@ -2,37 +2,57 @@
 
 use std::collections::BTreeMap;
 
-use crate::cooldown::Cooldown;
+use crate::hold::HoldScope;
 use crate::key::{CustomerId, Source};
 
-/// What may still be claimed: of which sources, who is cooling down, and how much each limited source has left.
+/// A scope of which no more than so many may be claimed now. A hold lets none through, or one canary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gate {
+    pub scope: HoldScope,
+    pub left: u32,
+}
+
+/// What may still be claimed: of which sources, which scopes are held, and how much each limited source has left.
 #[derive(Debug, Clone)]
 pub struct Capacity<'a> {
     sources: Option<&'a [Source]>,
-    cooling: Vec<Cooldown>,
+    gates: Vec<Gate>,
     left: BTreeMap<Source, u32>,
 }
 
 impl<'a> Capacity<'a> {
     /// None for `sources` means all of them; a source that is not in `left` has no limit.
-    pub fn new(sources: Option<&'a [Source]>, cooling: Vec<Cooldown>, left: BTreeMap<Source, u32>) -> Self {
-        Self { sources, cooling, left }
+    pub fn new(sources: Option<&'a [Source]>, gates: Vec<Gate>, left: BTreeMap<Source, u32>) -> Self {
+        Self { sources, gates, left }
     }
 
     /// Whether any customer of this source may be served.
     pub fn admits_source(&self, source: &Source) -> bool {
         self.sources.is_none_or(|sources| sources.contains(source))
             && self.left.get(source).is_none_or(|&left| left > 0)
-            && !self.cooling.iter().any(|cooldown| cooldown.covers_all_of(source))
+            && !self.closed().any(|scope| scope.covers_source(source))
     }
 
+    /// Whether any query of this customer may be served, but those that are held themselves.
     pub fn admits(&self, source: &Source, customer: &CustomerId) -> bool {
-        self.admits_source(source) && !self.cooling.iter().any(|cooldown| cooldown.covers(source, customer))
+        self.admits_source(source) && !self.closed().any(|scope| scope.covers_customer(source, customer))
     }
 
-    fn take(&mut self, source: &Source) {
+    /// The queries that are held themselves.
+    pub fn held_queries(&self) -> Vec<&HoldScope> {
+        self.closed().filter(|scope| scope.query_name().is_some()).collect()
+    }
+
+    fn closed(&self) -> impl Iterator<Item = &HoldScope> {
+        self.gates.iter().filter(|gate| gate.left == 0).map(|gate| &gate.scope)
+    }
+
+    fn take(&mut self, source: &Source, customer: &CustomerId) {
         if let Some(left) = self.left.get_mut(source) {
             *left = left.saturating_sub(1);
+        }
+        for gate in self.gates.iter_mut().filter(|gate| gate.scope.covers_customer(source, customer)) {
+            gate.left = gate.left.saturating_sub(1);
         }
     }
 }
@@ -60,7 +80,7 @@ pub fn take_round_robin<T>(
                 && capacity.admits(&queue.source, &queue.customer_id)
                 && let Some(next) = queue.waiting.next()
             {
-                capacity.take(&queue.source);
+                capacity.take(&queue.source, &queue.customer_id);
                 taken.push((nth, next));
             }
         }
@@ -114,24 +134,37 @@ mod tests {
         assert!(!capacity.admits_source(&"ads".parse().unwrap()));
     }
 
+    fn gate(source: &str, customer: Option<&str>, left: u32) -> Gate {
+        let customer = customer.map(|customer| customer.parse().unwrap());
+        Gate { scope: HoldScope::new(source.parse().unwrap(), customer), left }
+    }
+
+    fn through(gates: Vec<Gate>) -> Vec<u32> {
+        let mut all = [queue("ads", "a", vec![1, 4]), queue("ads", "b", vec![2]), queue("crm", "c", vec![3])];
+        let mut capacity = Capacity::new(None, gates, BTreeMap::new());
+        take_round_robin(&mut all, 9, &mut capacity).into_iter().map(|(_, value)| value).collect()
+    }
+
     #[test]
-    fn who_cools_down_or_is_not_asked_for_gives_nothing() {
-        let cooling = |source: &str, customer: Option<&str>| Cooldown {
-            source: source.parse().unwrap(),
-            customer_id: customer.map(|customer| customer.parse().unwrap()),
-            until: Timestamp::MIN,
-            why: None,
-        };
-        let all = || [queue("ads", "a", vec![1]), queue("ads", "b", vec![2]), queue("crm", "c", vec![3])];
-        let only = |cooldown| {
-            let mut capacity = Capacity::new(None, vec![cooldown], BTreeMap::new());
-            take_round_robin(&mut all(), 9, &mut capacity).into_iter().map(|(_, value)| value).collect::<Vec<_>>()
-        };
-        assert_eq!(only(cooling("ads", Some("a"))), [2, 3]);
-        assert_eq!(only(cooling("ads", None)), [3]);
+    fn who_is_held_or_not_asked_for_gives_nothing() {
+        assert_eq!(through(vec![gate("ads", Some("a"), 0)]), [2, 3]);
+        assert_eq!(through(vec![gate("ads", None, 0)]), [3]);
         let asked = ["ads".parse().unwrap()];
         let mut capacity = Capacity::new(Some(&asked), vec![], BTreeMap::new());
-        assert_eq!(take_round_robin(&mut all(), 9, &mut capacity), [(0, 1), (1, 2)]);
+        let mut all = [queue("ads", "a", vec![1]), queue("crm", "c", vec![3])];
+        assert_eq!(take_round_robin(&mut all, 9, &mut capacity), [(0, 1)]);
+    }
+
+    #[test]
+    fn a_gate_that_lets_one_through_closes_behind_it() {
+        assert_eq!(through(vec![gate("ads", None, 1)]), [1, 3]);
+        assert_eq!(through(vec![gate("ads", Some("a"), 1)]), [1, 2, 3]);
+        assert_eq!(
+            through(vec![gate("ads", None, 1), gate("ads", Some("a"), 0)]),
+            [2, 3],
+            "the source's canary is of b"
+        );
+        assert_eq!(through(vec![gate("ads", None, 1), gate("ads", Some("a"), 1)]), [1, 3], "a canary of both");
     }
 
     proptest! {

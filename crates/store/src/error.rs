@@ -17,7 +17,7 @@ pub enum Error {
     NewerSchema { place: String, found: i64, supported: i64 },
     #[error("{place} has the schema of version {found}, and this program needs {needed}; run `redrive migrate`")]
     OlderSchema { place: String, found: i64, needed: i64 },
-    #[error("{place} holds tables of something else; choose an empty database")]
+    #[error("{place} holds another program's tables; choose an empty database")]
     Foreign { place: String },
     #[error("{place} is busy: another process has held its write lock for {seconds} s; find it, or try again")]
     Busy { place: String, seconds: u64 },

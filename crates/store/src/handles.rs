@@ -126,6 +126,11 @@ impl Store {
     pub fn data(&self) -> DataStore {
         DataStore { inner: Arc::clone(&self.inner) }
     }
+
+    /// For the validator alone.
+    pub fn verdicts(&self) -> Verdicts {
+        Verdicts { inner: Arc::clone(&self.inner) }
+    }
 }
 
 /// Reads; nothing here writes. Every call sees one snapshot.
@@ -200,13 +205,29 @@ impl ControlStore {
 
 /// The data plane's handle.
 ///
-/// It can judge an attempt:
+/// It can give an attempt back untried:
 ///
 /// ```
+/// async fn release(data: redrive_store::DataStore, run: &redrive_core::run::Run) -> redrive_store::Result<()> {
+///     data.release(run, None).await.map(drop)
+/// }
+/// ```
+///
+/// It cannot judge one, nor many:
+///
+/// ```compile_fail,E0599
 /// async fn judge(
 ///     data: redrive_store::DataStore, run: &redrive_core::run::Run, judgement: redrive_core::partition::Judgement,
 /// ) -> redrive_store::Result<()> {
 ///     data.judge(run, judgement, None).await.map(drop)
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// async fn judge(
+///     data: redrive_store::DataStore, judged: Vec<redrive_store::JudgedAttempt>,
+/// ) -> redrive_store::Result<()> {
+///     data.judge_many(judged).await.map(drop)
 /// }
 /// ```
 ///
@@ -239,6 +260,26 @@ impl DataStore {
     }
 }
 
+/// The validator's handle: it alone says whether an attempt succeeded.
+///
+/// ```
+/// async fn judge(
+///     verdicts: redrive_store::Verdicts, run: &redrive_core::run::Run, judgement: redrive_core::partition::Judgement,
+/// ) -> redrive_store::Result<()> {
+///     verdicts.judge(run, judgement, None).await.map(drop)
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Verdicts {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Verdicts {
+    pub fn view(&self) -> View {
+        View { inner: Arc::clone(&self.inner) }
+    }
+}
+
 /// Runs a function over a read transaction with its arguments moved in.
 macro_rules! read {
     ($self:ident, $name:literal, |$tx:ident $(, $arg:ident)*| $body:expr) => {
@@ -253,3 +294,15 @@ macro_rules! read {
     }};
 }
 pub(crate) use read;
+
+/// Runs a block in a write transaction. Its arguments are moved in and shared by its tries; what is `Copy` needs no naming.
+macro_rules! transact {
+    ($inner:expr, $name:expr, |$tx:ident $(, $arg:ident)*| $body:expr) => {{
+        $(let $arg = ::std::sync::Arc::new($arg);)*
+        $inner.db.write($name, move |$tx| {
+            $(let $arg = ::std::sync::Arc::clone(&$arg);)*
+            Box::pin(async move { $body })
+        }).await
+    }};
+}
+pub(crate) use transact;

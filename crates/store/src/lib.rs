@@ -5,11 +5,11 @@
 
 mod audit;
 pub mod clock;
-mod cooldowns;
 mod db;
 mod error;
 mod groups;
 mod handles;
+mod holds;
 mod ids;
 mod metrics;
 mod migrate;
@@ -29,7 +29,8 @@ pub use audit::{AuditedChange, Head, Operation, PastOperation, Subject, Verified
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use groups::Description;
-pub use handles::{ControlStore, DataStore, Open, Store, View};
+pub use handles::{ControlStore, DataStore, Open, Store, Verdicts, View};
+pub use holds::{Cooldown, HoldChange};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use overview::{BOUND, OverviewQuery, RunCounts, SourceCounts};
@@ -37,7 +38,6 @@ pub use partitions::{
     AttemptLimits, Backlog, ClaimedPartition, Decided, DueBand, DueQuery, GroupQuery, InFlightOf, Outcome, Page,
     PartitionClaim, PartitionGroup, QuerySpan, Queued, Rotation,
 };
-pub use redrive_core::cooldown::Cooldown;
 pub use runs::{
     ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded, RunClaim,
     RunGroup, RunOutcome, RunPage, Running, Submitted,

@@ -44,7 +44,7 @@ pub(crate) const TABLES: &[&str] = &[
     "stanzas",
     "settings",
     "words",
-    "cooldowns",
+    "holds",
     "operations",
     "operation_changes",
     "audit_head",

@@ -1,10 +1,10 @@
 //! Counts for the overview, all of one snapshot. Each is a range of an index and ends at a bound, so that the answer takes as
 //! long at a million partitions as at ten thousand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use redrive_core::cooldown::Cooldown;
+use redrive_core::hold::{Hold, HoldKind, HoldScope};
 use redrive_core::key::{LogicalDate, Source};
 use redrive_core::outlook;
 use redrive_core::retry::RetryPolicy;
@@ -29,10 +29,8 @@ pub struct OverviewQuery {
     pub policies: BTreeMap<Source, RetryPolicy>,
     /// Of every other source.
     pub otherwise: RetryPolicy,
-    /// Who is to be left alone, and so is not due.
-    pub cooling: Vec<Cooldown>,
-    /// Whom persons and breakers hold.
-    pub held: Vec<Cooldown>,
+    /// The holds in force: what they cover is not queued, and not due.
+    pub holds: Vec<Hold>,
     pub now: Timestamp,
 }
 
@@ -155,7 +153,8 @@ static QUEUED: Sql = bounded!(
     "queued",
     "FROM partition_control
          WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL
-             AND lane = ?1 AND scope >= CAST(?2 AS BIGINT) AND scope <= CAST(?3 AS BIGINT)"
+             AND lane = ?1 AND scope >= CAST(?2 AS BIGINT) AND scope <= CAST(?3 AS BIGINT)
+             AND series_id >= CAST(?4 AS BIGINT) AND series_id <= CAST(?5 AS BIGINT)"
 );
 static PAUSED: Sql = Sql::new(
     "/* overview::paused */
@@ -171,9 +170,9 @@ static PAUSED: Sql = Sql::new(
 );
 static SCOPE: Sql = Sql::new(
     "/* overview::scope */
-     SELECT scope
+     SELECT scope, series_id
      FROM series
-     WHERE source = ?1 AND customer_id = ?2
+     WHERE source = ?1 AND customer_id = ?2 AND (?3 = '' OR query_name = ?3)
      ORDER BY query_name
      LIMIT 1",
 );
@@ -238,35 +237,44 @@ impl Counting<'_, '_> {
     /// What waits for a worker, less what is held or cools down.
     async fn queued(&mut self, counts: &mut SourceCounts) -> Result<()> {
         let whole = Scope::of_source(self.source_no);
-        let all = self.in_scopes(whole, whole.end_of_source()).await?;
-        counts.held = self.covered(&self.query.held.clone(), all).await?;
+        let all = self.in_scopes(whole, whole.end_of_source(), None).await?;
+        let cooling = |hold: &Hold| hold.kind() == HoldKind::Cooldown;
+        counts.held = self.covered(|hold| !cooling(hold), all).await?;
         let left = all.saturating_sub(counts.held);
-        counts.cooling_down = self.covered(&self.query.cooling.clone(), left).await?;
+        counts.cooling_down = self.covered(cooling, left).await?;
         counts.queued = left.saturating_sub(counts.cooling_down);
         Ok(())
     }
 
-    /// How many of those that are queued some holds cover, at most all.
-    async fn covered(&mut self, holds: &[Cooldown], all: u64) -> Result<u64> {
-        if holds.iter().any(|hold| hold.covers_all_of(self.source)) {
+    /// How many of those that are queued these holds cover, at most all.
+    async fn covered(&mut self, which: impl Fn(&Hold) -> bool, all: u64) -> Result<u64> {
+        let (query, source) = (self.query, self.source);
+        let scopes: BTreeSet<&HoldScope> = query.holds.iter().filter(|h| which(h)).map(|h| &h.scope).collect();
+        if scopes.iter().any(|scope| scope.covers_source(source)) {
             return Ok(all);
         }
+        // What is inside a wider hold is counted with that.
+        let widest = scopes.iter().filter(|one| !scopes.iter().any(|other| other != *one && other.contains(one)));
         let mut covered = 0;
-        for hold in holds.iter().filter(|hold| hold.source == *self.source) {
-            let Some(customer) = &hold.customer_id else { continue };
-            let params = [hold.source.as_str().into(), customer.as_str().into()];
-            let scope = self.tx.row(&SCOPE, &params, |row| Ok(Scope::from_row(row.int(0)?))).await?;
-            if let Some(scope) = scope {
-                covered += self.in_scopes(scope, scope).await?;
+        for scope in widest.filter(|scope| scope.source() == source) {
+            let Some(customer) = scope.customer_id() else { continue };
+            let query = scope.query_name().map_or("", |query| query.as_str());
+            let params = [source.as_str().into(), customer.as_str().into(), query.into()];
+            let found = self.tx.row(&SCOPE, &params, |row| Ok((Scope::from_row(row.int(0)?), row.int(1)?))).await?;
+            if let Some((held, series)) = found {
+                covered += self.in_scopes(held, held, scope.query_name().map(|_| series)).await?;
             }
         }
         Ok(covered.min(all))
     }
 
-    async fn in_scopes(&mut self, first: Scope, last: Scope) -> Result<u64> {
+    /// How many are queued of a range of customers, or of one series of a customer.
+    async fn in_scopes(&mut self, first: Scope, last: Scope, series: Option<i64>) -> Result<u64> {
         let mut count = 0;
         for lane in redrive_core::lane::Lane::ALL {
-            let params = [lane.as_str().into(), first.number().into(), last.number().into()];
+            let (least, most) = series.map_or((0, i64::MAX), |series| (series, series));
+            let params: [Param<'_>; 5] =
+                [lane.as_str().into(), first.number().into(), last.number().into(), least.into(), most.into()];
             count += natural(self.tx.row(&QUEUED, &params, |row| row.int(0)).await?.unwrap_or(0));
         }
         Ok(count.min(BOUND))
@@ -287,8 +295,7 @@ impl Counting<'_, '_> {
     async fn failed(&mut self, counts: &mut SourceCounts) -> Result<()> {
         let policy = self.query.policies.get(self.source).unwrap_or(&self.query.otherwise);
         let now = self.query.now;
-        let left_alone = |hold: &Cooldown| hold.covers_all_of(self.source);
-        let all_wait = self.query.cooling.iter().chain(&self.query.held).any(left_alone);
+        let all_wait = self.query.holds.iter().any(|hold| hold.scope.covers_source(self.source));
         let mut attempts = -1;
         loop {
             let next = self.tx.row(&NEXT_BAND, &[self.source_no.into(), attempts.into()], |row| row.int(0)).await?;

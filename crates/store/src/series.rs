@@ -77,7 +77,7 @@ pub(crate) struct Place {
 }
 
 /// A series by its names, which is the order of the table's index.
-type Names<'a> = (&'a str, &'a str, &'a str);
+pub(crate) type Names<'a> = (&'a str, &'a str, &'a str);
 
 const NAMES: [(&str, Kind); 3] = [("source", Kind::Text), ("customer_id", Kind::Text), ("query_name", Kind::Text)];
 
@@ -128,6 +128,12 @@ pub(crate) async fn find<'k>(tx: &mut Tx<'_>, keys: impl Iterator<Item = &'k Par
         series[nth] = Some(found);
     }
     Ok(asked.into_iter().map(|(nth, period)| Place { series: series[nth], period }).collect())
+}
+
+/// The ids of those of these queries that are there.
+pub(crate) async fn ids_of(tx: &mut Tx<'_>, names: &[Names<'_>]) -> Result<Vec<i64>> {
+    let found = tx.lookup(&FIND, &name_columns(names), |mut row| row.int()).await?;
+    Ok(found.into_iter().map(|(_, id)| id).collect())
 }
 
 /// Where a cursor stands that comes after a key: the id of its series, and its period. No series has the id 0.

@@ -111,8 +111,8 @@ macro_rules! handshake_signatures {
 #[derive(Debug)]
 struct Anyone;
 
-/// Who may stand in for the server needs no key of it either, so its signature is not looked at: it would only turn away
-/// certificates of a form that rustls does not read.
+/// Any server is accepted, so there is nothing that its signature could prove. Checking it would only turn away certificates
+/// of a form that rustls does not read.
 impl ServerCertVerifier for Anyone {
     fn verify_server_cert(
         &self,

@@ -10,7 +10,7 @@ use redrive_core::run::{Event, Run, Work};
 
 use crate::db::{Cursor, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::handles::{ControlStore, DataStore, View, read};
+use crate::handles::{ControlStore, DataStore, View, read, transact};
 use crate::raw::Sha256;
 use crate::runs::{self, NewRun};
 
@@ -54,17 +54,10 @@ impl DataStore {
     /// Records that the bytes of a run are in the sink, and queues the run, in one transaction.
     pub async fn stored(&self, run_id: RunId, stored: StoredBytes) -> Result<(Run, Upload)> {
         let now = self.now();
-        let stored = Arc::new(stored);
-        self.inner
-            .db
-            .write("upload stored", move |tx| {
-                let stored = Arc::clone(&stored);
-                Box::pin(async move {
-                    let run = runs::move_run(tx, run_id, Event::Stored, now).await?;
-                    Ok((run, insert(tx, run_id, &stored).await?))
-                })
-            })
-            .await
+        transact!(self.inner, "upload stored", |tx, stored| {
+            let run = runs::move_run(tx, run_id, &Event::Stored, now).await?;
+            Ok((run, insert(tx, run_id, &stored).await?))
+        })
     }
 }
 

@@ -19,7 +19,7 @@ mod power;
 #[path = "raw_sink/writing.rs"]
 mod writing;
 
-macro_rules! on_both {
+macro_rules! on_both_sinks {
     ($($suite:ident::$test:ident),* $(,)?) => {
         mod files {
             $(#[tokio::test]
@@ -36,7 +36,7 @@ macro_rules! on_both {
     };
 }
 
-on_both! {
+on_both_sinks! {
     writing::several_parts_come_back_as_they_went,
     writing::bytes_are_kept_verbatim,
     writing::a_line_is_one_line,

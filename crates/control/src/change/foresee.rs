@@ -97,11 +97,11 @@ impl Insight {
                     tracing::trace!(%key, "raw sink listed");
                     Some(self.raw.view().await?.days(key).await?)
                 }
-                (SubjectRef::Partition(_) | SubjectRef::Run(_), _) => None,
+                (SubjectRef::Partition(_) | SubjectRef::Run(_) | SubjectRef::Hold(_), _) => None,
             };
             for judged in query {
                 there.push(match (judged.0.subject(), &days) {
-                    (SubjectRef::Run(_), _) => true,
+                    (SubjectRef::Run(_) | SubjectRef::Hold(_), _) => true,
                     (SubjectRef::Partition(_), _) if !asks(judged) => true,
                     (SubjectRef::Partition(key), Some(days)) => days.contains(&key.logical_date),
                     (SubjectRef::Partition(key), None) => {
@@ -129,7 +129,7 @@ impl Insight {
 fn of_same_query(a: &Candidate, b: &Candidate) -> bool {
     match (a.subject(), b.subject()) {
         (SubjectRef::Partition(a), SubjectRef::Partition(b)) => same_query(a, b),
-        (SubjectRef::Partition(_) | SubjectRef::Run(_), SubjectRef::Partition(_) | SubjectRef::Run(_)) => false,
+        (SubjectRef::Partition(_) | SubjectRef::Run(_) | SubjectRef::Hold(_), _) => false,
     }
 }
 

@@ -35,6 +35,8 @@ impl Selection for ByOperation<'_> {
             match &change.subject {
                 Subject::Partition(key) => partitions.push((key.clone(), change.snapshots()?)),
                 Subject::Run(id) => runs.push((*id, change.run_snapshots()?)),
+                // An operation that changed holds changed nothing else, and is put back by `undo_holds`.
+                Subject::Hold(_) => {}
             }
         }
         let mut chunk = Chunk::default();
@@ -88,7 +90,7 @@ fn unmade(after: ControlSnapshot) -> ControlSnapshot {
 }
 
 impl Insight {
-    /// How many partitions and runs an operation changed.
+    /// How many partitions, runs or holds an operation changed.
     pub async fn changes_of(&self, op_id: OpId) -> Result<u64> {
         self.check_operation(op_id).await?;
         let (mut count, mut after) = (0, 0);
@@ -104,8 +106,14 @@ impl Insight {
         let changes = self.view().changes(op_id, 0, 1).await?;
         Ok(match changes.first().map(|(_, change)| &change.subject) {
             Some(Subject::Run(_)) => "runs",
+            Some(Subject::Hold(_)) => "holds",
             Some(Subject::Partition(_)) | None => "partitions",
         })
+    }
+
+    async fn is_of_holds(&self, op_id: OpId) -> Result<bool> {
+        let first = self.view().changes(op_id, 0, 1).await?;
+        Ok(matches!(first.first().map(|(_, change)| &change.subject), Some(Subject::Hold(_))))
     }
 
     async fn check_operation(&self, op_id: OpId) -> Result<()> {
@@ -115,6 +123,9 @@ impl Insight {
     /// Says what an undo would put back.
     pub async fn foresee_undo(&self, op_id: OpId, audit: &Audit, watch: Watch<'_>) -> Result<Report> {
         self.check_operation(op_id).await?;
+        if self.is_of_holds(op_id).await? {
+            return self.foresee_undo_holds(op_id, Report::new(UNDO, true)).await;
+        }
         let selection = ByOperation { insight: self, op_id, after: 0 };
         Ok(self.foresee(UNDO, selection, audit, watch).await?.0)
     }
@@ -123,6 +134,9 @@ impl Insight {
 impl ControlPlane {
     pub async fn undo(&self, op_id: OpId, audit: &Audit, watch: Watch<'_>) -> Result<Report> {
         self.insight.check_operation(op_id).await?;
+        if self.insight.is_of_holds(op_id).await? {
+            return self.undo_holds(op_id, Report::new(UNDO, false), audit).await;
+        }
         let operation = self.operation(audit, &json!({"operation": op_id}), &audit.flags());
         let selection = ByOperation { insight: &self.insight, op_id, after: 0 };
         self.work_through(selection, audit, operation, Report::new(UNDO, false), watch).await

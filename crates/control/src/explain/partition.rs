@@ -75,7 +75,7 @@ impl Insight {
 
     async fn explain_present(&self, partition: &Partition, living: &Living<'_>) -> Result<Explanation> {
         let key = &partition.state.key;
-        let outlook = self.outlook(partition, &self.cooldowns().await?);
+        let outlook = self.outlook(partition, &self.holds().await?);
         let policy = &self.sources().of(&key.source).retry;
         let (error_class, error_message) = self.last_word(partition).await?;
         let attempt = match outlook.run_id() {
@@ -93,7 +93,6 @@ impl Insight {
             has_daemon: living.has(Kind::Daemon),
             lease_expired: attempt.as_ref().and_then(|run| run.lease_until).is_some_and(|until| until <= now),
             at_limit: limit.is_some_and(|limit| attempts(&in_flight) >= u64::from(limit)),
-            withheld: None,
             reprocess: partition.state.status == Status::Success,
         };
         let reason = reason::of(&outlook, &circumstances);

@@ -1,5 +1,6 @@
 //! A partition's reason in words, with its numbers.
 
+use redrive_core::hold::{Cause, Hold};
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{Mark, Partition};
 use redrive_core::process::Living;
@@ -39,7 +40,7 @@ impl Scene<'_> {
             Outlook::Done => self.done(),
             Outlook::InFlight { .. } => self.in_flight(outlook),
             Outlook::Queued { lane, since } => format!("it waits in lane {lane} since {since}{}", self.for_what()),
-            Outlook::CoolingDown { until } => format!("its source asked to be left alone until {until}"),
+            Outlook::Held(hold) => held(hold),
             Outlook::Paused(mark) => format!("paused {}", by(mark)),
             Outlook::Marked(mark) => format!("marked terminal {}", by(mark)),
             Outlook::Exhausted(StopReason::AttemptsExhausted) => {
@@ -92,11 +93,8 @@ impl Scene<'_> {
                 Reason::UnknownSource | Reason::SourceUnusable => Some(Action::Configure),
                 _ => None,
             },
-            Outlook::Done
-            | Outlook::Waiting { .. }
-            | Outlook::Due { .. }
-            | Outlook::InFlight { .. }
-            | Outlook::CoolingDown { .. } => None,
+            Outlook::Done | Outlook::Waiting { .. } | Outlook::Due { .. } | Outlook::InFlight { .. } => None,
+            Outlook::Held(_) => Some(Action::LiftHold),
         }
     }
 
@@ -178,6 +176,23 @@ fn holder(InFlightOf { worker, attempts, expired }: &InFlightOf) -> String {
         0 => format!("{worker} ({attempts})"),
         expired => {
             format!("{worker} ({attempts}, of which {expired} let the lease run out; the next worker ends them)")
+        }
+    }
+}
+
+/// Whom a hold is on, who set it and why, and when it ends.
+fn held(hold: &Hold) -> String {
+    let (scope, since) = (&hold.scope, hold.since);
+    let why = hold.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    match (&hold.cause, hold.until) {
+        (Cause::Cooldown, Some(until)) => format!("{scope} asked to be left alone until {until}{why}"),
+        (Cause::Breaker(probing), _) => format!(
+            "the breaker holds {scope} since {since}{why}; one attempt goes ahead at {} to find out whether it is well again",
+            probing.at
+        ),
+        (Cause::Operator, Some(until)) => format!("{} held {scope} at {since} until {until}{why}", hold.by),
+        (Cause::Operator | Cause::Cooldown, None) => {
+            format!("{} held {scope} at {since} until it is lifted{why}", hold.by)
         }
     }
 }

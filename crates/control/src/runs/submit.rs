@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::plane::ControlPlane;
 
 impl ControlPlane {
-    /// Submits jobs in one transaction, in their order. One whose external id is there already gives the run of then.
+    /// Submits jobs in one transaction, in their order. For a job whose external id was
+    /// submitted before, the run that was made then is given.
     pub async fn submit(&self, jobs: Vec<Job>) -> Result<Vec<Submitted>> {
         let now = self.insight.now();
         Ok(self.store.submit(jobs.into_iter().map(|job| new_run(job, now)).collect()).await?)

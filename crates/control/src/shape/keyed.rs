@@ -1,16 +1,17 @@
-//! What is said of many partitions or runs, in little memory.
+//! What is said of many partitions, runs or holds, in little memory.
 
-use redrive_core::id::RunId;
+use redrive_core::id::{HoldId, RunId};
 use redrive_core::key::{LogicalDate, PartitionKey};
 
 use super::operation::SubjectShape;
 use crate::change::same_query;
 
-/// A partition or a run, by what it is known by.
+/// A partition, a run or a hold, by what it is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SubjectRef<'a> {
     Partition(&'a PartitionKey),
     Run(RunId),
+    Hold(HoldId),
 }
 
 impl<'a> From<&'a SubjectShape> for SubjectRef<'a> {
@@ -18,6 +19,7 @@ impl<'a> From<&'a SubjectShape> for SubjectRef<'a> {
         match shape {
             SubjectShape::Partition(key) => Self::Partition(key),
             SubjectShape::Run { run_id } => Self::Run(*run_id),
+            SubjectShape::Hold { hold_id } => Self::Hold(*hold_id),
         }
     }
 }
@@ -27,6 +29,7 @@ impl From<SubjectRef<'_>> for SubjectShape {
         match subject {
             SubjectRef::Partition(key) => Self::Partition(key.clone()),
             SubjectRef::Run(run_id) => Self::Run { run_id },
+            SubjectRef::Hold(hold_id) => Self::Hold { hold_id },
         }
     }
 }
@@ -50,6 +53,8 @@ enum Members {
     /// A partition, and the days of its query after it.
     Days(PartitionKey, Vec<LogicalDate>),
     Runs(Vec<RunId>),
+    /// One operation changes few of them.
+    Hold(HoldId),
 }
 
 impl<T> Default for Keyed<T> {
@@ -67,12 +72,13 @@ impl<T: Copy + PartialEq> Keyed<T> {
                 more.push(key.logical_date);
             }
             (Some(Members::Runs(runs)), SubjectRef::Run(id)) => runs.push(id),
-            (Some(Members::Days(..) | Members::Runs(_)) | None, SubjectRef::Partition(key)) => {
+            (Some(Members::Days(..) | Members::Runs(_) | Members::Hold(_)) | None, SubjectRef::Partition(key)) => {
                 self.groups.push(Group { members: Members::Days(key.clone(), vec![]), said });
             }
-            (Some(Members::Days(..)) | None, SubjectRef::Run(id)) => {
+            (Some(Members::Days(..) | Members::Hold(_)) | None, SubjectRef::Run(id)) => {
                 self.groups.push(Group { members: Members::Runs(vec![id]), said });
             }
+            (_, SubjectRef::Hold(id)) => self.groups.push(Group { members: Members::Hold(id), said }),
         }
     }
 
@@ -100,6 +106,7 @@ impl Members {
                 Box::new(days.map(move |day| SubjectShape::Partition(partition(day))))
             }
             Self::Runs(runs) => Box::new(runs.iter().map(|&run_id| SubjectShape::Run { run_id })),
+            Self::Hold(hold_id) => Box::new(std::iter::once(SubjectShape::Hold { hold_id: *hold_id })),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What scripts rely on: the JSON that the command line prints and the HTTP API serves. Fields are in the documented order.
 
 mod attempt;
-mod cooldown;
 mod group;
+mod hold;
 mod keyed;
 mod operation;
 mod partition;
@@ -12,8 +12,8 @@ mod status;
 mod upload;
 
 pub use attempt::AttemptShape;
-pub use cooldown::CooldownShape;
 pub use group::{GroupShape, RunGroupShape};
+pub use hold::HoldShape;
 pub(crate) use keyed::SubjectRef;
 pub use operation::{ChangeShape, OperationShape, StandShape, SubjectShape};
 pub use partition::{MarkShape, PartitionShape, TerminalShape};

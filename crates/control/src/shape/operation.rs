@@ -1,12 +1,14 @@
 //! An operation in the audit trail, and what it changed.
 
-use redrive_core::id::{OpId, RunId};
+use redrive_core::id::{HoldId, OpId, RunId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::ControlSnapshot;
 use redrive_core::time::Timestamp;
-use redrive_store::{AuditedChange, Operation, PastOperation, Subject};
+use redrive_store::{AuditedChange, HoldChange, Operation, PastOperation, Subject};
 use serde::Serialize;
 use serde_json::Value;
+
+use super::hold::HoldShape;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OperationShape {
@@ -20,7 +22,7 @@ pub struct OperationShape {
     pub filters: Value,
     pub flags: Value,
     pub reason: Option<String>,
-    /// How many partitions and runs it changed; left out where the changes themselves follow.
+    /// How many partitions, runs or holds it changed; left out where the changes themselves follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<u64>,
 }
@@ -64,22 +66,34 @@ pub struct ChangeShape {
 pub enum SubjectShape {
     Partition(PartitionKey),
     Run { run_id: RunId },
+    Hold { hold_id: HoldId },
 }
 
-/// How a partition or a run stood.
+/// How a partition, a run or a hold stood.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum StandShape {
     Partition(ControlSnapshot),
     Run(Value),
+    /// None where there was none.
+    Hold(Option<HoldShape>),
 }
 
 impl StandShape {
-    /// The one word for it: a partition's status, a run's state.
+    pub fn hold(&self) -> Option<&HoldShape> {
+        match self {
+            Self::Hold(hold) => hold.as_ref(),
+            Self::Partition(_) | Self::Run(_) => None,
+        }
+    }
+
+    /// The one word for it: a partition's status, a run's state, whether a hold was there.
     pub fn word(&self) -> &str {
         match self {
             Self::Partition(snapshot) => snapshot.status.as_str(),
             Self::Run(value) => value["state"].as_str().unwrap_or_default(),
+            Self::Hold(Some(_)) => "held",
+            Self::Hold(None) => "lifted",
         }
     }
 }
@@ -94,11 +108,16 @@ impl TryFrom<AuditedChange> for ChangeShape {
                 let (before, after) = change.snapshots()?;
                 (before.map(StandShape::Partition), StandShape::Partition(after))
             }
+            Subject::Hold(_) => {
+                let HoldChange { before, after } = change.hold_change()?;
+                (before.map(|hold| StandShape::Hold(Some(hold.into()))), StandShape::Hold(after.map(HoldShape::from)))
+            }
             Subject::Run(_) => (change.before.as_deref().map(parsed), parsed(&change.after)),
         };
         let subject = match change.subject {
             Subject::Partition(key) => SubjectShape::Partition(key),
             Subject::Run(run_id) => SubjectShape::Run { run_id },
+            Subject::Hold(hold_id) => SubjectShape::Hold { hold_id },
         };
         Ok(Self { subject, before, after })
     }

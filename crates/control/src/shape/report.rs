@@ -1,6 +1,6 @@
 //! What an operation did.
 
-use redrive_core::id::OpId;
+use redrive_core::id::{HoldId, OpId};
 use redrive_core::partition::{Partition, Status};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::Run;
@@ -17,7 +17,7 @@ pub struct Changed {
     pub words: Words,
 }
 
-/// What a partition or a run was and what it is, in one word each.
+/// What a partition, a run or a hold was and what it is, in one word each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Words {
     pub from: Option<&'static str>,
@@ -93,6 +93,10 @@ impl Report {
         self.changed.push(SubjectRef::Run(after.run_id), words);
     }
 
+    pub(crate) fn change_hold(&mut self, id: HoldId, words: Words) {
+        self.changed.push(SubjectRef::Hold(id), words);
+    }
+
     pub(crate) fn skip(&mut self, subject: SubjectRef<'_>, refused: Refused) {
         self.skipped.push(subject, refused);
     }
@@ -121,6 +125,7 @@ impl Report {
         let first = first.or_else(|| self.skipped().map(|skipped| skipped.subject).next());
         match first.or_else(|| self.failed.first().map(|failed| failed.subject.clone())) {
             Some(SubjectShape::Run { .. }) => "runs",
+            Some(SubjectShape::Hold { .. }) => "holds",
             Some(SubjectShape::Partition(_)) | None => "partitions",
         }
     }

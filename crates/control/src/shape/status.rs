@@ -10,7 +10,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{BOUND, RunCounts, SourceCounts};
 use serde::{Serialize, Serializer};
 
-use super::{CooldownShape, GroupShape};
+use super::{GroupShape, HoldShape};
 
 /// A count that stops at a bound: what reaches it is at least that many. JSON has the number; what is only a lower bound is
 /// named beside it.
@@ -68,7 +68,7 @@ pub struct StatusShape {
     pub sources: Vec<SourceShape>,
     pub runs: Vec<RunCountsShape>,
     pub processes: Vec<ProcessShape>,
-    pub holds: Vec<CooldownShape>,
+    pub holds: Vec<HoldShape>,
     pub groups: Vec<GroupShape>,
     pub now: Timestamp,
 }

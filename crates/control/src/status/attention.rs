@@ -1,6 +1,7 @@
 //! What needs a person: a pure look at the overview. Nothing here is a mere number; each is something to do.
 
 use redrive_core::fingerprint::GroupId;
+use redrive_core::hold::HoldKind;
 use redrive_core::process::Kind;
 use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
@@ -22,6 +23,12 @@ pub enum Need {
     NoWorker {
         source: String,
         has_workers: bool,
+    },
+    /// The breaker holds a scope.
+    Breaker {
+        source: String,
+        customer: Option<String>,
+        why: String,
     },
     /// Runs are queued, and no living worker serves their workload.
     NoRunWorker {
@@ -62,6 +69,10 @@ impl Need {
                 format!("queued of {source}, which no living worker serves")
             }
             Self::NoWorker { source, has_workers: false } => format!("queued of {source}, and no worker lives"),
+            Self::Breaker { source, customer: None, why } => format!("breaker holds {source}: {why}"),
+            Self::Breaker { source, customer: Some(customer), why } => {
+                format!("breaker holds {source}/{customer}: {why}")
+            }
             Self::NoRunWorker { workload } => format!("queued {workload} runs, and no living worker serves them"),
             Self::NoDaemon => "due or missing, and no daemon lives".to_owned(),
             Self::Silent { kind, name } => format!("{kind} {name} fell silent without ending in order"),
@@ -87,6 +98,12 @@ pub fn attention(status: &StatusShape) -> Vec<Attention> {
             let need = Need::NoWorker { source: source.source.to_string(), has_workers };
             add(need, source.pending.queued, None);
         }
+    }
+    for hold in status.holds.iter().filter(|hold| hold.kind == HoldKind::Breaker) {
+        let customer = hold.customer_id.as_ref().map(ToString::to_string);
+        let why = hold.why.clone().unwrap_or_default();
+        let need = Need::Breaker { source: hold.source.to_string(), customer, why };
+        add(need, Bounded::new(1), Some(hold.since));
     }
     for runs in &status.runs {
         let served = living.iter().any(|process| process.serves_workload(runs.workload));

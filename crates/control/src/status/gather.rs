@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use redrive_core::calendar;
 use redrive_core::filter::Filter;
+use redrive_core::hold::Hold;
 use redrive_core::key::{LogicalDate, Source};
 use redrive_core::process::Process;
 use redrive_core::retry::RetryPolicy;
-use redrive_store::{AttemptLimits, BOUND, Cooldown, GroupQuery, OverviewQuery, QuerySpan};
+use redrive_store::{AttemptLimits, BOUND, GroupQuery, OverviewQuery, QuerySpan};
 
 use crate::error::Result;
 use crate::expected;
 use crate::insight::Insight;
-use crate::shape::{CooldownShape, GroupShape, ProcessShape, RunCountsShape, SourceShape, StatusShape};
+use crate::shape::{GroupShape, HoldShape, ProcessShape, RunCountsShape, SourceShape, StatusShape};
 
 /// How many failure groups are shown.
 const TOP: usize = 5;
@@ -32,31 +33,30 @@ impl Insight {
     /// How everything stands, or one source. `config` is the fingerprint of the configuration that the caller follows.
     pub async fn status(&self, source: Option<&Source>, config: &str) -> Result<StatusShape> {
         let now = self.now();
-        let cooldowns = self.cooldowns().await?;
+        let holds = self.holds().await?;
         let processes = self.view().processes().await?;
-        let sources = self.sources_standing(source, &cooldowns).await?;
+        let sources = self.sources_standing(source, &holds).await?;
         let runs = self.view().run_counts().await?.into_iter().map(RunCountsShape::from);
         let runs = runs.filter(|runs| source.is_none() && !runs.is_empty()).collect();
         let groups = self.top_groups(source).await?;
-        let of_source = |cooldown: &Cooldown| source.is_none_or(|source| cooldown.source == *source);
+        let of_source = |hold: &Hold| source.is_none_or(|source| hold.scope.source() == source);
         Ok(StatusShape {
             sources,
             runs,
             processes: processes.into_iter().map(|process: Process| ProcessShape::new(process, config, now)).collect(),
-            holds: cooldowns.into_iter().filter(of_source).map(CooldownShape::from).collect(),
+            holds: holds.into_iter().filter(of_source).map(HoldShape::from).collect(),
             groups,
             now,
         })
     }
 
-    async fn sources_standing(&self, source: Option<&Source>, cooldowns: &[Cooldown]) -> Result<Vec<SourceShape>> {
+    async fn sources_standing(&self, source: Option<&Source>, holds: &[Hold]) -> Result<Vec<SourceShape>> {
         let policies = self.sources().known().map(|(source, rules)| (source.clone(), rules.retry.clone())).collect();
         let query = OverviewQuery {
             source: source.cloned(),
             policies,
             otherwise: RetryPolicy::partitions(),
-            cooling: cooldowns.to_vec(),
-            held: vec![],
+            holds: holds.to_vec(),
             now: self.now(),
         };
         let mut counts = self.view().source_counts(query).await?;

@@ -1,5 +1,5 @@
-//! The fingerprints of partitions, runs and failed tries: pure functions of what is kept of them, so that whoever has the
-//! row can say its group.
+//! The fingerprints of partitions, runs and failed tries: pure functions of what is kept of them, so that the
+//! group of a row follows from the row alone.
 
 use super::{Fingerprint, fingerprint};
 use crate::key::PartitionKey;

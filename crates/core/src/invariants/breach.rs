@@ -41,7 +41,7 @@ pub enum Flaw {
     TwoRunning { run: RunId, other: RunId },
     #[error("run {run} is running, and the partition does not know of it")]
     Unclaimed { run: RunId },
-    #[error("run {run} is said to be in flight, and {}", found(.state))]
+    #[error("the partition says that run {run} is in flight, and {}", found(.state))]
     NotRunning { run: RunId, state: Option<State> },
     #[error("run {run} is in flight for another task than the partition says")]
     OtherFence { run: RunId },

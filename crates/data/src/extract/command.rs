@@ -1,6 +1,6 @@
 //! `command`: any program that writes one JSON object per line on stdout.
 //!
-//! Exit code 0 is done. Other ends are classified by the last line of stderr, where it is a report, or else by the
+//! Exit code 0 is done. Other ends are classified by the last line of stderr, where it is a report, and otherwise by the
 //! code, as `sysexits.h` means it.
 
 use std::collections::BTreeMap;

@@ -33,9 +33,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Must be called on a runtime: verdicts are recorded by a task of their own.
-    pub fn new(data: DataStore, sink: RawSink, sources: Sources) -> Self {
-        let recorder = Recorder::start(data.clone());
+    pub fn new(data: DataStore, recorder: Recorder, sink: RawSink, sources: Sources) -> Self {
         let (rotation, pace, programs) = Default::default();
         Self { data, sink, sources, recorder, rotation, pace, programs }
     }

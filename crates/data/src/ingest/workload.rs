@@ -57,12 +57,8 @@ impl Workload {
             return Ok(Claimed::default());
         }
         let claim = RunClaim {
-            workload: Kind::Ingest,
             categories: Some(vec![String::new()]),
-            limit: room.min(free),
-            max_in_flight: None,
-            worker: claimant.worker.clone(),
-            lease: claimant.lease,
+            ..RunClaim::new(Kind::Ingest, &claimant.worker, room.min(free), claimant.lease)
         };
         let claimed = self.served.data.claim_runs(claim).await?;
         let tasks = claimed.into_iter().filter_map(|claimed| self.task(claimed.run)).collect();

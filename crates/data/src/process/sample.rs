@@ -18,7 +18,7 @@ pub struct SampleSettings {
     pub seed: u64,
     /// How often an attempt fails in a way that may pass: 0 to 1.
     pub failure: f64,
-    /// How often it is told to slow down.
+    /// How often the answer to an attempt is to slow down.
     pub rate_limit: f64,
     #[serde(deserialize_with = "duration::de")]
     pub retry_after: Duration,

@@ -1,4 +1,4 @@
-//! Jobs that wait for nobody: their category is in no section of the configuration.
+//! Jobs that no worker will claim: their category is in no section of the configuration.
 
 use std::time::Duration;
 
@@ -16,12 +16,13 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub struct Unserved {
     view: View,
     sections: Sections,
-    said: Vec<String>,
+    /// What the last warning named.
+    reported: Vec<String>,
 }
 
 impl Unserved {
     pub fn new(view: View, sections: Sections) -> Self {
-        Self { view, sections, said: Vec::new() }
+        Self { view, sections, reported: Vec::new() }
     }
 
     /// Looks now and then until a shutdown is requested.
@@ -37,7 +38,7 @@ impl Unserved {
                 }
                 Ok(None) => {}
                 // The claims say it, too, and louder.
-                Err(error) => tracing::debug!(%error, "could not look for categories that nobody serves"),
+                Err(error) => tracing::debug!(%error, "could not look for categories that no section names"),
             }
             tokio::select! {
                 () = shutdown.requested() => return,
@@ -50,10 +51,10 @@ impl Unserved {
     pub async fn look(&mut self) -> Result<Option<Vec<String>>> {
         let waiting = self.view.categories_waiting().await?.into_iter().map(|(category, _)| category);
         let unserved: Vec<String> = waiting.filter(|category| self.sections.of(category).is_none()).collect();
-        if unserved == self.said {
+        if unserved == self.reported {
             return Ok(None);
         }
-        self.said.clone_from(&unserved);
+        self.reported.clone_from(&unserved);
         Ok(Some(unserved))
     }
 }

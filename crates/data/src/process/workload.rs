@@ -66,13 +66,11 @@ impl Workload {
     }
 
     async fn claim_jobs(&self, room: u32, claimant: &Claimant) -> Result<Claimed> {
+        let limit = if self.served.is_suspect.load(Ordering::Relaxed) { room.min(1) } else { room };
         let claim = RunClaim {
-            workload: Kind::Process,
             categories: Some(self.categories.clone()),
-            limit: if self.served.is_suspect.load(Ordering::Relaxed) { room.min(1) } else { room },
             max_in_flight: self.served.section.max_in_flight,
-            worker: claimant.worker.clone(),
-            lease: claimant.lease,
+            ..RunClaim::new(Kind::Process, &claimant.worker, limit, claimant.lease)
         };
         let claimed = self.served.data.claim_runs(claim).await?;
         let tasks = claimed.into_iter().filter_map(|claimed| self.task(claimed)).collect();

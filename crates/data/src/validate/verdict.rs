@@ -5,7 +5,7 @@ use redrive_core::failure::clean_message;
 use redrive_core::partition::Judgement;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{self, Run};
-use redrive_store::{DataStore, JudgedAttempt, Recorded};
+use redrive_store::{JudgedAttempt, Recorded, Verdicts};
 
 use crate::error::Result;
 use crate::worker::Completer;
@@ -13,7 +13,7 @@ use crate::worker::Completer;
 /// Records the judgements of many attempts.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    data: DataStore,
+    verdicts: Verdicts,
     completer: Completer<JudgedAttempt, Recorded>,
 }
 
@@ -27,13 +27,13 @@ pub enum Verdict {
 
 impl Recorder {
     /// Starts the task that commits; must be called on a runtime.
-    pub fn start(data: DataStore) -> Self {
-        let committing = data.clone();
+    pub fn start(verdicts: Verdicts) -> Self {
+        let committing = verdicts.clone();
         let completer = Completer::start(move |judged| {
-            let data = committing.clone();
-            Box::pin(async move { data.judge_many(judged).await })
+            let verdicts = committing.clone();
+            Box::pin(async move { verdicts.judge_many(judged).await })
         });
-        Self { data, completer }
+        Self { verdicts, completer }
     }
 
     /// Records a judgement. While the database is out of reach it is asked again; the caller, who knows how long the
@@ -49,7 +49,7 @@ impl Recorder {
 
     /// A refusal may be the answer to a repeated call whose first answer was lost: then the verdict stands.
     async fn refused(&self, run: &Run, judgement: Judgement, refused: Refused) -> Result<Verdict> {
-        let stored = self.data.view().run(run.run_id).await?;
+        let stored = self.verdicts.view().run(run.run_id).await?;
         let stands = stored.is_some_and(|stored| stored.task_id == run.task_id && says(&stored, &judgement));
         Ok(if stands { Verdict::Recorded(judgement) } else { Verdict::Refused(refused) })
     }

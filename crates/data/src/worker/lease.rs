@@ -1,8 +1,8 @@
 //! Keeps the leases of what is under way, on a thread and a database connection of its own: work that blocks every other
 //! thread, or a pool that has run dry, must not cost a lease.
 //!
-//! It fences its own worker, too. When a lease could not be prolonged and is about to end, the attempt is told that it
-//! is lost before another worker may take its run.
+//! It fences its own worker, too. When a lease could not be prolonged and is about to end, it stops the attempt as lost
+//! before another worker may take its run.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,7 @@
 //! A store, a sink and a clock for each test, and workers over them.
 
 use std::io::Write as _;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +11,12 @@ use futures_util::stream;
 use redrive_core::id::RunId;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Run, Workload as Kind};
-use redrive_core::time::Timestamp;
 use redrive_data::ingest::{Limits, NotUploaded, Uploaded, Uploads, Workload};
 use redrive_data::worker::{AttemptResult, LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions};
-use redrive_fixture::{Database, Postgres, S3};
-use redrive_store::clock::{Clock, ManualClock, SystemClock};
+use redrive_fixture::{S3, TestClock, TestDatabase, TestStore, with_clock};
 use redrive_store::raw::{Blobs, RawUrl, S3Options};
-use redrive_store::{Open, Options, RunClaim, StanzaPage, StanzaRow, Store, StoreUrl};
+use redrive_store::{RunClaim, StanzaPage, StanzaRow};
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::time::Instant;
 
 use crate::proxy::Proxy;
@@ -27,54 +25,31 @@ pub const TERMS: LeaseTerms = LeaseTerms { lease: Duration::from_secs(60), heart
 pub const MAX_UPLOAD: u64 = 64 << 20;
 
 pub struct Lab {
-    pub store: Store,
+    on: TestStore<TestClock>,
     pub blobs: Blobs,
-    /// Holds the store's time where a test asks for it.
-    pub clock: Option<ManualClock>,
     /// In front of S3.
     pub proxy: Option<Proxy>,
-    pub dir: TempDir,
-    url: StoreUrl,
-    _database: Option<Database>,
 }
 
-/// Where a lab keeps what.
-#[derive(Clone, Copy)]
-pub enum Base {
-    Sqlite,
-    Postgres,
-}
+/// Where a lab keeps the bytes of uploads.
 #[derive(Clone, Copy)]
 pub enum Sink {
     Files,
     S3,
 }
-#[derive(Clone, Copy)]
-pub enum Time {
-    Real,
-    Manual,
+
+impl Deref for Lab {
+    type Target = TestStore<TestClock>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.on
+    }
 }
 
-/// 2026-01-01T00:00:00Z.
-const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
-
 impl Lab {
-    pub async fn new(base: Base, sink: Sink, time: Time) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let (url, database) = match base {
-            Base::Sqlite => (StoreUrl::Sqlite(dir.path().join("redrive.db")), None),
-            Base::Postgres => {
-                let database = tokio::task::spawn_blocking(|| Postgres::shared().fresh_database()).await.unwrap();
-                (StoreUrl::parse(&database.url).unwrap(), Some(database))
-            }
-        };
-        let clock = match time {
-            Time::Real => None,
-            Time::Manual => Some(ManualClock::at(START)),
-        };
-        let store = Store::open(&url, Open::Migrate, options(clock.as_ref())).await.unwrap();
+    pub async fn new(database: TestDatabase, sink: Sink) -> Self {
         let (raw, s3, proxy) = match sink {
-            Sink::Files => (format!("file:{}", dir.path().join("raw").display()), S3Options::default(), None),
+            Sink::Files => (format!("file:{}", database.path().join("raw").display()), S3Options::default(), None),
             Sink::S3 => {
                 let bucket = tokio::task::spawn_blocking(|| S3::shared().fresh_bucket()).await.unwrap();
                 let proxy = Proxy::before(&bucket.endpoint);
@@ -90,7 +65,7 @@ impl Lab {
         };
         let raw: RawUrl = raw.parse().unwrap();
         let blobs = Blobs::open(&raw, &s3).await.unwrap();
-        Self { store, blobs, clock, proxy, dir, url, _database: database }
+        Self { on: TestStore::open(database, TestClock::default()).await, blobs, proxy }
     }
 
     pub fn uploads(&self) -> Uploads {
@@ -111,7 +86,7 @@ impl Lab {
     }
 
     pub async fn keeper(&self, terms: LeaseTerms) -> LeaseKeeper {
-        LeaseKeeper::start(&self.url, options(self.clock.as_ref()), terms).await.unwrap()
+        LeaseKeeper::start(&self.database.url, with_clock(&self.clock), terms).await.unwrap()
     }
 
     /// A worker that ends when nothing is due.
@@ -136,14 +111,7 @@ impl Lab {
 
     /// Claims the next upload; none when nothing is due.
     pub async fn claim(&self) -> Option<Run> {
-        let claim = RunClaim {
-            workload: Kind::Ingest,
-            categories: None,
-            limit: 1,
-            max_in_flight: None,
-            worker: "w".to_owned(),
-            lease: TERMS.lease,
-        };
+        let claim = RunClaim::new(Kind::Ingest, "w", 1, TERMS.lease);
         self.store.data().claim_runs(claim).await.unwrap().pop().map(|claimed| claimed.run)
     }
 
@@ -152,10 +120,6 @@ impl Lab {
         let keeper = self.keeper(TERMS).await;
         let lease = keeper.hold(run.run_id, run.task_id.unwrap(), Instant::now());
         self.workload().attempt(run, lease, Shutdown::default()).await
-    }
-
-    pub async fn run(&self, run_id: RunId) -> Run {
-        self.store.view().run(run_id).await.unwrap().unwrap()
     }
 
     pub async fn metrics(&self, run_id: RunId) -> Value {
@@ -178,14 +142,6 @@ impl Lab {
         let all = self.stanzas(run_id).await.into_iter();
         all.map(|s| format!("{} {:?} {} {} {:?}", s.file.path, s.name, s.line, s.last_line, s.settings)).collect()
     }
-}
-
-fn options(clock: Option<&ManualClock>) -> Options {
-    let held: Arc<dyn Clock> = match clock {
-        Some(clock) => Arc::new(clock.clone()),
-        None => Arc::new(SystemClock),
-    };
-    Options { clock: held, follow_server_clock: clock.is_none(), ..Options::default() }
 }
 
 pub fn corpus() -> PathBuf {
@@ -218,32 +174,23 @@ pub fn conf(stanzas: usize) -> Vec<u8> {
     text
 }
 
-/// Waits for a condition, for so long at the most.
-pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let waiting = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap_or_else(|_| panic!("waited until {what}"));
-}
-
 /// Writes one test for each database and sink.
 #[macro_export]
 macro_rules! everywhere {
-    ($time:ident: $($name:ident),+ $(,)?) => {
-        $crate::everywhere!(@ sqlite_files Sqlite Files $time $($name),+);
-        $crate::everywhere!(@ sqlite_s3 Sqlite S3 $time $($name),+);
-        $crate::everywhere!(@ postgres_files Postgres Files $time $($name),+);
-        $crate::everywhere!(@ postgres_s3 Postgres S3 $time $($name),+);
-    };
-    (@ $module:ident $base:ident $sink:ident $time:ident $($name:ident),+) => {
+    (@ $module:ident $database:ident $sink:ident $($name:ident),+) => {
         mod $module {
-            use $crate::lab::{Base, Lab, Sink, Time};
+            use redrive_fixture::TestDatabase;
+            use $crate::lab::{Lab, Sink};
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                super::$name(Lab::new(Base::$base, Sink::$sink, Time::$time).await).await;
+                super::$name(Lab::new(TestDatabase::$database(), Sink::$sink).await).await;
             })+
         }
+    };
+    ($($name:ident),+ $(,)?) => {
+        $crate::everywhere!(@ sqlite_files sqlite Files $($name),+);
+        $crate::everywhere!(@ sqlite_s3 sqlite S3 $($name),+);
+        $crate::everywhere!(@ postgres_files postgres Files $($name),+);
+        $crate::everywhere!(@ postgres_s3 postgres S3 $($name),+);
     };
 }

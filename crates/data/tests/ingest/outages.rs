@@ -16,8 +16,8 @@ fn set_out_of_reach(lab: &Lab, run_id: RunId, out: bool) {
     match &lab.proxy {
         Some(proxy) => proxy.set_broken(out),
         None => {
-            let object: PathBuf = lab.dir.path().join(format!("raw/_uploads/run_id={run_id}/archive"));
-            let aside = lab.dir.path().join("aside");
+            let object: PathBuf = lab.database.path().join(format!("raw/_uploads/run_id={run_id}/archive"));
+            let aside = lab.database.path().join("aside");
             let (from, to) = if out { (&object, &aside) } else { (&aside, &object) };
             std::fs::rename(from, to).unwrap();
         }
@@ -34,7 +34,7 @@ async fn fail_once(lab: &Lab) {
 }
 
 async fn storage_that_fails_is_tried_again_after_60_180_and_600_seconds(lab: Lab) {
-    let clock = lab.clock.clone().unwrap();
+    let clock = lab.clock.hold();
     let run_id = lab.upload("props.conf", b"[a]\nb = 1\n").await.run.run_id;
     set_out_of_reach(&lab, run_id, true);
     for (retries, seconds) in [(1, 60), (2, 180), (3, 600)] {
@@ -67,7 +67,7 @@ async fn storage_that_comes_back_is_made_good_by_the_retry(lab: Lab) {
     set_out_of_reach(&lab, run_id, true);
     fail_once(&lab).await;
     set_out_of_reach(&lab, run_id, false);
-    lab.clock.as_ref().unwrap().advance(Duration::from_secs(60));
+    lab.clock.hold().advance(Duration::from_secs(60));
     let claimed = lab.claim().await.unwrap();
     let result = lab.attempt(claimed).await;
     assert!(matches!(result, AttemptResult::Ended(AttemptEnd::Accepted { records: 1 })), "{result:?}");
@@ -78,7 +78,7 @@ async fn storage_that_comes_back_is_made_good_by_the_retry(lab: Lab) {
 
 /// A worker that fell silent: its run is tried again by the policy of uploads.
 async fn a_worker_that_falls_silent_counts_as_a_failed_try(lab: Lab) {
-    let clock = lab.clock.clone().unwrap();
+    let clock = lab.clock.hold();
     let run_id = lab.upload("props.conf", b"[a]\nb = 1\n").await.run.run_id;
     lab.claim().await.unwrap();
     clock.advance(Duration::from_secs(61));
@@ -92,7 +92,7 @@ async fn a_worker_that_falls_silent_counts_as_a_failed_try(lab: Lab) {
     assert_eq!(label(&lab.run(run_id).await), "COMPLETE");
 }
 
-everywhere!(Manual:
+everywhere!(
     storage_that_fails_is_tried_again_after_60_180_and_600_seconds,
     storage_that_comes_back_is_made_good_by_the_retry,
     a_worker_that_falls_silent_counts_as_a_failed_try,

@@ -102,7 +102,7 @@ async fn a_long_parse_beats(lab: Lab) {
     assert_eq!(lab.stanzas(run_id).await.len(), 60_000);
 }
 
-everywhere!(Real:
+everywhere!(
     every_archive_of_the_corpus_has_the_counts_of_its_manifest,
     a_parsed_run_is_complete_with_its_metrics,
     no_text_breaks_a_database,

@@ -59,4 +59,4 @@ async fn nothing_stays_of_an_archive_that_is_cut_off(lab: Lab) {
     assert_eq!(lab.stanzas(run_id).await, []);
 }
 
-everywhere!(Real: what_is_wrong_with_an_archive_ends_its_run_at_once, nothing_stays_of_an_archive_that_is_cut_off);
+everywhere!(what_is_wrong_with_an_archive_ends_its_run_at_once, nothing_stays_of_an_archive_that_is_cut_off);

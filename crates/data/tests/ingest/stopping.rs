@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use redrive_core::run::{State, label};
 use redrive_data::worker::LeaseTerms;
+use redrive_fixture::eventually;
 
 use crate::everywhere;
-use crate::lab::{Lab, TERMS, conf, tar, until};
+use crate::lab::{Lab, TERMS, conf, tar};
 
 /// Several batches.
 fn archive() -> Vec<u8> {
@@ -21,7 +22,7 @@ async fn an_orderly_stop_gives_the_upload_back_untried(lab: Lab) {
     let run_id = lab.upload("apps.tar", &bytes).await.run.run_id;
     let (worker, stop) = lab.worker(TERMS).await;
     let working = tokio::spawn(worker.run());
-    until("something is added", async || !lab.stanzas(run_id).await.is_empty()).await;
+    eventually("something is added", async || !lab.stanzas(run_id).await.is_empty()).await;
     stop.request();
     stop.request();
     let counts = working.await.unwrap().unwrap();
@@ -43,7 +44,7 @@ async fn an_operator_stops_a_parse(lab: Lab) {
     let run_id = lab.upload("apps.tar", &archive()).await.run.run_id;
     let terms = LeaseTerms { lease: Duration::from_secs(60), heartbeat: Duration::from_millis(50) };
     let working = tokio::spawn(lab.worker(terms).await.0.run());
-    until("something is added", async || !lab.stanzas(run_id).await.is_empty()).await;
+    eventually("something is added", async || !lab.stanzas(run_id).await.is_empty()).await;
     lab.store.control().cancel_run(run_id, "ada").await.unwrap();
     let counts = working.await.unwrap().unwrap();
     assert_eq!((counts.accepted, counts.cancelled + counts.lost), (0, 1), "{counts:?}");
@@ -51,4 +52,4 @@ async fn an_operator_stops_a_parse(lab: Lab) {
     assert_eq!((label(&run), run.error_message.as_deref()), ("FAILED", Some("cancelled by ada")));
 }
 
-everywhere!(Real: an_orderly_stop_gives_the_upload_back_untried, an_operator_stops_a_parse);
+everywhere!(an_orderly_stop_gives_the_upload_back_untried, an_operator_stops_a_parse);

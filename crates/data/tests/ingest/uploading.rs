@@ -86,7 +86,7 @@ async fn what_is_too_large_is_refused(lab: Lab) {
     assert!(lab.claim().await.is_none());
 }
 
-everywhere!(Real:
+everywhere!(
     an_upload_is_pending_then_stored_and_queued,
     a_large_body_arrives_whole,
     the_same_bytes_make_a_new_run_that_names_the_earlier,

@@ -82,7 +82,7 @@ async fn a_verdict_given_twice_counts_once(house: TestDataPlane) {
     let key = key("c", 0);
     house.want(std::slice::from_ref(&key)).await;
     let claimed = house.claim(TERMS.lease).await;
-    let recorder = Recorder::start(house.store.data());
+    let recorder = Recorder::start(house.store.verdicts());
     let judged = |judgement: &Judgement| JudgedAttempt {
         claimed: claimed.clone(),
         judgement: judgement.clone(),
@@ -105,7 +105,7 @@ async fn a_released_run_is_refused_its_verdict(house: TestDataPlane) {
     house.want(&[key("c", 0)]).await;
     let claimed = house.claim(TERMS.lease).await;
     assert!(matches!(house.store.data().release(&claimed.run, None).await.unwrap(), Recorded::As(_)));
-    let recorder = Recorder::start(house.store.data());
+    let recorder = Recorder::start(house.store.verdicts());
     let judged = JudgedAttempt { claimed, judgement: Judgement::Accepted { records: 1 }, metrics: "{}".to_owned() };
     let verdict = recorder.record(judged).await.unwrap();
     assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");

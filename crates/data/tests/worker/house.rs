@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
 use redrive_core::run::Run;
-use redrive_core::time::Timestamp;
 use redrive_data::extract::{self, ConfiguredSource, Extractor, Sources};
-use redrive_data::validate::Rules;
+use redrive_data::validate::{Recorder, Rules};
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
-use redrive_fixture::{OnDatabase, TestDatabase, TestStore, with_clock};
-use redrive_store::clock::{Clock, ManualClock, SystemClock};
+use redrive_fixture::{OnDatabase, TestClock, TestDatabase, TestStore, with_clock};
 use redrive_store::raw::{RawOptions, RawSink, RawUrl};
 use redrive_store::{ClaimedPartition, PartitionClaim};
 
@@ -23,23 +21,6 @@ use redrive_store::{ClaimedPartition, PartitionClaim};
 pub struct TestDataPlane {
     on: TestStore<TestClock>,
     pub sink: RawSink,
-}
-
-/// This machine's clock, until a test holds it.
-#[derive(Debug, Clone, Default)]
-pub struct TestClock(Arc<OnceLock<ManualClock>>);
-
-impl TestClock {
-    /// Stops the clock; from now on the test moves it.
-    pub fn hold(&self) -> ManualClock {
-        self.0.get_or_init(|| ManualClock::at(SystemClock.now())).clone()
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        self.0.get().map_or_else(|| SystemClock.now(), ManualClock::now)
-    }
 }
 
 pub const TERMS: LeaseTerms = LeaseTerms { lease: Duration::from_secs(60), heartbeat: Duration::from_secs(20) };
@@ -81,12 +62,22 @@ impl TestDataPlane {
     /// Extraction of the source `src`.
     pub fn extraction(&self, source: ConfiguredSource) -> Arc<dyn Workload> {
         let sources = Sources::new(BTreeMap::from([("src".parse().unwrap(), source)]));
-        Arc::new(extract::Workload::new(self.store.data(), self.sink.clone(), sources))
+        Arc::new(extract::Workload::new(
+            self.store.data(),
+            Recorder::start(self.store.verdicts()),
+            self.sink.clone(),
+            sources,
+        ))
     }
 
     /// Extraction of no source, for what concerns attempts that other workers began.
     pub fn idle_extraction(&self) -> Arc<dyn Workload> {
-        Arc::new(extract::Workload::new(self.store.data(), self.sink.clone(), Sources::default()))
+        Arc::new(extract::Workload::new(
+            self.store.data(),
+            Recorder::start(self.store.verdicts()),
+            self.sink.clone(),
+            Sources::default(),
+        ))
     }
 
     pub async fn worker_for(&self, workloads: Vec<Arc<dyn Workload>>, job: Work) -> (Worker, Shutdown) {

@@ -69,9 +69,7 @@ impl Jobs {
 
     async fn claim_jobs(&self, room: u32, claimant: &Claimant) -> Result<Claimed> {
         self.claims.fetch_add(1, Ordering::SeqCst);
-        let (worker, lease) = (claimant.worker.clone(), claimant.lease);
-        let claim =
-            RunClaim { workload: Kind::Process, categories: None, limit: room, max_in_flight: None, worker, lease };
+        let claim = RunClaim::new(Kind::Process, &claimant.worker, room, claimant.lease);
         let claimed = self.data.claim_runs(claim).await?;
         let tasks = claimed.into_iter().map(|claimed| self.task(claimed.run)).collect();
         Ok(Claimed { tasks, look_again: None })
@@ -297,14 +295,7 @@ async fn a_fault_of_one_workload_leaves_the_other_at_work(house: TestDataPlane) 
 async fn a_sweep_goes_by_the_workloads_own_policy(house: TestDataPlane) {
     let ids = submit(&house, 1).await;
     let lease = Duration::from_millis(1);
-    let claim = RunClaim {
-        workload: Kind::Process,
-        categories: None,
-        limit: 1,
-        max_in_flight: None,
-        worker: "dead".to_owned(),
-        lease,
-    };
+    let claim = RunClaim::new(Kind::Process, "dead", 1, lease);
     house.store.data().claim_runs(claim).await.unwrap();
     eventually("the lease has passed", async || {
         !house.store.view().overdue(Kind::Process, 9).await.unwrap().is_empty()

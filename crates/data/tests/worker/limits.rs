@@ -30,7 +30,7 @@ async fn one_rate_limit_holds_back_every_sibling(house: TestDataPlane) {
     let before = source.asked();
     assert_eq!(house.drain(Arc::clone(&source) as _).await.claimed, 0, "a second worker asks nothing");
     assert_eq!(source.asked(), before);
-    let cooling = house.store.view().cooldowns().await.unwrap();
+    let cooling = house.store.view().holds().await.unwrap();
     assert_eq!(cooling.len(), 1);
     let failed = house.partition(&key("limited", 0)).await;
     assert!(failed.control.not_before.is_some(), "the hint is kept: {failed:?}");
@@ -43,7 +43,7 @@ async fn a_rate_limit_of_the_source_holds_back_every_customer(house: TestDataPla
     let source = Source::new(|_| Act::Fail(Failure::rate_limited("429", None).of_source()));
     house.drain(Arc::clone(&source) as _).await;
     assert!(source.asked() <= 4, "{} calls", source.asked());
-    assert_eq!(house.store.view().cooldowns().await.unwrap()[0].customer_id, None);
+    assert_eq!(house.store.view().holds().await.unwrap()[0].scope.customer_id(), None);
 }
 
 async fn two_workers_keep_to_a_sources_limit(house: TestDataPlane) {

@@ -77,8 +77,7 @@ async fn a_silent_workers_jobs_are_ended_by_the_policy_of_their_section(house: T
         ids.extend(house.submit_jobs(category, 1).await);
     }
     let lease = Duration::from_secs(60);
-    let worker = "dead".to_owned();
-    let claim = RunClaim { workload: Kind::Process, categories: None, limit: 9, max_in_flight: None, worker, lease };
+    let claim = RunClaim::new(Kind::Process, "dead", 9, lease);
     assert_eq!(house.store.data().claim_runs(claim).await.unwrap().len(), 3);
     clock.advance(lease);
     let with = |name, seconds| Section { policy: base(seconds), ..section(name, Told::to(|_| Act::Pass)) };

@@ -72,7 +72,7 @@ pub enum Command {
     Data(Data),
     /// Requeue failures when their backoff has passed, and want what calendars expect
     Daemon(Daemon),
-    /// Extract what is wanted, and have it judged
+    /// Do what is wanted: extract partitions, parse uploads, handle jobs
     Worker(Worker),
     /// Measure this machine
     #[command(subcommand)]

@@ -20,7 +20,7 @@ pub enum Runs {
     Explain(RunArg),
     /// Try dead runs again, with a fresh count
     Retry(RunChange),
-    /// Stop runs for good; a running handler is told
+    /// Stop runs for good; where one is running, its handler is stopped
     Cancel(RunChange),
     /// Forget runs that ended long ago
     Prune(Prune),
@@ -36,7 +36,8 @@ Examples:
 Each line of a JSON lines file is one job:
   {\"category\":\"any%\",\"payload\":{\"run\":4711},\"external_id\":\"4711\"}
 Its fields are category, payload, external_id, submitted_at, not_before and max_attempts; only category is needed.
-A job whose external_id is there already gives the run of then (existing: true), so that a file can be submitted again.")]
+A job whose external_id was submitted before is not submitted again: its run of that time is given (existing: true).
+So a file can be submitted twice.")]
 pub struct Submit {
     /// Many jobs, one JSON object a line; `-` reads them from stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["payload", "external_id", "submitted_at", "not_before", "max_attempts"])]

@@ -97,7 +97,10 @@ pub enum State {
     Apply(Apply),
     /// Put back what an operation changed, where nothing has happened since
     Undo(Undo),
-    /// Whom sources asked to leave alone for a while
+    /// Withhold a source, a customer or a query from workers
+    #[command(subcommand)]
+    Hold(Hold),
+    /// Whom sources asked to leave alone for a while: the holds of that kind
     #[command(subcommand)]
     Cooldown(Cooldown),
     /// Who did what, and whether the trail is whole
@@ -236,16 +239,55 @@ pub enum Cooldown {
     /// Who is left alone, until when, and why
     List,
     /// Say that it is over: workers and the daemon go on at once
-    Lift(CooldownLift),
+    Lift(HoldLift),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Hold {
+    /// Withhold a source, a customer or a query from workers, with what is queued and what is still to come
+    Set(HoldSet),
+    /// What is held, by whom, until when, and why
+    List,
+    /// End all holds on a source, a customer or a query, whoever set them: workers and the daemon go on at once
+    Lift(HoldLift),
+}
+
+/// What a hold is on.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Scope")]
+pub struct ScopeArgs {
+    #[arg(long)]
+    pub source: String,
+    /// Only of this customer [default: the source and all its customers]
+    #[arg(long)]
+    pub customer_id: Option<String>,
+    /// Only of this query of the customer [default: all of them]
+    #[arg(long, requires = "customer_id")]
+    pub query_name: Option<String>,
 }
 
 #[derive(Debug, Clone, Args)]
-pub struct CooldownLift {
+pub struct HoldSet {
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+    /// How long, like 2h [default: until it is lifted]
+    #[arg(long, value_name = "DURATION", value_parser = redrive_data::settings::duration::parse)]
+    pub r#for: Option<std::time::Duration>,
+    /// Until when, like 2026-01-31T04:00:00Z
+    #[arg(long, value_name = "TIME", conflicts_with = "for")]
+    pub until: Option<String>,
+    /// Say what would be held, and hold nothing
     #[arg(long)]
-    pub source: String,
-    /// Only of this customer [default: of the source and all its customers]
-    #[arg(long)]
-    pub customer_id: Option<String>,
+    pub dry_run: bool,
+    /// Why, for the audit trail and for everyone who asks why nothing runs
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct HoldLift {
+    #[command(flatten)]
+    pub scope: ScopeArgs,
     /// List what would be lifted, and lift nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -77,7 +77,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the file given by `--config`, else by `REDRIVE_CONFIG`, else `redrive.toml` here if there is one.
+    /// Reads the file given by `--config` or, without it, by `REDRIVE_CONFIG`; without both, `redrive.toml` here if there is one.
     pub fn load(flag: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
         let named = flag.map(Path::to_path_buf).or_else(|| environment.get("REDRIVE_CONFIG").map(PathBuf::from));
         let file = match named {

@@ -1,6 +1,8 @@
 //! Tables for people that know how wide the terminal is: numbers to the right, one line a row, one column that gives way, and
 //! no column without anything in it.
 
+use std::fmt;
+
 use anstyle::Style;
 use redrive_core::text::one_line;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -28,8 +30,19 @@ impl Cell {
         Self { text: one_line(text.as_ref()), style: Style::new() }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     pub fn styled(text: impl AsRef<str>, style: Style) -> Self {
         Self { style, ..Self::new(text) }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { text, style } = self;
+        write!(f, "{style}{text}{style:#}")
     }
 }
 
@@ -86,6 +99,11 @@ impl Columns {
         }
         line.trim_end().to_owned()
     }
+}
+
+/// How wide a line is on a terminal, its colours apart.
+pub fn width(line: &str) -> usize {
+    anstream::adapter::strip_str(line).to_string().width()
 }
 
 /// A text no wider than this, with a sign where something was cut off.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use redrive_core::process::{Kind, Serves};
 use redrive_core::run::Workload as WorkKind;
 use redrive_data::process::{Discovery, Section, Unserved};
+use redrive_data::validate::Recorder;
 use redrive_data::worker::{LeaseKeeper, Replacement, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_data::{extract, ingest};
 use redrive_store::Store;
@@ -42,7 +43,8 @@ impl Generation {
         let mut workloads: Vec<Arc<dyn Workload>> = Vec::new();
         if !plan.sources.is_empty() {
             let sink = RawSink::open(&config.raw, &config.raw_options).await?;
-            workloads.push(Arc::new(extract::Workload::new(store.data(), sink, plan.sources)));
+            let recorder = Recorder::start(store.verdicts());
+            workloads.push(Arc::new(extract::Workload::new(store.data(), recorder, sink, plan.sources)));
         }
         if plan.uploads {
             let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;

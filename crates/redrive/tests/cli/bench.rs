@@ -121,7 +121,7 @@ fn somebody_elses_database_is_measured_only_by_force(subject: TestProgram) {
     let before = subject.inventory();
     for bench in [QUEUE.as_slice(), &STATE] {
         let line = subject.home.run(bench).complaint(4);
-        assert!(line.contains("holds tables of something else; use --force"), "{line}");
+        assert!(line.contains("holds another program's tables; use --force"), "{line}");
     }
     assert_eq!(subject.inventory(), before);
     subject.home.run(&[QUEUE.as_slice(), &["--force", "--baseline"]].concat()).done();

@@ -109,7 +109,7 @@ fn tables_of_something_else_are_named_and_left_alone(subject: TestProgram) {
     let before = (subject.inventory(), std::fs::read(subject.home.file("redrive.db")).ok());
     let finding = the_finding(&subject, "store", 6);
     assert_eq!(finding["ok"], false);
-    assert!(finding["says"].as_str().unwrap().contains("holds tables of something else"), "{finding}");
+    assert!(finding["says"].as_str().unwrap().contains("holds another program's tables"), "{finding}");
     let after = (subject.inventory(), std::fs::read(subject.home.file("redrive.db")).ok());
     assert!(before == after, "doctor changed what it looked at");
 }

@@ -21,7 +21,7 @@ fn help_lists_the_commands() {
       runs         Submit jobs, look at runs of every kind, and decide what happens to them
       data         Read what succeeded: only the current run of each partition
       daemon       Requeue failures when their backoff has passed, and want what calendars expect
-      worker       Extract what is wanted, and have it judged
+      worker       Do what is wanted: extract partitions, parse uploads, handle jobs
       bench        Measure this machine
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
@@ -102,7 +102,7 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
           --baseline           Also run a hand-written loop of the same statements, and print the ratio
       -o, --output <OUTPUT>    How to print what is found [default: table] [possible values: table,
                                json, jsonl, csv]
-          --force              Measure a database that holds something else's tables
+          --force              Measure a database that holds another program's tables
       -q, --quiet              Say only what is asked for
           --jobs <JOBS>        How many runs [default: 20000]
       -v, --verbose...         Say more; twice for everything
@@ -127,7 +127,7 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
                                      ratio
       -o, --output <OUTPUT>          How to print what is found [default: table] [possible values:
                                      table, json, jsonl, csv]
-          --force                    Measure a database that holds something else's tables
+          --force                    Measure a database that holds another program's tables
       -q, --quiet                    Say only what is asked for
           --partitions <PARTITIONS>  How many failed partitions to retry [default: 100000]
       -v, --verbose...               Say more; twice for everything

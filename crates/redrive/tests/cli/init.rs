@@ -114,11 +114,11 @@ fn force_replaces_the_configuration_and_keeps_the_database() {
     home.run(&["init"]).done();
     let written = home.read("redrive.toml");
     home.write("redrive.toml", "# mine\n");
-    home.sqlite("redrive.db", "INSERT INTO cooldowns VALUES ('ads', '', 1, NULL)");
+    home.sqlite("redrive.db", "INSERT INTO holds (hold_id, source, customer_id, query_name, kind, since, until, by) VALUES (x'00', 'ads', '', '', 'cooldown', 0, 1, 'ads')");
     home.run(&["init", "--force"]).done();
     assert_eq!(home.read("redrive.toml"), written);
     let kept = rusqlite::Connection::open(home.file("redrive.db")).unwrap();
-    assert_eq!(kept.query_row("SELECT count(*) FROM cooldowns", (), |row| row.get::<_, i64>(0)).unwrap(), 1);
+    assert_eq!(kept.query_row("SELECT count(*) FROM holds", (), |row| row.get::<_, i64>(0)).unwrap(), 1);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn tables_of_something_else_are_refused_and_left_alone(subject: TestProgram) {
     subject.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY)");
     let before = subject.inventory();
     let line = subject.home.run(&["migrate"]).complaint(6);
-    assert!(line.contains("holds tables of something else; choose an empty database"), "{line}");
+    assert!(line.contains("holds another program's tables; choose an empty database"), "{line}");
     assert_eq!(subject.inventory(), before);
 }
 

@@ -195,7 +195,7 @@ impl Past<'_> {
 
     pub fn judge(&self, run: &Run, judgement: Judgement) {
         let metrics = Some("{\"records\":7}".to_owned());
-        let recorded = self.world.runtime.block_on(self.store.data().judge(run, judgement, metrics)).unwrap();
+        let recorded = self.world.runtime.block_on(self.store.verdicts().judge(run, judgement, metrics)).unwrap();
         assert!(matches!(recorded, Recorded::As(_)), "{recorded:?}");
     }
 

@@ -302,13 +302,26 @@ CREATE TABLE failure_groups (
     sample TEXT NOT NULL
 );
 
--- An empty customer_id holds back the whole source.
-CREATE TABLE cooldowns (
+-- What workers leave alone: a source, a customer of it, or a query of that customer. An empty customer_id stands for all customers,
+-- an empty query_name for all queries. Until a moment, or, without one, until it is lifted.
+CREATE TABLE holds (
+    hold_id UUID NOT NULL UNIQUE,
     source TEXT COLLATE "C" NOT NULL,
     customer_id TEXT COLLATE "C" NOT NULL,
-    until BIGINT NOT NULL,
+    query_name TEXT COLLATE "C" NOT NULL CHECK (query_name = '' OR customer_id <> ''),
+    kind TEXT COLLATE "C" NOT NULL CHECK (kind = 'cooldown' OR kind = 'operator' OR kind = 'breaker'),
+    since BIGINT NOT NULL,
+    until BIGINT,
+    by TEXT NOT NULL,
     why TEXT,
-    PRIMARY KEY (source, customer_id)
+    -- Of a breaker: what tripped it, when one attempt goes ahead to find out, how long the wait before that was, and that attempt.
+    trip TEXT CHECK (trip = 'final' OR trip = 'group' OR trip = 'unusable'),
+    error_group BIGINT,
+    probe_at BIGINT,
+    probe_every BIGINT,
+    canary_run_id UUID,
+    CHECK ((kind = 'breaker') = (trip IS NOT NULL) AND (trip IS NULL) = (probe_at IS NULL) AND (trip IS NULL) = (probe_every IS NULL)),
+    PRIMARY KEY (source, customer_id, query_name, kind)
 );
 
 -- Workers, daemons and servers: who is there, by which configuration, and what each serves.
@@ -339,7 +352,7 @@ CREATE TABLE operations (
     hash BYTEA NOT NULL
 );
 
--- What an operation changed: a partition, or a run.
+-- What an operation changed: a partition, a run, or a hold.
 CREATE TABLE operation_changes (
     seq BIGINT NOT NULL PRIMARY KEY,
     -- The number of the operation's own row.
@@ -347,10 +360,12 @@ CREATE TABLE operation_changes (
     series_id INTEGER,
     period INTEGER,
     run_id UUID,
+    hold_id UUID,
     before TEXT,
     after TEXT NOT NULL,
     hash BYTEA NOT NULL,
-    CHECK ((series_id IS NULL) = (period IS NULL) AND (series_id IS NULL) <> (run_id IS NULL))
+    CHECK ((series_id IS NULL) = (period IS NULL)),
+    CHECK ((series_id IS NOT NULL AND run_id IS NULL AND hold_id IS NULL) OR (series_id IS NULL AND (run_id IS NULL) <> (hold_id IS NULL)))
 );
 CREATE INDEX operation_changes_of ON operation_changes (operation_seq, seq);
 

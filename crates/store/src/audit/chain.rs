@@ -69,6 +69,7 @@ async fn head(tx: &mut Tx<'_>) -> Result<Head> {
 pub(super) enum Covered<'a> {
     Partition { names: [&'a str; 3], period: i64 },
     Run(Uuid),
+    Hold(Uuid),
 }
 
 /// The chain as it is written and as it is checked: the same bytes in the same order.
@@ -141,6 +142,7 @@ impl Chain {
                 after,
             ]),
             Covered::Run(id) => self.link(&[Some(b"run"), Some(&operation), Some(id.as_bytes()), before, after]),
+            Covered::Hold(id) => self.link(&[Some(b"hold"), Some(&operation), Some(id.as_bytes()), before, after]),
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What operations changed: partitions and runs. A row is written in the transaction of the change it tells of.
+//! What operations changed: partitions, runs and holds. A row is written in the transaction of the change it tells of.
 
 use std::sync::Arc;
 
-use redrive_core::id::{OpId, RunId};
+use redrive_core::hold::Hold;
+use redrive_core::id::{HoldId, OpId, RunId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlSnapshot, Partition};
 use redrive_core::run::{Run, RunSnapshot};
@@ -15,6 +16,7 @@ use crate::db::columns::{Field, Named, columns, named};
 use crate::db::{Batch, Effect, Row, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::handles::{View, read};
+use crate::holds::{self, HoldChange};
 use crate::partitions::Period;
 use crate::series::Place;
 
@@ -30,6 +32,7 @@ impl View {
 pub enum Subject {
     Partition(PartitionKey),
     Run(RunId),
+    Hold(HoldId),
 }
 
 /// What an operation did to one subject. Nothing was there before it was made.
@@ -56,6 +59,12 @@ impl AuditedChange {
         let before =
             self.before.as_deref().ok_or_else(|| Error::row("operation_changes", "no operation makes a run"))?;
         Ok((read(before)?, read(&self.after)?))
+    }
+
+    /// A hold before and after.
+    pub fn hold_change(&self) -> Result<HoldChange> {
+        let before = self.before.as_deref().map_or(Ok(None), holds::snapshot::read)?;
+        Ok(HoldChange { before, after: holds::snapshot::read(&self.after)? })
     }
 }
 
@@ -87,6 +96,13 @@ impl WrittenChange {
         Ok(Self { text, after_from })
     }
 
+    pub(crate) fn of_hold(before: Option<&Hold>, after: Option<&Hold>) -> Result<Self> {
+        let mut text = before.map_or(Ok(String::new()), |before| holds::snapshot::write(Some(before)))?;
+        let after_from = before.map(|_| text.len());
+        text.push_str(&holds::snapshot::write(after)?);
+        Ok(Self { text, after_from })
+    }
+
     fn before(&self) -> Option<&str> {
         self.after_from.map(|from| &self.text[..from])
     }
@@ -101,20 +117,28 @@ impl WrittenChange {
 pub(crate) enum PlacedSubject<'a> {
     Partition(&'a PartitionKey, Place),
     Run(RunId),
+    Hold(HoldId),
 }
 
 impl<'a> PlacedSubject<'a> {
     fn place(self) -> Option<Place> {
         match self {
             Self::Partition(_, place) => Some(place),
-            Self::Run(_) => None,
+            Self::Run(_) | Self::Hold(_) => None,
         }
     }
 
     fn run(self) -> Option<Uuid> {
         match self {
-            Self::Partition(..) => None,
+            Self::Partition(..) | Self::Hold(_) => None,
             Self::Run(id) => Some(id.uuid()),
+        }
+    }
+
+    fn hold(self) -> Option<Uuid> {
+        match self {
+            Self::Partition(..) | Self::Run(_) => None,
+            Self::Hold(id) => Some(id.uuid()),
         }
     }
 
@@ -125,6 +149,7 @@ impl<'a> PlacedSubject<'a> {
                 period: place.period.number(),
             },
             Self::Run(id) => Covered::Run(id.uuid()),
+            Self::Hold(id) => Covered::Hold(id.uuid()),
         }
     }
 }
@@ -144,7 +169,7 @@ struct NewRow<'a> {
     hash: [u8; 32],
 }
 
-const fn fields<'r>() -> [Field<NewRow<'r>>; 8] {
+const fn fields<'r>() -> [Field<NewRow<'r>>; 9] {
     [
         Field::int("seq", |row| row.seq.into()),
         Field::int("operation_seq", |row| row.operation.into()),
@@ -153,12 +178,13 @@ const fn fields<'r>() -> [Field<NewRow<'r>>; 8] {
         }),
         Field::int("period", |row| row.change.subject.place().map(|place| place.period.number()).into()),
         Field::id("run_id", |row| row.change.subject.run().into()),
+        Field::id("hold_id", |row| row.change.subject.hold().into()),
         Field::text("before", |row| row.change.written.before().into()),
         Field::text("after", |row| row.change.written.after().into()),
         Field::bytes("hash", |row| row.hash.as_slice().into()),
     ]
 }
-const NAMES: [Named; 8] = named(&fields());
+const NAMES: [Named; 9] = named(&fields());
 
 static INSERT: Batch = Batch::new(
     "/* audit::insert_changes */
@@ -185,8 +211,7 @@ pub(crate) async fn record(tx: &mut Tx<'_>, operation: &Operation, changes: &[Ne
 }
 
 /// `{change}`: what [`StoredChange::read`] expects of `operation_changes c` with its series `s`, if it has one.
-pub(super) const COLUMNS: &str =
-    "c.seq, c.operation_seq, s.source, s.customer_id, s.query_name, c.period, c.run_id, c.before, c.after, c.hash";
+pub(super) const COLUMNS: &str = "c.seq, c.operation_seq, s.source, s.customer_id, s.query_name, c.period, c.run_id, c.hold_id, c.before, c.after, c.hash";
 
 /// A change as its row has it.
 pub(super) struct StoredChange {
@@ -196,6 +221,7 @@ pub(super) struct StoredChange {
     names: Option<[String; 3]>,
     period: Option<i64>,
     run_id: Option<Uuid>,
+    hold_id: Option<Uuid>,
     before: Option<String>,
     after: String,
 }
@@ -208,18 +234,19 @@ impl StoredChange {
             (Some(source), Some(customer_id), Some(query_name)) => Some([source, customer_id, query_name]),
             _ => None,
         };
-        let (period, run_id) = (row.opt_int()?, row.opt_id()?);
+        let (period, run_id, hold_id) = (row.opt_int()?, row.opt_id()?, row.opt_id()?);
         let (before, after, hash) = (row.opt_text()?, row.text()?, row.bytes()?);
-        Ok(Self { seq, hash, operation, names, period, run_id, before, after })
+        Ok(Self { seq, hash, operation, names, period, run_id, hold_id, before, after })
     }
 
     /// Adds the row to a chain that is checked; says whether the row is about anything.
     pub(super) fn link(&self, chain: &mut Chain) -> bool {
-        let covered = match (&self.names, self.period, self.run_id) {
-            (Some(names), Some(period), None) => {
+        let covered = match (&self.names, self.period, self.run_id, self.hold_id) {
+            (Some(names), Some(period), None, None) => {
                 Covered::Partition { names: names.each_ref().map(String::as_str), period }
             }
-            (None, None, Some(run_id)) => Covered::Run(run_id),
+            (None, None, Some(run_id), None) => Covered::Run(run_id),
+            (None, None, None, Some(hold_id)) => Covered::Hold(hold_id),
             _ => return false,
         };
         chain.change(self.operation, covered, self.before.as_deref(), &self.after);
@@ -228,15 +255,16 @@ impl StoredChange {
 
     fn parse(self) -> Result<AuditedChange> {
         let bad = |why: String| Error::row("operation_changes", why);
-        let subject = match (self.names, self.period, self.run_id) {
-            (Some([source, customer_id, query_name]), Some(period), None) => Subject::Partition(PartitionKey {
+        let subject = match (self.names, self.period, self.run_id, self.hold_id) {
+            (Some([source, customer_id, query_name]), Some(period), None, None) => Subject::Partition(PartitionKey {
                 source: source.try_into().map_err(|error| Error::row("series", error))?,
                 customer_id: customer_id.try_into().map_err(|error| Error::row("series", error))?,
                 query_name: query_name.try_into().map_err(|error| Error::row("series", error))?,
                 logical_date: Period::from_row(period).date()?,
             }),
-            (None, None, Some(run_id)) => Subject::Run(RunId::from_uuid(run_id)),
-            _ => return Err(bad(format!("row {} is about neither a partition nor a run", self.seq))),
+            (None, None, Some(run_id), None) => Subject::Run(RunId::from_uuid(run_id)),
+            (None, None, None, Some(hold_id)) => Subject::Hold(HoldId::from_uuid(hold_id)),
+            _ => return Err(bad(format!("row {} is about no partition, run or hold", self.seq))),
         };
         Ok(AuditedChange { subject, before: self.before, after: self.after })
     }

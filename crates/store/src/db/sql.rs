@@ -25,6 +25,7 @@ fn fragment(name: &str, dialect: Dialect) -> &'static str {
         ("place_in", Dialect::Postgres) => "strpos",
         (name, dialect) => crate::partitions::fragment(name, dialect)
             .or_else(|| crate::audit::fragment(name))
+            .or_else(|| crate::holds::fragment(name))
             .unwrap_or_else(|| unreachable!("unknown fragment {{{name}}}")),
     }
 }

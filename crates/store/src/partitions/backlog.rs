@@ -1,19 +1,17 @@
 //! What a claim that came back empty has left: whether a draining worker has something to stay for.
 //!
-//! A draining worker does not wait for partitions that are paused, cooling down, or of a source whose limit is 0. It does
-//! wait for a source at its limit: every running attempt ends, by itself or by its lease.
+//! A draining worker does not wait for partitions that are paused, held, to be left until a later moment, or of a source
+//! whose limit is 0. It does wait for a source at its limit: every running attempt ends, by itself or by its lease.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use redrive_core::cooldown::Cooldown;
 use redrive_core::key::Source;
 use redrive_core::lane::Lane;
-use redrive_core::share::Capacity;
+use redrive_core::share::{Capacity, Gate};
 use redrive_core::time::Timestamp;
 
-use super::claim::{CustomerCursor, in_flight, source_columns};
-use crate::cooldowns;
+use super::claim::{Room, gates, has_any, in_flight, source_columns};
 use crate::db::{Kind, Lookup, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{View, read};
@@ -84,10 +82,10 @@ async fn backlog(
             Some(_) => {}
         }
     }
-    let cooling = cooldowns::in_force(tx, now).await?;
-    let queued = if has_any(tx, &free, &cooling).await? {
+    let gates = gates(tx, now).await?;
+    let queued = if has_any_of(tx, &free, &gates, now).await? {
         Queued::Claimable
-    } else if has_any(tx, &full, &cooling).await? {
+    } else if has_any_of(tx, &full, &gates, now).await? {
         Queued::HeldBack
     } else {
         Queued::Nothing
@@ -95,11 +93,12 @@ async fn backlog(
     Ok(Backlog { queued, in_flight: under_way })
 }
 
-/// Whether something of these sources is queued, not paused and not cooling down.
-async fn has_any(tx: &mut Tx<'_>, sources: &[Source], cooling: &[Cooldown]) -> Result<bool> {
-    let capacity = Capacity::new(Some(sources), cooling.to_vec(), BTreeMap::new());
+/// Whether something of these sources is queued and not withheld.
+async fn has_any_of(tx: &mut Tx<'_>, sources: &[Source], gates: &[Gate], now: Timestamp) -> Result<bool> {
+    let capacity = Capacity::new(Some(sources), gates.to_vec(), BTreeMap::new());
+    let room = Room::new(tx, capacity, now).await?;
     for &lane in Lane::ALL {
-        if !CustomerCursor::first(lane).next(tx, 1, &capacity).await?.is_empty() {
+        if has_any(tx, lane, &room).await? {
             return Ok(true);
         }
     }

@@ -1,4 +1,4 @@
-//! Claiming partitions: lanes by their shares, customers in turn, nothing that is cooling down, paused or over a limit.
+//! Claiming partitions: lanes by their shares, customers in turn, nothing that is held, paused or over a limit.
 //!
 //! SQL only chooses candidates; `core::partition::apply` decides, and the change is written under its guard like any
 //! other. Claims of partitions take turns on PostgreSQL too, so that a source's limit holds exactly across machines;
@@ -9,38 +9,35 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::hold::HoldScope;
 use redrive_core::key::{CustomerId, Source};
 use redrive_core::lane::{self, Lane};
 use redrive_core::partition::{self, DataEvent, Event, InFlight, Partition};
 use redrive_core::run::{Run, State, Work};
-use redrive_core::share::{Capacity, CustomerQueue, take_round_robin};
+use redrive_core::share::{Capacity, CustomerQueue, Gate, take_round_robin};
 use redrive_core::time::Timestamp;
 
 use super::commit::write;
 use super::row::read_from;
-use crate::cooldowns;
 use crate::db::{Column, Kind, Lookup, Row, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::handles::DataStore;
+use crate::handles::{DataStore, transact};
+use crate::holds;
 use crate::ids::Ids;
 use crate::runs;
-use crate::series::{Scope, source_no};
+use crate::series::{self, Scope, source_no};
 
 /// "claims", as the advisory lock that makes claims take turns.
 const CLAIMS: i64 = 0x636c_6169_6d73;
+/// How many customers are looked at together where one with something claimable is enough.
+const LOOKED_AT: usize = 16;
 
 impl DataStore {
     /// Claims partitions and begins a run for each. The rotation goes into the next claim.
     pub async fn claim_partitions(&self, asked: PartitionClaim) -> Result<(Vec<ClaimedPartition>, Rotation)> {
         let now = self.inner.now();
-        let (inner, asked) = (Arc::clone(&self.inner), Arc::new(asked));
-        self.inner
-            .db
-            .write("claim partitions", move |tx| {
-                let (inner, asked) = (Arc::clone(&inner), Arc::clone(&asked));
-                Box::pin(async move { claim(tx, &asked, &inner.ids, now).await })
-            })
-            .await
+        let inner = Arc::clone(&self.inner);
+        transact!(self.inner, "claim partitions", |tx, inner, asked| claim(tx, &asked, &inner.ids, now).await)
     }
 }
 
@@ -89,6 +86,29 @@ pub struct ClaimedPartition {
     pub run: Run,
 }
 
+/// What there is room for, and what of a customer who may be served is withheld all the same.
+pub(super) struct Room<'a> {
+    capacity: Capacity<'a>,
+    /// Series that are held by themselves.
+    held_series: Vec<i64>,
+    now: Timestamp,
+}
+
+impl<'a> Room<'a> {
+    pub(super) async fn new(tx: &mut Tx<'_>, capacity: Capacity<'a>, now: Timestamp) -> Result<Self> {
+        let names = |scope: &'_ HoldScope| match scope {
+            HoldScope::Query(source, customer, query) => {
+                Some((source.to_string(), customer.to_string(), query.to_string()))
+            }
+            HoldScope::Source(_) | HoldScope::Customer(..) => None,
+        };
+        let held: Vec<_> = capacity.held_queries().into_iter().filter_map(names).collect();
+        let held: Vec<_> = held.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
+        let held_series = if held.is_empty() { vec![] } else { series::ids_of(tx, &held).await? };
+        Ok(Self { capacity, held_series, now })
+    }
+}
+
 async fn claim(
     tx: &mut Tx<'_>,
     claim: &PartitionClaim,
@@ -96,7 +116,8 @@ async fn claim(
     now: Timestamp,
 ) -> Result<(Vec<ClaimedPartition>, Rotation)> {
     tx.exclusive(CLAIMS).await?;
-    let mut capacity = capacity(tx, claim, now).await?;
+    let capacity = capacity(tx, claim, now).await?;
+    let mut room = Room::new(tx, capacity, now).await?;
     let mut rotation = claim.rotation.clone();
     let quotas = lane::quotas(rotation.turn, claim.limit);
     let mut chosen: Vec<Partition> = Vec::new();
@@ -106,7 +127,7 @@ async fn claim(
         let left = claim.limit.saturating_sub(u32::try_from(chosen.len()).unwrap_or(u32::MAX));
         if left > 0 && !empty.contains(&lane) {
             let served = rotation.served.entry(lane).or_default();
-            match fill_lane(tx, lane, quota.min(left), served, &mut capacity, &mut chosen).await? {
+            match fill_lane(tx, lane, quota.min(left), served, &mut room, &mut chosen).await? {
                 LaneEnd::Filled => {}
                 LaneEnd::Empty => empty.push(lane),
             }
@@ -118,7 +139,7 @@ async fn claim(
 
 /// What may be claimed now: each limited source has what is not in flight, and no more than the worker will take of it.
 async fn capacity<'a>(tx: &mut Tx<'_>, claim: &'a PartitionClaim, now: Timestamp) -> Result<Capacity<'a>> {
-    let cooling = cooldowns::in_force(tx, now).await?;
+    let gates = gates(tx, now).await?;
     let limited: Vec<Source> = claim.max_in_flight.keys().cloned().collect();
     let active = in_flight(tx, &limited).await?;
     let mut left = claim.at_most.clone();
@@ -126,7 +147,13 @@ async fn capacity<'a>(tx: &mut Tx<'_>, claim: &'a PartitionClaim, now: Timestamp
         let free = limit.saturating_sub(active);
         left.entry(source.clone()).and_modify(|left| *left = free.min(*left)).or_insert(free);
     }
-    Ok(Capacity::new(claim.sources.as_deref(), cooling, left))
+    Ok(Capacity::new(claim.sources.as_deref(), gates, left))
+}
+
+/// What the holds in force let through now.
+pub(super) async fn gates(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<Gate>> {
+    let holds = holds::in_force(tx, now).await?;
+    Ok(holds.into_iter().map(|hold| Gate { left: hold.lets_through(now, |_| true), scope: hold.scope }).collect())
 }
 
 static IN_FLIGHT: Lookup = Lookup::new(
@@ -181,20 +208,35 @@ static NEXT_CUSTOMERS: Sql = Sql::new(
      ORDER BY found.scope",
 );
 
-static OF_CUSTOMERS: Lookup = Lookup::new(
-    "/* claim::of_customers */
+macro_rules! of_customers {
+    ($more:literal) => {
+        concat!(
+            "/* claim::of_customers */
      SELECT {partition}
      {from_control}
          AND c.lane IS NOT NULL AND c.active_run_id IS NULL AND c.paused_at IS NULL
          AND c.lane = @lane AND c.scope = @scope
+         AND (c.not_before IS NULL OR c.not_before <= @now)",
+            $more,
+            "
      ORDER BY c.queued_at, c.series_id, c.period
-     LIMIT @limit",
-    &[("lane", Kind::Text), ("scope", Kind::Int), ("limit", Kind::Int)],
+     LIMIT @limit"
+        )
+    };
+}
+
+const OF_CUSTOMERS_COLUMNS: [(&str, Kind); 4] =
+    [("lane", Kind::Text), ("scope", Kind::Int), ("limit", Kind::Int), ("now", Kind::Int)];
+static OF_CUSTOMERS: Lookup = Lookup::new(of_customers!(""), &OF_CUSTOMERS_COLUMNS);
+/// Where queries are held by themselves: their entries are left out while the index is read.
+const OF_CUSTOMERS_BUT: &str = of_customers!(
+    "
+         AND c.series_id NOT IN (%held)"
 );
 
 /// A customer of a source.
 #[derive(Debug)]
-pub(super) struct Customer {
+struct Customer {
     source: Source,
     customer_id: CustomerId,
     scope: Scope,
@@ -232,18 +274,18 @@ async fn fill_lane(
     lane: Lane,
     quota: u32,
     served: &mut Scope,
-    capacity: &mut Capacity<'_>,
+    room: &mut Room<'_>,
     chosen: &mut Vec<Partition>,
 ) -> Result<LaneEnd> {
     let goal = chosen.len().saturating_add(usize::try_from(quota).unwrap_or(usize::MAX));
     let mut cursor = CustomerCursor::after(lane, *served);
     while chosen.len() < goal {
         let places = goal - chosen.len();
-        let customers = cursor.next(tx, places, capacity).await?;
+        let customers = cursor.next(tx, places, &room.capacity).await?;
         if customers.is_empty() {
             return Ok(LaneEnd::Empty);
         }
-        take_from(tx, lane, &customers, goal, served, capacity, chosen).await?;
+        take_from(tx, lane, &customers, goal, served, room, chosen).await?;
     }
     Ok(LaneEnd::Filled)
 }
@@ -255,7 +297,7 @@ async fn take_from(
     customers: &[Customer],
     goal: usize,
     served: &mut Scope,
-    capacity: &mut Capacity<'_>,
+    room: &mut Room<'_>,
     chosen: &mut Vec<Partition>,
 ) -> Result<()> {
     let mut depth = (goal - chosen.len()).div_ceil(customers.len().max(1));
@@ -263,7 +305,7 @@ async fn take_from(
         // What was chosen already is not yet marked and comes again.
         let known = |customer: &Customer| chosen.iter().filter(|partition| customer.has(partition)).count();
         let limits: Vec<usize> = customers.iter().map(|customer| depth.saturating_add(known(customer))).collect();
-        let mut waiting = waiting(tx, lane, customers, &limits).await?;
+        let mut waiting = waiting(tx, lane, customers, &limits, room).await?;
         let more = waiting.iter().zip(&limits).any(|(rows, limit)| rows.len() == *limit);
         for rows in &mut waiting {
             rows.retain(|row| !chosen.iter().any(|taken| taken.state.key == row.state.key));
@@ -277,7 +319,7 @@ async fn take_from(
                 waiting: rows.into_iter(),
             })
             .collect();
-        let taken = take_round_robin(&mut queues, goal - chosen.len(), capacity);
+        let taken = take_round_robin(&mut queues, goal - chosen.len(), &mut room.capacity);
         if let Some((last, _)) = taken.last() {
             *served = customers[*last].scope;
         }
@@ -291,21 +333,50 @@ async fn take_from(
 }
 
 /// What each customer has waiting in a lane, longest first, up to a limit each.
-async fn waiting(tx: &mut Tx<'_>, lane: Lane, customers: &[Customer], limits: &[usize]) -> Result<Vec<Vec<Partition>>> {
+async fn waiting(
+    tx: &mut Tx<'_>,
+    lane: Lane,
+    customers: &[Customer],
+    limits: &[usize],
+    room: &Room<'_>,
+) -> Result<Vec<Vec<Partition>>> {
     let columns = [
         Column::texts(customers, |_| Some(lane.as_str())),
         Column::ints(customers, |customer| Some(customer.scope.number())),
         Column::ints(limits, |&limit| Some(i64::try_from(limit).unwrap_or(i64::MAX))),
+        Column::ints(customers, |_| Some(room.now.micros())),
     ];
+    let found = if room.held_series.is_empty() {
+        tx.lookup(&OF_CUSTOMERS, &columns, |mut row| read_from(&mut row)).await?
+    } else {
+        let held: Vec<String> = room.held_series.iter().map(ToString::to_string).collect();
+        let sql = OF_CUSTOMERS_BUT.replace("%held", &held.join(", "));
+        tx.built_lookup(&sql, &OF_CUSTOMERS_COLUMNS, &columns, |nth, mut row| Ok((nth, read_from(&mut row)?))).await?
+    };
     let mut waiting: Vec<Vec<Partition>> = customers.iter().map(|_| Vec::new()).collect();
-    for (nth, partition) in tx.lookup(&OF_CUSTOMERS, &columns, |mut row| read_from(&mut row)).await? {
+    for (nth, partition) in found {
         waiting[nth].push(partition);
     }
     Ok(waiting)
 }
 
+/// Whether a lane has anything that may be claimed.
+pub(super) async fn has_any(tx: &mut Tx<'_>, lane: Lane, room: &Room<'_>) -> Result<bool> {
+    let mut cursor = CustomerCursor::first(lane);
+    loop {
+        let customers = cursor.next(tx, LOOKED_AT, &room.capacity).await?;
+        if customers.is_empty() {
+            return Ok(false);
+        }
+        let limits = vec![1; customers.len()];
+        if waiting(tx, lane, &customers, &limits, room).await?.iter().any(|found| !found.is_empty()) {
+            return Ok(true);
+        }
+    }
+}
+
 /// Whose turn it is in a lane: those after the one who was served last, and round to that one again.
-pub(super) struct CustomerCursor {
+struct CustomerCursor {
     lane: Lane,
     after: Scope,
     round: Round,
@@ -324,7 +395,7 @@ enum Round {
 
 impl CustomerCursor {
     /// From the first customer on.
-    pub(super) fn first(lane: Lane) -> Self {
+    fn first(lane: Lane) -> Self {
         Self { lane, after: Scope::default(), round: Round::Whole }
     }
 
@@ -336,12 +407,7 @@ impl CustomerCursor {
     }
 
     /// The next customers who may be served now, up to `wanted`; none when all have had their turn.
-    pub(super) async fn next(
-        &mut self,
-        tx: &mut Tx<'_>,
-        wanted: usize,
-        capacity: &Capacity<'_>,
-    ) -> Result<Vec<Customer>> {
+    async fn next(&mut self, tx: &mut Tx<'_>, wanted: usize, capacity: &Capacity<'_>) -> Result<Vec<Customer>> {
         let mut found: Vec<Customer> = Vec::new();
         while found.len() < wanted && self.round != Round::Done {
             let step = i64::try_from(wanted).unwrap_or(i64::MAX);

@@ -15,7 +15,7 @@ use crate::audit::{self, NewChange, Operation, PlacedSubject, WrittenChange};
 use crate::db::columns::{Field, Named, columns, join, named};
 use crate::db::{Batch, Effect, Tx};
 use crate::error::Result;
-use crate::handles::ControlStore;
+use crate::handles::{ControlStore, transact};
 use crate::series::{self, Place};
 
 /// What became of one partition of an operation.
@@ -69,23 +69,15 @@ impl ControlStore {
         if decided.iter().all(Result::is_err) {
             return Ok(decided.into_iter().filter_map(Result::err).map(Outcome::Refused).collect());
         }
-        let work = Arc::new((operation.clone(), decided));
-        let inside = Arc::clone(&work);
-        let written = self
-            .inner
-            .db
-            .write("commit changes", move |tx| {
-                let work = Arc::clone(&inside);
-                Box::pin(async move {
-                    let (operation, decided) = &*work;
-                    let decided: Vec<&DecidedChange> = decided.iter().flatten().collect();
-                    let written = write_decided(tx, operation, &decided).await?;
-                    tx.wake();
-                    Ok(written)
-                })
-            })
-            .await?;
-        let decided = Arc::into_inner(work).map_or_else(Vec::new, |(_, decided)| decided);
+        let decided = Arc::new(decided);
+        let (operation, inside) = (operation.clone(), Arc::clone(&decided));
+        let written = transact!(self.inner, "commit changes", |tx, operation, inside| {
+            let decided: Vec<&DecidedChange> = inside.iter().flatten().collect();
+            let written = write_decided(tx, &operation, &decided).await?;
+            tx.wake();
+            Ok(written)
+        })?;
+        let decided = Arc::into_inner(decided).unwrap_or_default();
         let mut written = written.into_iter();
         Ok(decided.into_iter().map(|decided| outcome(decided, &mut written)).collect())
     }

@@ -1,7 +1,6 @@
 //! Making partitions wanted that are not there yet.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use redrive_core::partition::Partition;
 
@@ -11,7 +10,7 @@ use crate::audit::{self, NewChange, Operation, PlacedSubject, WrittenChange};
 use crate::db::columns::columns;
 use crate::db::{Batch, Effect, Tx};
 use crate::error::Result;
-use crate::handles::ControlStore;
+use crate::handles::{ControlStore, transact};
 use crate::series::{self, Place};
 
 impl ControlStore {
@@ -28,28 +27,20 @@ impl ControlStore {
             partitions.into_iter().zip(&once).filter_map(|(partition, once)| once.then_some(partition)).collect();
         let written: Vec<WrittenChange> =
             unique.iter().map(|partition| WrittenChange::of_partition(None, partition)).collect();
-        let work = Arc::new((operation.clone(), unique, written));
-        let new = self
-            .inner
-            .db
-            .write("enqueue partitions", move |tx| {
-                let work = Arc::clone(&work);
-                Box::pin(async move {
-                    let (operation, partitions, written) = &*work;
-                    let (places, new) = insert(tx, partitions).await?;
-                    let made = partitions.iter().zip(written).zip(places).zip(&new).filter(|(_, new)| **new);
-                    let made: Vec<NewChange<'_>> = made
-                        .map(|(((partition, written), place), _)| NewChange {
-                            subject: PlacedSubject::Partition(&partition.state.key, place),
-                            written,
-                        })
-                        .collect();
-                    audit::record(tx, operation, &made).await?;
-                    tx.wake();
-                    Ok(new)
+        let operation = operation.clone();
+        let new = transact!(self.inner, "enqueue partitions", |tx, operation, unique, written| {
+            let (places, new) = insert(tx, &unique).await?;
+            let made = unique.iter().zip(&*written).zip(places).zip(&new).filter(|(_, new)| **new);
+            let made: Vec<NewChange<'_>> = made
+                .map(|(((partition, written), place), _)| NewChange {
+                    subject: PlacedSubject::Partition(&partition.state.key, place),
+                    written,
                 })
-            })
-            .await?;
+                .collect();
+            audit::record(tx, &operation, &made).await?;
+            tx.wake();
+            Ok(new)
+        })?;
         let mut new = new.into_iter();
         Ok(once.into_iter().map(|once| once && new.next().unwrap_or(false)).collect())
     }

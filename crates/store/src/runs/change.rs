@@ -1,8 +1,6 @@
 //! Changing runs for people: what `core::run::apply` decides, written in bulk under the guard of each run's version, each for
 //! itself.
 
-use std::sync::Arc;
-
 use redrive_core::id::RunId;
 use redrive_core::refusal::Refused;
 use redrive_core::run::{self, Change, ControlEvent, Run};
@@ -12,7 +10,7 @@ use super::row::get_many;
 use crate::audit::{self, NewChange, Operation, PlacedSubject, WrittenChange};
 use crate::db::Tx;
 use crate::error::Result;
-use crate::handles::ControlStore;
+use crate::handles::{ControlStore, transact};
 
 /// What became of one run of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,15 +58,10 @@ impl ControlStore {
         });
         let (changes, written): (Vec<Change>, Vec<WrittenChange>) =
             changes.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-        let work = Arc::new((operation.clone(), changes, written));
-        let written = self
-            .inner
-            .db
-            .write("change runs", move |tx| {
-                let work = Arc::clone(&work);
-                Box::pin(async move { write_decided(tx, &work.0, &work.1, &work.2).await })
-            })
-            .await?;
+        let operation = operation.clone();
+        let written = transact!(self.inner, "change runs", |tx, operation, changes, written| {
+            write_decided(tx, &operation, &changes, &written).await
+        })?;
         let mut written = written.into_iter();
         Ok(decided.into_iter().map(|decided| outcome(decided, &mut written)).collect())
     }

@@ -8,7 +8,6 @@
 //! These moves stand here twice. PostgreSQL does each with one statement, which picks rows that no other transaction holds;
 //! SQLite knows no statement that moves rows, and needs none that picks, because it has one writer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::id::{RunId, TaskId};
@@ -20,7 +19,7 @@ use super::limit::room;
 use super::row::{opt_count, progress, span};
 use crate::db::{Cursor, Dialect, Param, Sql, Tx};
 use crate::error::Result;
-use crate::handles::DataStore;
+use crate::handles::{DataStore, transact};
 
 /// The most runs that one claim moves to the queue because they are due. Each is moved once, so that a backlog costs its first
 /// claim; as long as no more than this come due at once, age alone decides among them.
@@ -40,6 +39,13 @@ pub struct RunClaim {
     pub lease: Duration,
 }
 
+impl RunClaim {
+    /// A claim of runs of any category, without a limit but its own.
+    pub fn new(workload: Workload, worker: impl Into<String>, limit: u32, lease: Duration) -> Self {
+        Self { workload, categories: None, limit, max_in_flight: None, worker: worker.into(), lease }
+    }
+}
+
 /// A run that was claimed, with its input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedRun {
@@ -52,14 +58,7 @@ impl DataStore {
     pub async fn claim_runs(&self, asked: RunClaim) -> Result<Vec<ClaimedRun>> {
         let now = self.inner.now();
         let task_id = self.inner.ids.task(now);
-        let asked = Arc::new(asked);
-        self.inner
-            .db
-            .write("claim runs", move |tx| {
-                let asked = Arc::clone(&asked);
-                Box::pin(async move { claim(tx, &asked, task_id, now).await })
-            })
-            .await
+        transact!(self.inner, "claim runs", |tx, asked| claim(tx, &asked, task_id, now).await)
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use super::submit::{Begun, Submitted, insert};
 use crate::db::Dialect;
 use crate::error::{Error, Result};
-use crate::handles::Inner;
+use crate::handles::{Inner, transact};
 
 /// How many runs are committed together.
 const MOST: usize = 1000;
@@ -39,7 +39,7 @@ enum Answer {
     Submitted(Vec<Submitted>),
     /// The group was not committed, and nothing of it is there: each caller tries alone and hears what is wrong with its own.
     Alone(Vec<Begun>),
-    /// Nobody knows whether the group was committed.
+    /// It is not known whether the group was committed.
     Lost {
         place: String,
         name: &'static str,
@@ -136,11 +136,5 @@ async fn commit_group(inner: &Arc<Inner>) -> Found {
 
 async fn commit(inner: &Inner, runs: &Arc<Vec<Begun>>) -> Result<Vec<Submitted>> {
     let (runs, now) = (Arc::clone(runs), inner.now());
-    inner
-        .db
-        .write("submit runs", move |tx| {
-            let runs = Arc::clone(&runs);
-            Box::pin(async move { insert(tx, &runs, now).await })
-        })
-        .await
+    transact!(inner, "submit runs", |tx, runs| insert(tx, &runs, now).await)
 }

@@ -15,7 +15,7 @@ use super::record::write;
 use super::row::get_many;
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::Result;
-use crate::handles::{DataStore, View, read};
+use crate::handles::{DataStore, View, read, transact};
 use crate::partitions;
 
 /// What a heartbeat found.
@@ -38,7 +38,7 @@ pub enum HeartbeatAnswer {
 }
 
 impl View {
-    /// Runs of a workload whose lease has passed and that nobody has ended yet, longest ago first.
+    /// Runs of a workload whose lease has passed and that no worker has ended yet, longest ago first.
     pub async fn overdue(&self, workload: Workload, limit: u32) -> Result<Vec<Run>> {
         let now = self.inner.now();
         read!(self.read_by_index, "overdue", |tx, workload, now, limit| overdue(tx, &OVERDUE, *workload, *now, *limit))
@@ -50,15 +50,7 @@ impl DataStore {
     pub async fn beat(&self, held: Vec<(RunId, TaskId)>, lease: Duration) -> Result<Heartbeat> {
         let at = self.inner.now();
         let until = at.saturating_add(lease);
-        let held = Arc::new(held);
-        let answers = self
-            .inner
-            .db
-            .write("beat", move |tx| {
-                let held = Arc::clone(&held);
-                Box::pin(async move { beat(tx, &held, at, until).await })
-            })
-            .await?;
+        let answers = transact!(self.inner, "beat", |tx, held| beat(tx, &held, at, until).await)?;
         Ok(Heartbeat { at, until, answers })
     }
 
@@ -71,14 +63,7 @@ impl DataStore {
         policy: impl Fn(&Run) -> RetryPolicy + Send + Sync + 'static,
     ) -> Result<Vec<Run>> {
         let now = self.inner.now();
-        let policy = Arc::new(policy);
-        self.inner
-            .db
-            .write("expire leases", move |tx| {
-                let policy = Arc::clone(&policy);
-                Box::pin(async move { expire(tx, workload, now, limit, &*policy).await })
-            })
-            .await
+        transact!(self.inner, "expire leases", |tx, policy| expire(tx, workload, now, limit, &*policy).await)
     }
 }
 

@@ -11,7 +11,7 @@ use super::standing::Table;
 use crate::audit::{self, Operation};
 use crate::db::{Batch, Column, Effect, Kind, Param, Sql, Tx};
 use crate::error::Result;
-use crate::handles::{ControlStore, View, read};
+use crate::handles::{ControlStore, View, read, transact};
 
 impl View {
     /// How many ended runs [`ControlStore::prune_runs`] would forget, counted up to `most`.
@@ -45,21 +45,14 @@ impl ControlStore {
         ended_before: Timestamp,
         limit: u32,
     ) -> Result<u64> {
-        let work = Arc::new((operation.cloned(), categories));
-        self.inner
-            .db
-            .write("prune runs", move |tx| {
-                let work = Arc::clone(&work);
-                Box::pin(async move {
-                    let (operation, categories) = &*work;
-                    let pruned = prune(tx, workload, categories.as_deref(), ended_before, limit).await?;
-                    if let Some(operation) = operation.as_ref().filter(|_| pruned > 0) {
-                        audit::record_alone(tx, operation).await?;
-                    }
-                    Ok(pruned)
-                })
-            })
-            .await
+        let operation = operation.cloned();
+        transact!(self.inner, "prune runs", |tx, operation, categories| {
+            let pruned = prune(tx, workload, (*categories).as_deref(), ended_before, limit).await?;
+            if let Some(operation) = (*operation).as_ref().filter(|_| pruned > 0) {
+                audit::record_alone(tx, operation).await?;
+            }
+            Ok(pruned)
+        })
     }
 }
 

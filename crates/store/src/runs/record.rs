@@ -16,8 +16,7 @@ use super::row::{get, get_locked};
 use super::standing;
 use crate::db::Tx;
 use crate::error::{Error, Result};
-use crate::handles::ControlStore;
-use crate::handles::DataStore;
+use crate::handles::{ControlStore, DataStore, Inner, Verdicts, transact};
 use crate::partitions;
 
 /// What became of a worker's report.
@@ -60,56 +59,44 @@ impl DataStore {
         }
         let changes = Arc::new(changes);
         let inside = Arc::clone(&changes);
-        let took = self
-            .inner
-            .db
-            .write(name, move |tx| {
-                let changes = Arc::clone(&inside);
-                Box::pin(async move { write(tx, &changes).await })
-            })
-            .await?;
+        let took = transact!(self.inner, name, |tx, inside| write(tx, &inside).await)?;
         let changes = Arc::unwrap_or_clone(changes);
         Ok(changes.into_iter().zip(took).map(|(change, took)| took.then_some(change.after)).collect())
-    }
-
-    /// Records the validator's judgement of an attempt: partition, run and history in one transaction.
-    pub async fn judge(&self, run: &Run, judgement: Judgement, metrics: Option<String>) -> Result<Recorded> {
-        let end = judged(&judgement, metrics);
-        self.end_attempt("judge", run, end, move |attempt| DataEvent::Judged(attempt, judgement.clone())).await
     }
 
     /// Gives a claimed partition back untried; no attempt is counted. Where something on the worker's side failed, the
     /// run's row says what.
     pub async fn release(&self, run: &Run, why: Option<&str>) -> Result<Recorded> {
         let end = End::Released { why: why.map(str::to_owned) };
-        self.end_attempt("release", run, end, DataEvent::Released).await
+        end_attempt(&self.inner, "release", run, end, DataEvent::Released).await
     }
+}
 
-    async fn end_attempt(
-        &self,
-        name: &'static str,
-        run: &Run,
-        end: End,
-        data_event: impl Fn(InFlight) -> DataEvent,
-    ) -> Result<Recorded> {
-        let now = self.inner.now();
-        let attempt = InFlight { run_id: run.run_id, task_id: claim_of(run)? };
-        let no_partition = Error::Input { what: "an attempt", why: "the run is of no partition" };
-        let key = run.key().cloned().ok_or(no_partition)?;
-        let ending = Arc::new(Ending { name, key, attempt, end, data_event: data_event(attempt), now });
-        let result = self
-            .inner
-            .db
-            .write(name, move |tx| {
-                let ending = Arc::clone(&ending);
-                Box::pin(async move { ending.write(tx).await })
-            })
-            .await;
-        match result {
-            Ok(run) => Ok(Recorded::As(run)),
-            Err(Error::Refused(refused)) => Ok(Recorded::Refused(refused)),
-            Err(error) => Err(error),
-        }
+impl Verdicts {
+    /// Records the validator's judgement of an attempt: partition, run and history in one transaction.
+    pub async fn judge(&self, run: &Run, judgement: Judgement, metrics: Option<String>) -> Result<Recorded> {
+        let end = judged(&judgement, metrics);
+        let data_event = move |attempt| DataEvent::Judged(attempt, judgement.clone());
+        end_attempt(&self.inner, "judge", run, end, data_event).await
+    }
+}
+
+async fn end_attempt(
+    inner: &Inner,
+    name: &'static str,
+    run: &Run,
+    end: End,
+    data_event: impl Fn(InFlight) -> DataEvent,
+) -> Result<Recorded> {
+    let now = inner.now();
+    let attempt = InFlight { run_id: run.run_id, task_id: claim_of(run)? };
+    let no_partition = Error::Input { what: "an attempt", why: "the run is of no partition" };
+    let key = run.key().cloned().ok_or(no_partition)?;
+    let ending = Ending { name, key, attempt, end, data_event: data_event(attempt), now };
+    match transact!(inner, name, |tx, ending| ending.write(tx).await) {
+        Ok(run) => Ok(Recorded::As(run)),
+        Err(Error::Refused(refused)) => Ok(Recorded::Refused(refused)),
+        Err(error) => Err(error),
     }
 }
 
@@ -171,18 +158,12 @@ impl ControlStore {
 
     async fn move_run(&self, name: &'static str, id: RunId, event: Event) -> Result<Run> {
         let now = self.inner.now();
-        self.inner
-            .db
-            .write(name, move |tx| {
-                let event = event.clone();
-                Box::pin(async move { move_run(tx, id, event, now).await })
-            })
-            .await
+        transact!(self.inner, name, |tx, event| move_run(tx, id, &event, now).await)
     }
 }
 
 /// Moves a run.
-pub(crate) async fn move_run(tx: &mut Tx<'_>, id: RunId, event: Event, now: Timestamp) -> Result<Run> {
+pub(crate) async fn move_run(tx: &mut Tx<'_>, id: RunId, event: &Event, now: Timestamp) -> Result<Run> {
     let absent = || Error::Absent { what: "run", id: id.to_string() };
     // A worker may come between the look and the write; the next look sees what it did.
     loop {

@@ -15,7 +15,7 @@ use redrive_core::time::Timestamp;
 use super::record::{self, Recorded, judged};
 use crate::db::Tx;
 use crate::error::{Error, Result};
-use crate::handles::DataStore;
+use crate::handles::{Verdicts, transact};
 use crate::partitions::{self, ClaimedPartition};
 
 /// An attempt and the validator's judgement of it.
@@ -28,7 +28,7 @@ pub struct JudgedAttempt {
     pub metrics: String,
 }
 
-impl DataStore {
+impl Verdicts {
     /// Records the validator's judgements of many attempts; each stands for itself.
     pub async fn judge_many(&self, judged: Vec<JudgedAttempt>) -> Result<Vec<Recorded>> {
         let mut recorded = Vec::with_capacity(judged.len());
@@ -64,11 +64,7 @@ impl DataStore {
         let (partitions, runs) = changes.into_iter().unzip();
         let changes = Arc::new(Changes { partitions, runs });
         let inside = Arc::clone(&changes);
-        let written = self.inner.db.write("judge many", move |tx| {
-            let changes = Arc::clone(&inside);
-            Box::pin(async move { write(tx, &changes).await })
-        });
-        match written.await {
+        match transact!(self.inner, "judge many", |tx, inside| write(tx, &inside).await) {
             Ok(()) => Ok(Some(changes.runs.iter().map(|change| change.after.clone()).collect())),
             Err(Error::Refused(_)) => Ok(None),
             Err(error) => Err(error),

@@ -1,7 +1,6 @@
 //! Adds what was parsed. A stanza goes in together with its settings, or not at all; one that is there is left as it is.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use redrive_core::run::Run;
 
@@ -10,7 +9,7 @@ use super::batch::{ParsedBatch, Setting};
 use super::id::UploadNo;
 use crate::db::{Batch, Column, Effect, Kind, Lookup, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::handles::DataStore;
+use crate::handles::{DataStore, transact};
 use crate::uploads::{self, Upload};
 
 /// Keeps two transactions from giving out the same id of a name.
@@ -31,56 +30,40 @@ impl DataStore {
     pub async fn begin_parsing(&self, run: &Run) -> Result<Option<Upload>> {
         let run_id = run.run_id;
         let task = run.task_id.map(redrive_core::id::TaskId::uuid);
-        self.inner
-            .db
-            .write("begin parsing", move |tx| {
-                Box::pin(async move {
-                    let Some(upload) = uploads::get(tx, run_id).await? else { return Ok(None) };
-                    let held = tx.row(&IS_HELD, &[run_id.uuid().into(), task.into()], |row| row.int(0)).await?;
-                    if held.is_some() && upload.parser != Some(PARSER) {
-                        forget(tx, UploadNo(upload.number)).await?;
-                        tx.execute(&SET_PARSER, &[PARSER.into(), upload.number.into()]).await?;
-                    }
-                    Ok(Some(upload))
-                })
-            })
-            .await
+        transact!(self.inner, "begin parsing", |tx| {
+            let Some(upload) = uploads::get(tx, run_id).await? else { return Ok(None) };
+            let held = tx.row(&IS_HELD, &[run_id.uuid().into(), task.into()], |row| row.int(0)).await?;
+            if held.is_some() && upload.parser != Some(PARSER) {
+                forget(tx, UploadNo(upload.number)).await?;
+                tx.execute(&SET_PARSER, &[PARSER.into(), upload.number.into()]).await?;
+            }
+            Ok(Some(upload))
+        })
     }
 
     /// Takes away what was added of an upload that is refused for good, while the run is this worker's.
     pub async fn forget_parsed(&self, run: &Run, upload: &Upload) -> Result<()> {
         let (run_id, task) = (run.run_id.uuid(), run.task_id.map(redrive_core::id::TaskId::uuid));
         let upload = UploadNo(upload.number);
-        self.inner
-            .db
-            .write("forget stanzas", move |tx| {
-                Box::pin(async move {
-                    match tx.row(&IS_HELD, &[run_id.into(), task.into()], |row| row.int(0)).await? {
-                        Some(_) => forget(tx, upload).await,
-                        None => Ok(()),
-                    }
-                })
-            })
-            .await
+        transact!(self.inner, "forget stanzas", |tx| {
+            match tx.row(&IS_HELD, &[run_id.into(), task.into()], |row| row.int(0)).await? {
+                Some(_) => forget(tx, upload).await,
+                None => Ok(()),
+            }
+        })
     }
 
     /// Adds a batch in one transaction, while the run is this worker's.
     pub async fn add_parsed(&self, run: &Run, upload: &Upload, batch: ParsedBatch) -> Result<StanzasAdded> {
         let no_claim = || Error::Absent { what: "claim of run", id: run.run_id.to_string() };
         let (run_id, task_id) = (run.run_id.uuid(), run.task_id.ok_or_else(no_claim)?.uuid());
-        let (upload, batch) = (UploadNo(upload.number), Arc::new(batch));
-        self.inner
-            .db
-            .write("add stanzas", move |tx| {
-                let batch = Arc::clone(&batch);
-                Box::pin(async move {
-                    match tx.row(&IS_HELD, &[run_id.into(), task_id.into()], |row| row.int(0)).await? {
-                        Some(_) => Ok(StanzasAdded::New(add(tx, upload, &batch).await?)),
-                        None => Ok(StanzasAdded::Lost),
-                    }
-                })
-            })
-            .await
+        let upload = UploadNo(upload.number);
+        transact!(self.inner, "add stanzas", |tx, batch| {
+            match tx.row(&IS_HELD, &[run_id.into(), task_id.into()], |row| row.int(0)).await? {
+                Some(_) => Ok(StanzasAdded::New(add(tx, upload, &batch).await?)),
+                None => Ok(StanzasAdded::Lost),
+            }
+        })
     }
 }
 

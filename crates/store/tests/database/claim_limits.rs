@@ -41,14 +41,14 @@ async fn a_cooldown_holds_back_one_customer(subject: TestStore) {
     cool(&subject, "ads", Some("a"), 60).await;
     // A shorter one changes nothing.
     cool(&subject, "ads", Some("a"), 5).await;
-    assert_eq!(subject.store.view().cooldowns().await.unwrap().len(), 1);
+    assert_eq!(subject.store.view().holds().await.unwrap().len(), 1);
     let claimed = subject.claim(99).await;
     assert_eq!(names(&claimed), [("ads/b".to_owned(), 3), ("crm/a".to_owned(), 3)].into());
     subject.clock.advance(Duration::from_secs(59));
     assert!(subject.claim(99).await.is_empty());
     subject.clock.advance(Duration::from_secs(1));
     assert_eq!(names(&subject.claim(99).await), [("ads/a".to_owned(), 3)].into());
-    assert!(subject.store.view().cooldowns().await.unwrap().is_empty());
+    assert!(subject.store.view().holds().await.unwrap().is_empty());
 }
 
 async fn a_cooldown_holds_back_a_whole_source(subject: TestStore) {

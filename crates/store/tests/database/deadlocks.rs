@@ -87,8 +87,8 @@ async fn verdicts_and_expiries_of_the_same_attempts(subject: TestStore) {
             Box::pin(async move {
                 for some in claimed.chunks(8) {
                     let judged = some.iter().map(|claimed| {
-                        let (data, judgement) = (store.data(), rejected(ErrorClass::Retryable, "boom"));
-                        async move { data.judge(&claimed.run, judgement, None).await.unwrap() }
+                        let (verdicts, judgement) = (store.verdicts(), rejected(ErrorClass::Retryable, "boom"));
+                        async move { verdicts.judge(&claimed.run, judgement, None).await.unwrap() }
                     });
                     join_all(judged).await;
                 }

@@ -15,6 +15,7 @@ mod deadlocks;
 mod due;
 mod enqueue;
 mod groups;
+mod holds;
 mod jobs;
 mod lease;
 mod metrics;

@@ -22,14 +22,15 @@ async fn a_partition_goes_from_wanted_to_success_and_back_to_wanted(subject: Tes
         [false]
     );
 
+    let verdicts = subject.store.verdicts();
     let (claimed, _) = data.claim_partitions(claim(10)).await.unwrap();
     assert_eq!(claimed.len(), 1);
     assert!(data.claim_partitions(claim(10)).await.unwrap().0.is_empty());
     let rejected =
         Judgement::Rejected { class: ErrorClass::Retryable, message: "boom [terminal]".to_owned(), not_before: None };
-    let recorded = data.judge(&claimed[0].run, rejected.clone(), None).await.unwrap();
+    let recorded = verdicts.judge(&claimed[0].run, rejected.clone(), None).await.unwrap();
     assert!(matches!(recorded, Recorded::As(_)), "{recorded:?}");
-    assert!(matches!(data.judge(&claimed[0].run, rejected, None).await.unwrap(), Recorded::Refused(_)));
+    assert!(matches!(verdicts.judge(&claimed[0].run, rejected, None).await.unwrap(), Recorded::Refused(_)));
 
     let failed = view.partition(&key).await.unwrap().unwrap();
     assert_eq!((failed.state.status, failed.state.attempt_count), (Status::Failed, 1));
@@ -43,7 +44,7 @@ async fn a_partition_goes_from_wanted_to_success_and_back_to_wanted(subject: Tes
     assert!(matches!(&overtaken[..], [Outcome::Overtaken(_)]), "{overtaken:?}");
 
     let (claimed, _) = data.claim_partitions(claim(10)).await.unwrap();
-    data.judge(&claimed[0].run, Judgement::Accepted { records: 7 }, Some("{}".to_owned())).await.unwrap();
+    verdicts.judge(&claimed[0].run, Judgement::Accepted { records: 7 }, Some("{}".to_owned())).await.unwrap();
     let done = view.partition(&key).await.unwrap().unwrap();
     assert_eq!((done.state.status, done.state.attempt_count, done.state.record_count), (Status::Success, 2, Some(7)));
     assert_eq!(done.state.current_run_id, Some(claimed[0].run.run_id));

@@ -83,7 +83,8 @@ async fn in_flight(subject: &TestStore) -> (Partition, Run, Store) {
 /// CP-2.5
 async fn a_verdict_that_waits_for_a_pause_keeps_it(subject: TestStore) {
     let (partition, run, store) = in_flight(&subject).await;
-    let judge = async move { store.data().judge(&run, rejected(ErrorClass::Retryable, "boom"), None).await.unwrap() };
+    let judge =
+        async move { store.verdicts().judge(&run, rejected(ErrorClass::Retryable, "boom"), None).await.unwrap() };
     let (judged, after) = pausing_meanwhile(&subject, &partition, judge).await;
     recorded(judged);
     assert_eq!((after.state.attempt_count, after.control.active), (1, None));
@@ -147,7 +148,7 @@ async fn pauses_verdicts_and_claims_at_once_lose_nothing(subject: TestStore) {
     });
     let judging = claimed.into_iter().map(|claimed| {
         let judge = judge.clone();
-        tokio::spawn(async move { judge.data().judge(&claimed.run, accepted(1), None).await.unwrap() })
+        tokio::spawn(async move { judge.verdicts().judge(&claimed.run, accepted(1), None).await.unwrap() })
     });
     let claiming = (0..10).map(|_| {
         let claimer = claimer.clone();

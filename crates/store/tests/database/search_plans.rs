@@ -43,14 +43,7 @@ async fn fill(subject: &TestStore, uploads: usize) -> (usize, std::time::Duratio
         let run_id = data.begin_upload("apps.tgz").await.unwrap();
         let sha256 = Sha256::of(&upload.to_le_bytes());
         data.stored(run_id, StoredBytes { object: run_id.to_string(), bytes: 1, sha256 }).await.unwrap();
-        let claim = RunClaim {
-            workload: Workload::Ingest,
-            categories: None,
-            limit: 1,
-            max_in_flight: None,
-            worker: "w".to_owned(),
-            lease: LEASE,
-        };
+        let claim = RunClaim::new(Workload::Ingest, "w", 1, LEASE);
         let run = data.claim_runs(claim).await.unwrap().remove(0).run;
         let stored = data.begin_parsing(&run).await.unwrap().unwrap();
         let mut batch = ParsedBatch::default();

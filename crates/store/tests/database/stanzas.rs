@@ -28,14 +28,7 @@ async fn hold(subject: &TestStore, name: &str, content: &[u8]) -> Held {
 
 async fn claim(subject: &TestStore) -> Held {
     let data = subject.store.data();
-    let claim = RunClaim {
-        workload: Workload::Ingest,
-        categories: None,
-        limit: 1,
-        max_in_flight: None,
-        worker: "w".to_owned(),
-        lease: LEASE,
-    };
+    let claim = RunClaim::new(Workload::Ingest, "w", 1, LEASE);
     let run = data.claim_runs(claim).await.unwrap().remove(0).run;
     let upload = data.begin_parsing(&run).await.unwrap().unwrap();
     Held { run, upload }

@@ -19,8 +19,7 @@ pub fn claim(limit: u32) -> PartitionClaim {
 }
 
 pub fn job_claim(limit: u32) -> RunClaim {
-    let worker = "w1".to_owned();
-    RunClaim { workload: Workload::Process, categories: None, limit, max_in_flight: None, worker, lease: LEASE }
+    RunClaim::new(Workload::Process, "w1", limit, LEASE)
 }
 
 pub fn accepted(records: u64) -> Judgement {

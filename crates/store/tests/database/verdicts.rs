@@ -43,7 +43,7 @@ async fn concurrent_verdicts_count_once(subject: TestStore) {
     for nth in 0..8 {
         let (store, run) = (subject.again().await, claimed.run.clone());
         let judgement = if nth % 2 == 0 { accepted(nth) } else { rejected(ErrorClass::Retryable, "boom") };
-        tasks.push(tokio::spawn(async move { store.data().judge(&run, judgement, None).await.unwrap() }));
+        tasks.push(tokio::spawn(async move { store.verdicts().judge(&run, judgement, None).await.unwrap() }));
     }
     let mut taken = Vec::new();
     for task in tasks {
@@ -222,7 +222,7 @@ async fn verdicts_given_together_stand_for_themselves(subject: TestStore) {
             metrics: "{}".to_owned(),
         })
         .collect();
-    let outcomes = subject.store.data().judge_many(judged.clone()).await.unwrap();
+    let outcomes = subject.store.verdicts().judge_many(judged.clone()).await.unwrap();
     for (nth, (key, outcome)) in keys.iter().zip(outcomes).enumerate() {
         let state = subject.read(key).await.state;
         let expected = match nth {
@@ -237,7 +237,7 @@ async fn verdicts_given_together_stand_for_themselves(subject: TestStore) {
         }
     }
     assert_eq!(subject.store.view().run_failures(claimed[1].run.run_id).await.unwrap().len(), 1);
-    let again = subject.store.data().judge_many(judged).await.unwrap();
+    let again = subject.store.verdicts().judge_many(judged).await.unwrap();
     assert!(again.iter().all(|outcome| *outcome == STALE), "{again:?}");
 }
 
@@ -253,7 +253,7 @@ async fn a_verdict_among_many_whose_fence_the_run_does_not_know_changes_nothing(
     let before = subject.read(&keys[0]).await;
     let judged = claimed.iter().cloned();
     let judged = judged.map(|claimed| JudgedAttempt { claimed, judgement: accepted(1), metrics: "{}".to_owned() });
-    let outcomes = subject.store.data().judge_many(judged.collect()).await.unwrap();
+    let outcomes = subject.store.verdicts().judge_many(judged.collect()).await.unwrap();
     assert_eq!(outcomes[0], STALE);
     assert_eq!(subject.read(&keys[0]).await, before);
     recorded(outcomes.into_iter().nth(1).unwrap());
@@ -272,7 +272,7 @@ async fn a_verdict_among_many_after_the_lease_is_refused(subject: TestStore) {
         |nth: usize| JudgedAttempt { claimed: claimed[nth].clone(), judgement: accepted(1), metrics: "{}".to_owned() };
     let mut kept = judged(0);
     (kept.claimed.run.last_heartbeat, kept.claimed.run.lease_until) = (Some(beat.at), Some(beat.until));
-    let outcomes = subject.store.data().judge_many(vec![kept, judged(1)]).await.unwrap();
+    let outcomes = subject.store.verdicts().judge_many(vec![kept, judged(1)]).await.unwrap();
     assert_eq!(outcomes[1], Recorded::Refused(Refused::Rule(Reason::LeaseExpired)));
     let run = recorded(outcomes.into_iter().next().unwrap());
     assert_eq!((run.state, run.last_heartbeat), (State::Done, Some(beat.at)));

@@ -109,7 +109,7 @@ async fn child() {
             } else {
                 Judgement::Rejected { class: ErrorClass::Retryable, message: "boom".to_owned(), not_before: None }
             };
-            let recorded = data.judge(&claimed.run, judgement, None).await.unwrap();
+            let recorded = store.verdicts().judge(&claimed.run, judgement, None).await.unwrap();
             assert!(matches!(recorded, Recorded::As(_)), "{recorded:?}");
             tell("judged", &claimed.run.run_id);
         }

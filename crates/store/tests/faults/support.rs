@@ -56,14 +56,7 @@ pub fn job(external_id: &str) -> NewRun {
 }
 
 pub fn claim_runs(worker: &str, limit: u32) -> RunClaim {
-    RunClaim {
-        workload: Workload::Process,
-        categories: None,
-        limit,
-        max_in_flight: None,
-        worker: worker.to_owned(),
-        lease: LEASE,
-    }
+    RunClaim::new(Workload::Process, worker, limit, LEASE)
 }
 
 pub fn claim_partitions(worker: &str, limit: u32) -> PartitionClaim {

@@ -95,7 +95,7 @@ async fn a_sources_limit_is_reached_exactly_and_never_passed() {
     let first = claim_at_once(&stores, 3, MOST).await;
     assert_eq!(first.len(), 5, "what is in flight after every worker has asked");
     assert!(claim_at_once(&stores, 3, MOST).await.is_empty());
-    stores[1].data().judge(&first[0].run, Judgement::Accepted { records: 1 }, None).await.unwrap();
+    stores[1].verdicts().judge(&first[0].run, Judgement::Accepted { records: 1 }, None).await.unwrap();
     stores[2].data().release(&first[1].run, None).await.unwrap();
     assert_eq!(claim_at_once(&stores, 3, MOST).await.len(), 2);
     assert_eq!(count_at(&database, "SELECT count(*) FROM runs WHERE state = 'running'"), 5);
@@ -106,7 +106,7 @@ async fn a_sources_limit_is_reached_exactly_and_never_passed() {
     assert!(most.is_empty(), "no lease has passed");
     for claimed in stores[0].view().runs(redrive_store::RunPage { limit: 100, ..Default::default() }).await.unwrap() {
         if claimed.state == State::Running {
-            stores[0].data().judge(&claimed, Judgement::Accepted { records: 1 }, None).await.unwrap();
+            stores[0].verdicts().judge(&claimed, Judgement::Accepted { records: 1 }, None).await.unwrap();
         }
     }
     let workers = stores.iter().cloned().enumerate().map(|(nth, store)| {
@@ -120,7 +120,7 @@ async fn a_sources_limit_is_reached_exactly_and_never_passed() {
                 assert!(in_flight + i64::try_from(claimed.len()).unwrap() <= i64::from(MOST), "over the limit");
                 for claimed in claimed {
                     gauge.fetch_sub(1, Ordering::SeqCst);
-                    let judged = store.data().judge(&claimed.run, Judgement::Accepted { records: 1 }, None).await;
+                    let judged = store.verdicts().judge(&claimed.run, Judgement::Accepted { records: 1 }, None).await;
                     assert!(matches!(judged.unwrap(), Recorded::As(_)));
                     mine.push(claimed.partition.state.key);
                 }

@@ -35,7 +35,7 @@ pub(super) fn of_read(
     }
 }
 
-/// What the source says went wrong, or else what its exit says.
+/// What the source says went wrong; without a word from it, what its exit says.
 pub(super) fn of_failure(source: &Source, exit: Option<Failure>, now: Timestamp) -> Option<Failure> {
     let reported = source.error.as_ref().map(|error| match error.failure_type {
         FailureType::Config => Failure::fatal(&error.message),

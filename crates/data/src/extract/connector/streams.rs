@@ -11,7 +11,7 @@ use crate::extract::{Failure, Job};
 const LISTED: usize = 20;
 const NAME_BYTES: usize = 100;
 
-/// Which stream a job means: its query names it, or else the query's name does.
+/// Which stream a job means: its query names it, and without a query the query's name does.
 pub(in crate::extract) fn wanted(job: &Job) -> String {
     match job.query.as_deref().map(str::trim) {
         None | Some("") => job.key.query_name.to_string(),

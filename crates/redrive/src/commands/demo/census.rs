@@ -35,10 +35,10 @@ impl Census {
     pub async fn take(insight: &Insight) -> Result<Self> {
         let page = Page { limit: ALL, ..Page::default() };
         let partitions = insight.view().partitions(page).await?;
-        let cooldowns = insight.cooldowns().await?;
+        let holds = insight.holds().await?;
         let mut census = Self::default();
         for partition in &partitions {
-            census.count(partition, &insight.outlook(partition, &cooldowns));
+            census.count(partition, &insight.outlook(partition, &holds));
         }
         Ok(census)
     }
@@ -56,7 +56,7 @@ impl Census {
             }
             Outlook::InFlight { .. } => self.running += 1,
             Outlook::Queued { .. }
-            | Outlook::CoolingDown { .. }
+            | Outlook::Held(_)
             | Outlook::Waiting { .. }
             | Outlook::Due { .. }
             | Outlook::NotQueued => self.waiting += 1,

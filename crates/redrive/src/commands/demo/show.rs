@@ -68,7 +68,7 @@ fn in_words(outcome: &Outcome, took: Duration, findings: &[Finding], directory: 
     row("successes", *success, &format!("{records} records; {retried} needed more than one attempt"))?;
     row("retries", attempts.saturating_sub(*partitions), &format!("{attempts} attempts at partitions"))?;
     job_rows(jobs)?;
-    let held_back = "of partitions, each held back its customer; of jobs, the job waited as long as it was told";
+    let held_back = "a partition's held back its customer, a job's only the job, for as long as the answer said";
     row("rate limits", counts.rate_limited, held_back)?;
     row("stopped", census.stopped() + jobs.stopped(), "not tried again by itself:")?;
     for (why, number) in census.stopped.iter().chain(&jobs.stopped) {

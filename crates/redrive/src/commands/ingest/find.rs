@@ -7,7 +7,7 @@ use crate::commands::{Context, runs};
 use crate::error::{Error, Result};
 use crate::output;
 
-/// The upload's run. That there is none, or that it is no upload, is told as nothing found.
+/// Gives the upload's run. Where there is none, or where it is no upload, nothing was found.
 pub async fn upload(id: &str, insight: &Insight) -> Result<Run> {
     let absent = || Error::NothingFound(format!("no upload {id} found; `redrive ingest list` shows all"));
     let run = runs::find(id, insight).await?.ok_or_else(absent)?;

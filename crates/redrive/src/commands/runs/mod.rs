@@ -2,7 +2,7 @@
 
 mod change;
 mod explain;
-mod filter;
+pub(super) mod filter;
 mod groups;
 mod jsonl;
 mod list;

@@ -83,7 +83,7 @@ fn name_of(file: &Path) -> String {
 
 /// What was done, while it is done.
 struct Tally<W: Write> {
-    /// Every job, where the format lists them; people are told a sum.
+    /// Every job, where the format lists them; a table shows only their number.
     listing: Option<Listing<W>>,
     /// Stdout was closed, and the rest is submitted all the same.
     closed: bool,

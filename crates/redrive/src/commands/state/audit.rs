@@ -1,7 +1,7 @@
 //! `state audit`: who did what, and whether the trail is unbroken.
 
 use redrive_control::Insight;
-use redrive_control::shape::{ChangeShape, OperationShape, StandShape, SubjectShape};
+use redrive_control::shape::{ChangeShape, HoldShape, OperationShape, StandShape, SubjectShape};
 use redrive_core::id::OpId;
 use redrive_store::Verified;
 use serde_json::json;
@@ -27,7 +27,7 @@ static CHANGES: Layout = Layout {
     name: "changes",
     header: &["source", "customer", "query", "date", "before", "after"],
     columns: &["source", "customer_id", "query_name", "logical_date", "before", "after"],
-    nothing: Some("it changed no partition and no run"),
+    nothing: Some("it changed no partition, run or hold"),
 };
 
 impl Row for OperationShape {
@@ -49,6 +49,10 @@ impl Row for ChangeShape {
         let subject = match &self.subject {
             SubjectShape::Partition(key) => output::key(key),
             SubjectShape::Run { run_id } => vec![run_id.to_string(), String::new(), String::new(), String::new()],
+            SubjectShape::Hold { hold_id } => {
+                let held = [Some(&self.after), self.before.as_ref()].into_iter().flatten().find_map(StandShape::hold);
+                held.map_or_else(|| vec![hold_id.to_string(), String::new(), String::new(), String::new()], scope_cells)
+            }
         };
         vec![[subject, vec![before.to_owned(), self.after.word().to_owned()]].concat()]
     }
@@ -57,6 +61,13 @@ impl Row for ChangeShape {
     fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
         Ok(self.lines())
     }
+}
+
+/// The scope of a hold, in the columns of a key.
+fn scope_cells(hold: &HoldShape) -> Vec<String> {
+    let (customer, query) =
+        (output::text_or_empty(hold.customer_id.as_ref()), output::text_or_empty(hold.query_name.as_ref()));
+    vec![hold.source.to_string(), customer, query, String::new()]
 }
 
 pub async fn run(command: &Audit, insight: &Insight, context: &Context) -> Result<Exit> {

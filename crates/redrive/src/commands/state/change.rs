@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive_control::{Audit, ControlPlane, Insight, Plan, Report, Request, Verb, Watch};
 use redrive_core::filter::Filter;
+use redrive_core::hold::HoldKind;
 use redrive_core::id::OpId;
 use redrive_core::safety::Rails;
 
-use super::{confirm, cooldown, filter, show, words};
-use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, CooldownLift, FilterArgs, FilteredChange, Retry, Undo};
+use super::{confirm, filter, hold, show, words};
+use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, FilterArgs, FilteredChange, HoldLift, Retry, Undo};
 use crate::commands::{Context, person};
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -45,9 +46,11 @@ impl StateChanges<'_> {
         CancelAndProgress::start(self.context.global.quiet)
     }
 
-    pub async fn lift(&self, args: &CooldownLift) -> Result<Exit> {
-        let audit = Audit { reason: args.reason.clone(), ..Audit::new(person(), command_line()) };
-        cooldown::lift(args, &self.plane().await?, &audit, self.context).await
+    pub async fn lift(&self, args: &HoldLift, kind: Option<HoldKind>) -> Result<Exit> {
+        if args.dry_run {
+            return hold::foresee_lift(args, kind, &self.insight().await?, self.context).await;
+        }
+        hold::lift(args, kind, &self.plane().await?, self.context).await
     }
 
     pub async fn retry(&self, args: &Retry) -> Result<Exit> {

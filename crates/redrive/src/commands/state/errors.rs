@@ -31,10 +31,10 @@ impl Row for Group {
 }
 
 pub async fn count(search: &mut Search<'_>, context: &Context) -> Result<Exit> {
-    let cooldowns = search.insight.cooldowns().await?;
+    let holds = search.insight.holds().await?;
     let mut counts: BTreeMap<(&'static str, String), u64> = BTreeMap::new();
     loop {
-        let page = search.next(&cooldowns).await?;
+        let page = search.next(&holds).await?;
         if page.is_empty() {
             break;
         }

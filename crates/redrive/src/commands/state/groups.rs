@@ -6,7 +6,7 @@ use redrive_control::shape::GroupShape;
 use super::filter;
 use crate::cli::{Format, Groups};
 use crate::commands::Context;
-use crate::commands::status::show::top_groups;
+use crate::commands::status::show;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
@@ -61,7 +61,7 @@ pub async fn run(args: &Groups, insight: &Insight, context: &Context) -> Result<
     match (context.global.output, groups.is_empty()) {
         (Format::Table, false) => {
             let width = output::terminal::width(&context.environment);
-            output::line(&top_groups(&groups, insight.now()).lines(width).join("\n"))?;
+            output::line(&show::groups(&groups, insight.now(), width).join("\n"))?;
         }
         _ => Listing::print(&GROUPS, &context.global, &groups)?,
     }

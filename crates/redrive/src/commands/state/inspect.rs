@@ -2,9 +2,10 @@
 
 use redrive_control::Insight;
 use redrive_control::shape::{AttemptShape, PartitionShape};
+use redrive_core::hold::Hold;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{Partition, Status, Terminal};
-use redrive_store::{Cooldown, Page};
+use redrive_store::Page;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -100,7 +101,7 @@ pub struct Search<'a> {
 }
 
 impl Search<'_> {
-    pub async fn next(&mut self, cooldowns: &[Cooldown]) -> Result<Vec<(Partition, Outlook)>> {
+    pub async fn next(&mut self, holds: &[Hold]) -> Result<Vec<(Partition, Outlook)>> {
         while !self.done {
             self.page.limit = u32::try_from(self.limit - self.found).unwrap_or(PAGE).min(PAGE);
             if self.terminal {
@@ -113,7 +114,7 @@ impl Search<'_> {
             let mut kept: Vec<_> = page
                 .into_iter()
                 .map(|partition| {
-                    let outlook = self.insight.outlook(&partition, cooldowns);
+                    let outlook = self.insight.outlook(&partition, holds);
                     (partition, outlook)
                 })
                 .filter(|(partition, _)| !self.terminal || self.insight.terminal(partition).is_some())
@@ -130,10 +131,10 @@ impl Search<'_> {
 }
 
 async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> Result<Exit> {
-    let cooldowns = search.insight.cooldowns().await?;
+    let holds = search.insight.holds().await?;
     let mut listing = Listing::new(if history { &HISTORY } else { &PARTITIONS }, &context.global);
     loop {
-        let page = search.next(&cooldowns).await?;
+        let page = search.next(&holds).await?;
         if page.is_empty() {
             break;
         }
@@ -207,7 +208,10 @@ fn attempt_line(attempt: &AttemptShape) -> Vec<String> {
 fn next(partition: &Partition, outlook: &Outlook, insight: &Insight) -> String {
     let mut next = match outlook {
         Outlook::Waiting { until, .. } => format!("retry at {until}"),
-        Outlook::CoolingDown { until } => format!("cooling down until {until}"),
+        Outlook::Held(hold) => match hold.until {
+            Some(until) => format!("{} until {until}", outlook.code().replace('_', " ")),
+            None => outlook.code().replace('_', " "),
+        },
         Outlook::Done => String::new(),
         Outlook::Queued { lane, .. } => format!("queued, {lane}"),
         Outlook::Exhausted(stop) => format!("terminal: {stop}"),

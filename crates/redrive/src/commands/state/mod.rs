@@ -3,23 +3,26 @@
 mod audit;
 pub(super) mod change;
 pub(super) mod confirm;
-mod cooldown;
 mod errors;
 mod explain;
 pub mod filter;
 pub(super) mod groups;
+mod hold;
 mod inspect;
 mod missing;
 mod show;
 pub(super) mod words;
 
 use redrive_control::Verb;
+use redrive_core::hold::HoldKind;
 
 use super::Context;
-use crate::cli::{Backfill, Cooldown, State};
+use crate::cli::{Backfill, Cooldown, Hold, State};
 use crate::error::Result;
 use crate::exit::Exit;
 pub use change::command_line;
+
+const COOLDOWN: Option<HoldKind> = Some(HoldKind::Cooldown);
 
 pub async fn run(command: State, context: &Context) -> Result<Exit> {
     let config = context.config()?;
@@ -31,11 +34,12 @@ pub async fn run(command: State, context: &Context) -> Result<Exit> {
         State::Explain(args) => explain::run(&args, &insight().await?, context).await,
         State::Terminal(args) => inspect::terminal(&args, &insight().await?, context).await,
         State::Audit(command) => audit::run(&command, &insight().await?, context).await,
-        State::Cooldown(Cooldown::List) => cooldown::list(&insight().await?, context).await,
-        State::Cooldown(Cooldown::Lift(args)) if args.dry_run => {
-            cooldown::foresee(&args, &insight().await?, context).await
-        }
-        State::Cooldown(Cooldown::Lift(args)) => changes.lift(&args).await,
+        State::Hold(Hold::List) => hold::list(None, &insight().await?, context).await,
+        State::Hold(Hold::Set(args)) if args.dry_run => hold::foresee_set(&args, &insight().await?, context),
+        State::Hold(Hold::Set(args)) => hold::set(&args, &changes.plane().await?, context).await,
+        State::Hold(Hold::Lift(args)) => changes.lift(&args, None).await,
+        State::Cooldown(Cooldown::List) => hold::list(COOLDOWN, &insight().await?, context).await,
+        State::Cooldown(Cooldown::Lift(args)) => changes.lift(&args, COOLDOWN).await,
         State::Retry(args) => changes.retry(&args).await,
         State::Reprocess(args) => changes.operate(Verb::Reprocess, &args).await,
         State::MarkTerminal(args) => changes.operate(Verb::MarkTerminal, &args).await,

@@ -140,5 +140,6 @@ fn cells(subject: &SubjectShape) -> Vec<String> {
     match subject {
         SubjectShape::Partition(key) => output::key(key),
         SubjectShape::Run { run_id } => vec![run_id.to_string()],
+        SubjectShape::Hold { hold_id } => vec![hold_id.to_string()],
     }
 }

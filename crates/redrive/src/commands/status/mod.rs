@@ -81,6 +81,10 @@ fn command(need: &Need) -> String {
     match need {
         Need::NoWorker { has_workers: true, .. } => "redrive doctor".to_owned(),
         Need::NoWorker { has_workers: false, .. } => "redrive worker".to_owned(),
+        Need::Breaker { source, customer: None, .. } => format!("redrive state hold lift --source {source}"),
+        Need::Breaker { source, customer: Some(customer), .. } => {
+            format!("redrive state hold lift --source {source} --customer-id {customer}")
+        }
         Need::NoRunWorker { workload } => format!("redrive worker --workload {workload}"),
         Need::NoDaemon => "redrive daemon".to_owned(),
         Need::Silent { kind, .. } => match kind {

@@ -149,7 +149,9 @@ impl Side {
             }
             Op::Judge { pick, forged, judgement } => {
                 let Some(run) = self.attempt(pick, *forged, memory).await else { return Answer::Nothing };
-                Answer::Recorded(self.recorded(data.judge(&run, judgement.clone(), None).await.unwrap()))
+                Answer::Recorded(
+                    self.recorded(self.subject.store.verdicts().judge(&run, judgement.clone(), None).await.unwrap()),
+                )
             }
             Op::Release { pick, forged } => {
                 let Some(run) = self.attempt(pick, *forged, memory).await else { return Answer::Nothing };
@@ -240,8 +242,11 @@ impl Side {
             let expected: Vec<_> = memory.runs.iter().filter(|run| run.key() == key).cloned().collect();
             prop_assert_eq!(attempts, expected);
         }
-        let cooling = view.cooldowns().await.unwrap();
-        let cooling: Vec<_> = cooling.into_iter().map(|held| ((held.source, held.customer_id), held.until)).collect();
+        let cooling = view.holds().await.unwrap();
+        let cooling: Vec<_> = cooling
+            .into_iter()
+            .map(|held| ((held.scope.source().clone(), held.scope.customer_id().cloned()), held.until.unwrap()))
+            .collect();
         let expected: Vec<_> = memory.cooldowns.clone().into_iter().filter(|(_, until)| *until > memory.now).collect();
         prop_assert_eq!(cooling, expected);
         prop_assert!(matches!(view.verify_audit().await.unwrap(), Verified::Whole(head) if head.seq == memory.audited));

@@ -1,0 +1,143 @@
+//! `state hold`: what workers leave alone, and `state cooldown`, the same for sources that asked for it.
+
+use redrive_control::shape::HoldShape;
+use redrive_control::{Audit, ControlPlane, Insight};
+use redrive_core::hold::{Hold, HoldKind, HoldScope};
+use redrive_core::key::KeyError;
+use redrive_core::time::Timestamp;
+
+use super::change::command_line;
+use crate::cli::{HoldLift, HoldSet, ScopeArgs};
+use crate::commands::runs::filter::moment;
+use crate::commands::{Context, person};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use crate::output;
+use crate::output::listing::{Layout, Listing, Row};
+
+static HOLDS: Layout = Layout {
+    name: "holds",
+    header: &["source", "customer", "query", "kind", "since", "until", "by", "why"],
+    columns: &["id", "source", "customer_id", "query_name", "kind", "since", "until", "by", "why"],
+    nothing: Some("nothing is held"),
+};
+
+/// The same under the name that scripts know cooldowns by.
+static COOLDOWNS: Layout = Layout { name: "cooldowns", nothing: Some("no source is cooling down"), ..HOLDS };
+
+impl Row for HoldShape {
+    fn lines(&self) -> Vec<Vec<String>> {
+        let all = || "(all)".to_owned();
+        vec![vec![
+            self.source.to_string(),
+            self.customer_id.as_ref().map_or_else(all, ToString::to_string),
+            self.query_name.as_ref().map_or_else(all, ToString::to_string),
+            self.kind.to_string(),
+            self.since.to_string(),
+            self.until.map_or_else(|| "lifted".to_owned(), |until| until.to_string()),
+            self.by.clone(),
+            self.why.clone().unwrap_or_default(),
+        ]]
+    }
+}
+
+/// Lists the holds in force, or those of one kind.
+pub async fn list(kind: Option<HoldKind>, insight: &Insight, context: &Context) -> Result<Exit> {
+    let mut holds = insight.holds().await?;
+    holds.retain(|hold| kind.is_none_or(|kind| hold.kind() == kind));
+    show(holds, kind, context)?;
+    Ok(Exit::Done)
+}
+
+/// Says what a hold would cover.
+pub fn foresee_set(args: &HoldSet, insight: &Insight, context: &Context) -> Result<Exit> {
+    let (scope, until) = (scope(&args.scope)?, until(args, insight.now())?);
+    warn_of_unknown(&scope, insight, context);
+    let until = until.map_or_else(|| "until it is lifted".to_owned(), |until| format!("until {until}"));
+    output::note(&format!("would hold {scope} {until}"));
+    Ok(Exit::Done)
+}
+
+pub async fn set(args: &HoldSet, plane: &ControlPlane, context: &Context) -> Result<Exit> {
+    let (scope, until) = (scope(&args.scope)?, until(args, plane.insight().now())?);
+    warn_of_unknown(&scope, plane.insight(), context);
+    let (op_id, hold) = plane.hold(scope, until, &audit(args.reason.as_deref())).await?;
+    if !context.global.quiet {
+        output::note(&format!("held {}; `redrive state undo {op_id}` takes it back", hold.scope));
+    }
+    show(vec![hold], None, context)?;
+    Ok(Exit::Done)
+}
+
+/// Lists what a lift would end.
+pub async fn foresee_lift(
+    args: &HoldLift,
+    kind: Option<HoldKind>,
+    insight: &Insight,
+    context: &Context,
+) -> Result<Exit> {
+    let scope = scope(&args.scope)?;
+    let mut found = insight.holds().await?;
+    found.retain(|hold| scope.contains(&hold.scope) && kind.is_none_or(|kind| hold.kind() == kind));
+    end(found, kind, context)
+}
+
+pub async fn lift(args: &HoldLift, kind: Option<HoldKind>, plane: &ControlPlane, context: &Context) -> Result<Exit> {
+    let (_, lifted) = plane.lift(&scope(&args.scope)?, kind, &audit(args.reason.as_deref())).await?;
+    end(lifted, kind, context)
+}
+
+fn audit(reason: Option<&str>) -> Audit {
+    Audit { reason: reason.map(str::to_owned), ..Audit::new(person(), command_line()) }
+}
+
+fn scope(args: &ScopeArgs) -> Result<HoldScope> {
+    let wrong = |error: KeyError| Error::Usage(error.to_string());
+    let source = args.source.parse().map_err(wrong)?;
+    let customer_id = args.customer_id.as_ref().map(|id| id.parse()).transpose().map_err(wrong)?;
+    let query_name = args.query_name.as_ref().map(|name| name.parse()).transpose().map_err(wrong)?;
+    Ok(match (customer_id, query_name) {
+        (Some(customer_id), Some(query_name)) => HoldScope::Query(source, customer_id, query_name),
+        (customer_id, None) => HoldScope::new(source, customer_id),
+        (None, Some(_)) => {
+            let why = "--query-name needs --customer-id: a hold is on a source, a customer of it, or one query of that customer";
+            return Err(Error::Usage(why.to_owned()));
+        }
+    })
+}
+
+/// When the hold ends; none means when it is lifted.
+fn until(args: &HoldSet, now: Timestamp) -> Result<Option<Timestamp>> {
+    let until = match (args.r#for, &args.until) {
+        (Some(span), _) => Some(now.saturating_add(span)),
+        (None, Some(text)) => Some(moment("--until", text)?),
+        (None, None) => None,
+    };
+    match until {
+        Some(until) if until <= now => Err(Error::Usage(format!("the hold would end at {until}, which is over"))),
+        until => Ok(until),
+    }
+}
+
+/// A slip in a name would hold nothing.
+fn warn_of_unknown(scope: &HoldScope, insight: &Insight, context: &Context) {
+    let source = scope.source();
+    if !context.global.quiet && !insight.sources().is_known(source) {
+        output::note(&format!("warning: this configuration has no [sources.{source}]"));
+    }
+}
+
+fn end(lifted: Vec<Hold>, kind: Option<HoldKind>, context: &Context) -> Result<Exit> {
+    if lifted.is_empty() {
+        let todo = "`redrive state hold list` shows what is";
+        return Err(Error::NothingFound(format!("nothing of that is held; {todo}")));
+    }
+    show(lifted, kind, context)?;
+    Ok(Exit::Done)
+}
+
+fn show(holds: Vec<Hold>, kind: Option<HoldKind>, context: &Context) -> Result<()> {
+    let layout = if kind == Some(HoldKind::Cooldown) { &COOLDOWNS } else { &HOLDS };
+    let rows: Vec<_> = holds.into_iter().map(HoldShape::from).collect();
+    Listing::print(layout, &context.global, &rows)
+}
