@@ -5,6 +5,7 @@
 
 pub mod calendar;
 pub mod classify;
+pub mod clock;
 pub mod count;
 pub mod failure;
 pub mod filter;

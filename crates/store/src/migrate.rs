@@ -48,6 +48,8 @@ pub(crate) const TABLES: &[&str] = &[
     "operations",
     "operation_changes",
     "audit_head",
+    "clock",
+    "raw_sink",
     "redrive_schema",
 ];
 

@@ -4,8 +4,6 @@
 //! fence that the worker saw. An attempt for which one of them no longer fits is judged by itself with its rows locked, and
 //! nothing of it stays in the group's transaction.
 
-use std::sync::Arc;
-
 use futures_util::future::BoxFuture;
 use redrive_core::partition::{self, DataEvent, Event, InFlight, Judgement};
 use redrive_core::refusal::{Reason, Refused};
@@ -58,14 +56,9 @@ impl Verdicts {
 
     /// Records all of a group if everything is as the worker saw it, and nothing otherwise.
     async fn judge_unread(&self, judged: &[JudgedAttempt]) -> Result<Option<Vec<Run>>> {
-        let now = self.inner.now();
-        let changes: Option<Vec<_>> = judged.iter().map(|attempt| changes_of(attempt, now)).collect();
-        let Some(changes) = changes else { return Ok(None) };
-        let (partitions, runs) = changes.into_iter().unzip();
-        let changes = Arc::new(Changes { partitions, runs });
-        let inside = Arc::clone(&changes);
-        match transact!(self.inner, "judge many", |tx, inside| write(tx, &inside).await) {
-            Ok(()) => Ok(Some(changes.runs.iter().map(|change| change.after.clone()).collect())),
+        let judged = judged.to_vec();
+        match transact!(self.inner, "judge many", |tx, judged| write(tx, changes_of_all(&judged, tx.now())?).await) {
+            Ok(runs) => Ok(Some(runs)),
             Err(Error::Refused(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -75,6 +68,12 @@ impl Verdicts {
 struct Changes {
     partitions: Vec<partition::Change>,
     runs: Vec<run::Change>,
+}
+
+fn changes_of_all(judged: &[JudgedAttempt], now: Timestamp) -> Result<Changes> {
+    let changes: Option<Vec<_>> = judged.iter().map(|attempt| changes_of(attempt, now)).collect();
+    let (partitions, runs) = changes.ok_or(Refused::Rule(Reason::StaleFence))?.into_iter().unzip();
+    Ok(Changes { partitions, runs })
 }
 
 fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Change, run::Change)> {
@@ -88,7 +87,7 @@ fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Cha
 }
 
 /// Writes all or nothing. Runs before partitions, as everywhere, so that no two transactions wait for each other.
-async fn write(tx: &mut Tx<'_>, changes: &Changes) -> Result<()> {
+async fn write(tx: &mut Tx<'_>, changes: Changes) -> Result<Vec<Run>> {
     let all = |took: &[bool]| took.iter().all(|took| *took);
     let is_whole =
         all(&record::write(tx, &changes.runs).await?) && all(&partitions::write(tx, &changes.partitions).await?);
@@ -96,5 +95,5 @@ async fn write(tx: &mut Tx<'_>, changes: &Changes) -> Result<()> {
         return Err(Refused::Rule(Reason::StaleFence).into());
     }
     tx.wake();
-    Ok(())
+    Ok(changes.runs.into_iter().map(|change| change.after).collect())
 }
