@@ -3,7 +3,9 @@
 //! [`partition::apply`] and [`run::apply`] are the only functions that move anything; [`retry::next`] is the only one
 //! that decides when. Everything else here is what they speak of.
 
+pub mod breaker;
 pub mod calendar;
+pub mod cause;
 pub mod classify;
 pub mod clock;
 pub mod count;

@@ -6,7 +6,7 @@ use crate::failure::ErrorClass;
 use crate::hold::{Cause, Hold, Probing, Trip};
 use crate::id::RunId;
 use crate::lane::Lane;
-use crate::partition::{Mark, Partition, Reprocess, Status, Terminal, terminal};
+use crate::partition::{Mark, Partition, Reprocess, Status, Terminal, Wanted, terminal};
 use crate::retry::{self, Decision, Failure, RetryPolicy, StopReason};
 use crate::time::Timestamp;
 
@@ -110,14 +110,23 @@ pub fn of(partition: &Partition, policy: &RetryPolicy, hold: Option<&Hold>, now:
     let hold = hold.filter(|hold| hold.is_in_force(now));
     match (state.status, control.wanted) {
         (Status::Failed, _) => failed(partition, policy, hold, now),
-        (Status::Pending | Status::Success, Some(wanted)) => match hold {
-            Some(hold) => Outlook::Held(hold.clone()),
-            None => Outlook::Queued { lane: wanted.lane, since: wanted.queued_at },
-        },
+        (Status::Pending | Status::Success, Some(wanted)) => queued(wanted, control.not_before, hold, now),
         (Status::Pending, None) => Outlook::NotQueued,
         (Status::Success, None) => match control.reprocess {
             Some(request) => reprocess(partition, request, policy, hold, now),
             None => Outlook::Done,
+        },
+    }
+}
+
+/// A rate limit may have sent it back to the queue until a later moment.
+fn queued(wanted: Wanted, not_before: Option<Timestamp>, hold: Option<&Hold>, now: Timestamp) -> Outlook {
+    let until = not_before.filter(|&until| until > now);
+    match hold.filter(|hold| hold.is_in_force(until.unwrap_or(now))) {
+        Some(hold) => Outlook::Held(hold.clone()),
+        None => match until {
+            Some(until) => Outlook::Waiting { until, delay: until.since(now), hinted: true },
+            None => Outlook::Queued { lane: wanted.lane, since: wanted.queued_at },
         },
     }
 }

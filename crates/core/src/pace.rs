@@ -39,8 +39,10 @@ enum Confidence {
 /// What an attempt's end says about its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The source answered, well or badly.
+    /// The source answered well.
     Answered,
+    /// The attempt failed. While nothing else is known of the source, the next may fail like it.
+    Failed,
     /// The source said "slow down".
     SlowDown,
     /// The attempt ended without an answer of the source.
@@ -75,7 +77,7 @@ impl SlowStart {
         match answer {
             Answer::SlowDown => pace.confidence = Confidence::None,
             Answer::Answered => pace.confidence = Confidence::Full,
-            Answer::Nothing => {}
+            Answer::Failed | Answer::Nothing => {}
         }
     }
 
@@ -112,6 +114,9 @@ mod tests {
         (0..4).for_each(|_| pace.started(&source, now));
         assert_eq!((limit(&pace, now), pace.next_change(&sources, now)), (Some(0), Some(later)));
         assert_eq!((limit(&pace, later), pace.next_change(&sources, later)), (None, None), "it is slow, and at work");
+        pace.ended(&source, Answer::Failed);
+        assert_eq!(limit(&pace, now), Some(1), "one failed, and another may go in its place");
+        pace.started(&source, now);
         pace.ended(&source, Answer::Answered);
         assert_eq!(limit(&pace, now), None, "it is well");
         pace.ended(&source, Answer::SlowDown);

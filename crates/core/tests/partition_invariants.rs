@@ -205,7 +205,11 @@ proptest! {
     fn a_report_counts_only_with_the_fence_of_the_attempt_under_way(start in starts(), steps in steps()) {
         walk(start, &steps, |seen| {
             let attempt = match &seen.event {
-                Event::Data(DataEvent::Released(attempt) | DataEvent::Judged(attempt, _)) => *attempt,
+                Event::Data(
+                    DataEvent::Released(attempt)
+                    | DataEvent::Judged(attempt, _)
+                    | DataEvent::RateLimited { attempt, .. },
+                ) => *attempt,
                 Event::Data(DataEvent::Claimed(_)) | Event::Control(_) => return Ok(()),
             };
             match (seen.before.control.active == Some(attempt), &seen.outcome) {
@@ -344,7 +348,7 @@ impl Ledger {
                     failures: 0,
                 });
             }
-            DataEvent::Released(attempt) => (attempt, State::Dead, None),
+            DataEvent::Released(attempt) | DataEvent::RateLimited { attempt, .. } => (attempt, State::Dead, None),
             DataEvent::Judged(attempt, Judgement::Accepted { .. }) => (attempt, State::Done, Some(Verdict::Passed)),
             DataEvent::Judged(attempt, Judgement::Rejected { .. }) => (attempt, State::Dead, Some(Verdict::Failed)),
         };
@@ -405,6 +409,7 @@ fn the_random_walks_reach_every_kind_of_change() {
                 Event::Control(ControlEvent::Revert { .. }) => "undo".to_owned(),
                 Event::Data(DataEvent::Claimed(_)) => "claim".to_owned(),
                 Event::Data(DataEvent::Released(_)) => "release".to_owned(),
+                Event::Data(DataEvent::RateLimited { .. }) => "rate limit".to_owned(),
                 Event::Data(DataEvent::Judged(_, Judgement::Accepted { .. })) => "accept".to_owned(),
                 Event::Data(DataEvent::Judged(_, Judgement::Rejected { .. })) => "reject".to_owned(),
             };

@@ -341,6 +341,7 @@ fn the_random_lives_reach_every_kind_of_change() {
                 Event::Claimed { .. } => "claimed",
                 Event::Beat { .. } => "beat",
                 Event::Ended { end: End::Released { .. }, .. } => "released",
+                Event::Ended { end: End::RateLimited { .. }, .. } => "rate-limited",
                 Event::Ended { end: End::Completed { .. }, .. } => "completed",
                 Event::Ended { end: End::Failed { fault, .. }, .. } => fault.class.as_str(),
                 Event::LeaseExpired { .. } => "lease expired",

@@ -83,7 +83,7 @@ fn refusal(refused: Refused) -> String {
 
 const NOW: Timestamp = at(100);
 
-fn partitions() -> [(&'static str, Partition); 11] {
+fn partitions() -> [(&'static str, Partition); 12] {
     use specimen::{
         exhausted, failed, in_flight, marked, paused, pending, reprocess_rejected, reprocess_requested, reprocessing,
         success,
@@ -92,6 +92,7 @@ fn partitions() -> [(&'static str, Partition); 11] {
         ("pending", pending()),
         ("pending, in flight", in_flight()),
         ("pending, paused", paused(pending())),
+        ("pending, rate-limited", rate_limited(pending())),
         ("failed", failed()),
         ("failed, marked terminal", marked()),
         ("failed, terminal by policy", exhausted()),
@@ -101,6 +102,12 @@ fn partitions() -> [(&'static str, Partition); 11] {
         ("success, reprocess in flight", reprocessing()),
         ("success, reprocess rejected", reprocess_rejected()),
     ]
+}
+
+/// A source said when to come again.
+fn rate_limited(mut partition: Partition) -> Partition {
+    partition.control.not_before = Some(Timestamp::MAX);
+    partition
 }
 
 /// The row a partition belongs to; for a combination that has no row, the words of all that apply.
@@ -122,6 +129,8 @@ fn standing_in_words(partition: &Partition) -> String {
             None => {}
         },
     }
+    let waits = control.wanted.is_some() && control.not_before.is_some_and(|until| until > NOW);
+    words.extend(waits.then_some("rate-limited"));
     words.extend(control.paused.as_ref().map(|_| "paused"));
     words.join(", ")
 }
@@ -138,6 +147,7 @@ enum Ask {
     Undo { changed_since: bool },
     Claimed,
     Released { stale: bool },
+    RateLimited,
     Accepted,
     Rejected,
     RejectedFinal,
@@ -145,7 +155,7 @@ enum Ask {
     RejectedAtLimit,
 }
 
-const PARTITION_EVENTS: [(&str, Ask); 21] = [
+const PARTITION_EVENTS: [(&str, Ask); 22] = [
     ("retry", Ask::Retry { clear_terminal: false, stale: false }),
     ("retry --clear-terminal", Ask::Retry { clear_terminal: true, stale: false }),
     ("retry --stale", Ask::Retry { clear_terminal: false, stale: true }),
@@ -162,6 +172,7 @@ const PARTITION_EVENTS: [(&str, Ask); 21] = [
     ("claimed", Ask::Claimed),
     ("released", Ask::Released { stale: false }),
     ("released, stale fence", Ask::Released { stale: true }),
+    ("rate-limited", Ask::RateLimited),
     ("accepted", Ask::Accepted),
     ("rejected", Ask::Rejected),
     ("rejected, final", Ask::RejectedFinal),
@@ -198,6 +209,7 @@ fn move_partition(partition: &Partition, column: &str, ask: Ask) -> String {
         }
         Ask::Claimed => data(DataEvent::Claimed(attempt(2))),
         Ask::Released { stale } => data(DataEvent::Released(if stale { attempt(3) } else { current })),
+        Ask::RateLimited => data(DataEvent::RateLimited { attempt: current, until: Timestamp::MAX }),
         Ask::Accepted => data(DataEvent::Judged(current, accepted)),
         Ask::Rejected => data(DataEvent::Judged(current, rejection("boom"))),
         Ask::RejectedFinal => {
@@ -236,6 +248,7 @@ fn partition_column(event: &partition::Event<'_>) -> &'static str {
         partition::Event::Control(ControlEvent::Revert { .. }) => "undo",
         partition::Event::Data(DataEvent::Claimed(_)) => "claimed",
         partition::Event::Data(DataEvent::Released(_)) => "released",
+        partition::Event::Data(DataEvent::RateLimited { .. }) => "rate-limited",
         partition::Event::Data(DataEvent::Judged(_, Judgement::Accepted { .. })) => "accepted",
         partition::Event::Data(DataEvent::Judged(_, Judgement::Rejected { .. })) => "rejected",
     }
@@ -256,6 +269,7 @@ enum Happens {
     Claimed,
     Beat,
     Released,
+    RateLimited,
     Completed,
     Failed(ErrorClass, Option<u64>),
     LastTry,
@@ -267,12 +281,13 @@ enum Happens {
     Undo { changed_since: bool },
 }
 
-const RUN_EVENTS: [(&str, Happens); 17] = [
+const RUN_EVENTS: [(&str, Happens); 18] = [
     ("stored", Happens::Stored),
     ("due", Happens::Due),
     ("claimed", Happens::Claimed),
     ("beat", Happens::Beat),
     ("released", Happens::Released),
+    ("rate-limited", Happens::RateLimited),
     ("completed", Happens::Completed),
     ("completed, stale fence", Happens::StaleFence),
     ("failed, retryable", Happens::Failed(ErrorClass::Retryable, None)),
@@ -295,6 +310,7 @@ fn run_column(event: &run::Event) -> &'static str {
         run::Event::Claimed { .. } => "claimed",
         run::Event::Beat { .. } => "beat",
         run::Event::Ended { end: End::Released { .. }, .. } => "released",
+        run::Event::Ended { end: End::RateLimited { .. }, .. } => "rate-limited",
         run::Event::Ended { end: End::Completed { .. }, .. } => "completed",
         run::Event::Ended { end: End::Failed { .. }, .. } => "failed",
         run::Event::LeaseExpired { .. } => "lease expired",
@@ -325,6 +341,7 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
         }
         Happens::Beat => run::Event::Beat { task_id, lease_until: at(300) },
         Happens::Released => run::Event::Ended { task_id, end: End::Released { why: None } },
+        Happens::RateLimited => run::Event::Ended { task_id, end: End::RateLimited { message: "429".to_owned() } },
         Happens::Completed => completed(task_id),
         Happens::Failed(class, hint) => fail(class, hint),
         Happens::LastTry => {

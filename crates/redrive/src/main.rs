@@ -5,10 +5,13 @@ mod commands;
 mod config;
 mod error;
 mod exit;
+mod input;
 mod log;
 mod output;
 mod service;
+mod stop;
 
+use std::pin::pin;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -16,23 +19,45 @@ use clap::Parser;
 use crate::cli::{Cli, Command};
 use crate::commands::Context;
 use crate::config::Environment;
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use crate::stop::StopSignals;
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    log::start(cli.global.verbose, cli.command.is_service());
-    let context = Context { global: cli.global, environment: Environment::of_process() };
-    match run(cli.command, &context).await {
-        Ok(exit) => exit.into(),
-        Err(error) if error.is_broken_pipe() => exit::Exit::Done.into(),
-        Err(error) => {
-            output::print_error(&error);
-            exit::code(&error).into()
+    log::start(&cli.global, cli.command.is_service());
+    let stop = match StopSignals::listen() {
+        Ok(stop) => stop,
+        Err(error) => return end(Err(Error::io("cannot listen for signals")(error)), false),
+    };
+    let context = Context { global: cli.global, environment: Environment::of_process(), stop };
+    let mut running = pin!(run(cli.command, &context));
+    tokio::select! {
+        biased;
+        ended = &mut running => end(ended, context.stop.is_requested()),
+        () = context.stop.must_end() => {
+            output::print_error(&Error::Interrupted);
+            // What hangs would also hang when it is dropped.
+            std::process::exit(Exit::Interrupted as i32)
         }
     }
 }
 
-async fn run(command: Command, context: &Context) -> error::Result<exit::Exit> {
+fn end(ended: Result<Exit>, is_interrupted: bool) -> ExitCode {
+    let exit = match ended {
+        Ok(exit) => exit,
+        Err(error) if error.is_broken_pipe() => Exit::Done,
+        Err(error) => {
+            output::print_error(&error);
+            exit::code(&error)
+        }
+    };
+    // A database that was given up because of a signal may well be available.
+    if is_interrupted && exit == Exit::Unavailable { Exit::Interrupted.into() } else { exit.into() }
+}
+
+async fn run(command: Command, context: &Context) -> Result<Exit> {
     match command {
         Command::Init(args) => commands::init::run(&args, context).await,
         Command::Demo(args) => commands::demo::run(&args, context).await,
@@ -47,5 +72,6 @@ async fn run(command: Command, context: &Context) -> error::Result<exit::Exit> {
         Command::Worker(args) => commands::worker::run(&args, context).await,
         Command::Bench(command) => commands::bench::run(&command, context).await,
         Command::Completions { shell } => commands::completions::run(shell),
+        Command::Man { directory } => commands::man::run(&directory, context),
     }
 }

@@ -45,6 +45,7 @@ pub(crate) const TABLES: &[&str] = &[
     "settings",
     "words",
     "holds",
+    "streaks",
     "operations",
     "operation_changes",
     "audit_head",

@@ -1,6 +1,7 @@
 //! What scripts rely on: the JSON that the command line prints and the HTTP API serves. Fields are in the documented order.
 
 mod attempt;
+mod extent;
 mod group;
 mod hold;
 mod keyed;
@@ -12,6 +13,7 @@ mod status;
 mod upload;
 
 pub use attempt::AttemptShape;
+pub use extent::Extent;
 pub use group::{GroupShape, RunGroupShape};
 pub use hold::HoldShape;
 pub(crate) use keyed::SubjectRef;

@@ -1,5 +1,7 @@
 //! What can happen to a partition, and the only function that moves it.
 
+use std::time::Duration;
+
 use super::state::{ControlSnapshot, InFlight, Mark, Partition, Reprocess, Status, Wanted, terminal};
 use crate::failure::{ErrorClass, clean_message, with_terminal_mark, without_terminal_mark};
 use crate::lane::Lane;
@@ -56,6 +58,11 @@ pub enum DataEvent {
     /// The worker gave it back untried, in an orderly shutdown.
     Released(InFlight),
     Judged(InFlight, Judgement),
+    /// The source said when to come again, and nothing was extracted: the worker gave it back until then.
+    RateLimited {
+        attempt: InFlight,
+        until: Timestamp,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -224,6 +231,7 @@ fn revert(after: &mut Partition, to: &ControlSnapshot) {
     after.control.wanted = to.wanted;
     after.control.reprocess = to.request();
     after.control.not_before = to.not_before;
+    after.control.rate_limit_waited = to.rate_limit_waited();
     after.control.paused = to.paused.clone();
     take_mark_off(after);
     if let Some(mark) = &to.terminal {
@@ -234,12 +242,19 @@ fn revert(after: &mut Partition, to: &ControlSnapshot) {
 fn data(before: &Partition, event: DataEvent, now: Timestamp, after: &mut Partition) -> Result<(), Refused> {
     match event {
         DataEvent::Claimed(attempt) => {
-            may_claim(before)?;
+            may_claim(before, now)?;
             after.control.active = Some(attempt);
         }
         DataEvent::Released(attempt) => {
             refuse_stale(before, attempt)?;
             after.control.active = None;
+        }
+        DataEvent::RateLimited { attempt, until } => {
+            refuse_stale(before, attempt)?;
+            let waited = before.control.rate_limit_waited.saturating_add(until.since(now));
+            after.control.active = None;
+            after.control.not_before = Some(until);
+            after.control.rate_limit_waited = waited;
         }
         DataEvent::Judged(attempt, judgement) => {
             refuse_stale(before, attempt)?;
@@ -255,9 +270,12 @@ fn data(before: &Partition, event: DataEvent, now: Timestamp, after: &mut Partit
     Ok(())
 }
 
-fn may_claim(before: &Partition) -> Result<(), Refused> {
+fn may_claim(before: &Partition, now: Timestamp) -> Result<(), Refused> {
     refuse_in_flight(before)?;
     refuse_paused(before)?;
+    if before.control.wanted.is_some() && before.control.not_before.is_some_and(|until| until > now) {
+        return Err(Refused::NoOp(Reason::NotDue));
+    }
     let open = match before.state.status {
         Status::Pending => true,
         Status::Success => before.control.reprocess.is_some(),
@@ -274,6 +292,7 @@ fn count_verdict(after: &mut Partition, now: Timestamp) {
     after.control.wanted = None;
     after.control.reprocess = None;
     after.control.not_before = None;
+    after.control.rate_limit_waited = Duration::ZERO;
 }
 
 fn accept(after: &mut Partition, attempt: InFlight, records: u64) {
@@ -317,6 +336,7 @@ fn mark(by: &str, why: Option<&str>, at: Timestamp) -> Mark {
 fn want(partition: &mut Partition, lane: Lane, now: Timestamp) {
     partition.control.wanted = Some(Wanted { lane, queued_at: now });
     partition.control.not_before = None;
+    partition.control.rate_limit_waited = Duration::ZERO;
 }
 
 fn make_pending(partition: &mut Partition, now: Timestamp) {

@@ -1,5 +1,7 @@
 //! What a partition is: PartitionState, and what the control plane keeps beside it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::failure::ErrorClass;
@@ -7,7 +9,7 @@ use crate::id::{RunId, TaskId};
 use crate::key::PartitionKey;
 use crate::lane::Lane;
 use crate::retry::{RetryPolicy, StopReason};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, whole_micros};
 use crate::word::words;
 
 words!(
@@ -72,6 +74,8 @@ pub struct Control {
     pub reprocess: Option<Reprocess>,
     /// The source's own hint: not before then.
     pub not_before: Option<Timestamp>,
+    /// How long sources' hints have made this request wait without an attempt.
+    pub rate_limit_waited: Duration,
     pub terminal: Option<Mark>,
     pub paused: Option<Mark>,
     pub active: Option<InFlight>,
@@ -134,6 +138,7 @@ impl Partition {
             reprocess: self.control.reprocess.is_some(),
             rejected: self.control.reprocess.unwrap_or_default().rejected,
             not_before: self.control.not_before,
+            waited: whole_micros(self.control.rate_limit_waited),
             terminal: self.control.terminal.clone(),
             paused: self.control.paused.clone(),
         }
@@ -154,6 +159,9 @@ pub struct ControlSnapshot {
     pub rejected: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
+    /// Microseconds of free waits.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub waited: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<Mark>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,7 +173,16 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_none(micros: &i64) -> bool {
+    *micros == 0
+}
+
 impl ControlSnapshot {
+    pub(super) fn rate_limit_waited(&self) -> Duration {
+        Duration::from_micros(u64::try_from(self.waited).unwrap_or(0))
+    }
+
     pub(super) fn request(&self) -> Option<Reprocess> {
         self.reprocess.then_some(Reprocess { rejected: self.rejected })
     }

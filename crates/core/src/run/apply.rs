@@ -44,6 +44,11 @@ pub enum End {
         /// What failed on the worker's side, where that is the reason.
         why: Option<String>,
     },
+    /// Given back because the source said when to come again. Only an extraction ends so: the wait is its partition's.
+    RateLimited {
+        /// What the source said.
+        message: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -204,6 +209,7 @@ fn ended(run: &Run, task_id: TaskId, end: End, now: Timestamp) -> Moved {
             (Run { metrics, ..after }, Some(failure))
         }
         End::Released { why } => (released(run, why, now), None),
+        End::RateLimited { message } => (rate_limited(run, &message, now), None),
     })
 }
 
@@ -236,6 +242,18 @@ fn released(run: &Run, why: Option<String>, now: Timestamp) -> Run {
             lease_until: None,
             ..changed(run)
         },
+    }
+}
+
+/// As released, with the source's word.
+fn rate_limited(run: &Run, message: &str, now: Timestamp) -> Run {
+    match run.workload() {
+        Workload::Extract => Run {
+            error_class: Some(ErrorClass::RateLimited),
+            error_message: Some(clean_message(message)),
+            ..over(run, EndedBy::RateLimited, now)
+        },
+        Workload::Ingest | Workload::Process => released(run, None, now),
     }
 }
 

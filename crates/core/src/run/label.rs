@@ -14,6 +14,8 @@ words!(
         Abandoned = "abandoned",
         /// Its worker gave it back untried.
         Released = "released",
+        /// Its source said when to come again.
+        RateLimited = "rate_limited",
     }
 );
 
@@ -24,6 +26,7 @@ pub fn outcome(run: &Run) -> Outcome {
         Some(EndedBy::Failed | EndedBy::Cancelled) => Outcome::Failed,
         Some(EndedBy::Abandoned) => Outcome::Abandoned,
         Some(EndedBy::Released) => Outcome::Released,
+        Some(EndedBy::RateLimited) => Outcome::RateLimited,
     }
 }
 

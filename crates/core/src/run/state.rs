@@ -44,6 +44,8 @@ words!(
         Abandoned = "abandoned",
         /// Its worker gave it back untried. Only extractions end so.
         Released = "released",
+        /// Its source said when to come again, and its worker gave it back until then. Only extractions end so.
+        RateLimited = "rate_limited",
         /// A person cancelled it.
         Cancelled = "cancelled",
     }

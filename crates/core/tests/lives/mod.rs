@@ -169,7 +169,7 @@ impl Seen<'_> {
             | Event::Due
             | Event::Claimed { .. }
             | Event::Beat { .. }
-            | Event::Ended { end: End::Released { .. } | End::Completed { .. }, .. }
+            | Event::Ended { end: End::Released { .. } | End::RateLimited { .. } | End::Completed { .. }, .. }
             | Event::RetryRequested
             | Event::Cancelled { .. }
             | Event::Reverted { .. } => None,

@@ -207,7 +207,8 @@ impl Seen<'_> {
     pub fn judgement(&self) -> Option<(InFlight, &Judgement)> {
         match &self.event {
             Event::Data(DataEvent::Judged(attempt, judgement)) => Some((*attempt, judgement)),
-            Event::Data(DataEvent::Claimed(_) | DataEvent::Released(_)) | Event::Control(_) => None,
+            Event::Data(DataEvent::Claimed(_) | DataEvent::Released(_) | DataEvent::RateLimited { .. })
+            | Event::Control(_) => None,
         }
     }
 

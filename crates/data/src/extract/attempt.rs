@@ -11,6 +11,8 @@ use futures_util::FutureExt as _;
 use redrive_core::failure::{ErrorClass, clean_message};
 use redrive_core::id::TaskId;
 use redrive_core::partition::Judgement;
+use redrive_core::retry;
+use redrive_core::time::Timestamp;
 use redrive_store::raw::{self, RawSink, RunOutcome};
 use redrive_store::{ClaimedPartition, Cooldown, DataStore, Recorded};
 use serde_json::{Map, Value};
@@ -19,6 +21,7 @@ use tracing::Instrument as _;
 
 use super::{ConfiguredSource, Error as ExtractError, Failure, Job, Records, Scope};
 use crate::error::{Error, Result, ScratchError, TRY_AGAIN};
+use crate::failure::Blame;
 use crate::program::ChildTracker;
 use crate::settings::{Escape, redact};
 use crate::validate::{self, JudgedAttempt, Recorder, Submission, Verdict};
@@ -61,6 +64,14 @@ struct Judged {
     metrics: Map<String, Value>,
 }
 
+/// How a partition is given back without a verdict.
+enum GiveBack {
+    /// With the reason, where it lies on this side.
+    Untried(Option<String>),
+    /// Its source said when to come again.
+    Until { message: String, until: Timestamp },
+}
+
 /// Why an attempt has no verdict.
 enum NotJudged {
     LeaseEnded(LeaseEnd),
@@ -69,18 +80,24 @@ enum NotJudged {
     Overtaken,
     SinkFailed(raw::Error),
     Failed(Error),
+    /// What is configured or installed here does not let the source be asked.
+    Unusable(String),
+    /// The source said when to come again, and may be waited for.
+    RateLimited {
+        message: String,
+        until: Timestamp,
+    },
 }
 
 impl From<Error> for NotJudged {
     fn from(error: Error) -> Self {
         match error {
             Error::Raw(error) => Self::SinkFailed(error),
-            Error::Store(_)
-            | Error::Scratch(_)
-            | Error::Unusable { .. }
-            | Error::Thread(_)
-            | Error::KeeperGone
-            | Error::CompleterGone => Self::Failed(error),
+            // Only sources whose rules need it write there.
+            Error::Scratch(error) => Self::Unusable(error.to_string()),
+            Error::Store(_) | Error::Unusable { .. } | Error::Thread(_) | Error::KeeperGone | Error::CompleterGone => {
+                Self::Failed(error)
+            }
         }
     }
 }
@@ -126,18 +143,37 @@ impl Attempt {
         let error = match why {
             NotJudged::LeaseEnded(end) => return AttemptResult::Ended(end.into()),
             NotJudged::Overtaken => return AttemptResult::Ended(AttemptEnd::Lost),
-            NotJudged::Stopped => return AttemptResult::Ended(self.give_back(None).await),
+            NotJudged::Stopped => return AttemptResult::Ended(self.give_back(GiveBack::Untried(None)).await),
+            NotJudged::Unusable(why) => return AttemptResult::Ended(self.end_unusable(why).await),
+            NotJudged::RateLimited { message, until } => {
+                return AttemptResult::Ended(self.give_back(GiveBack::Until { message, until }).await);
+            }
             NotJudged::Failed(error) => error,
             NotJudged::SinkFailed(error) => match self.reject_unless_sink_is_down(error).await {
                 Ok(end) => return AttemptResult::Ended(end),
                 Err(NotJudged::LeaseEnded(end)) => return AttemptResult::Ended(end.into()),
                 Err(NotJudged::Failed(error)) => error,
                 Err(NotJudged::SinkFailed(error)) => error.into(),
-                Err(NotJudged::Stopped | NotJudged::Overtaken) => return AttemptResult::Ended(AttemptEnd::Lost),
+                Err(NotJudged::Unusable(why)) => return AttemptResult::Ended(self.end_unusable(why).await),
+                Err(NotJudged::Stopped | NotJudged::Overtaken | NotJudged::RateLimited { .. }) => {
+                    return AttemptResult::Ended(AttemptEnd::Lost);
+                }
             },
         };
         let why = error.to_string();
-        AttemptResult::InfraFailed { error, give_back: Box::pin(async move { self.give_back(Some(&why)).await }) }
+        let give_back = Box::pin(async move { self.give_back(GiveBack::Untried(Some(why))).await });
+        AttemptResult::InfraFailed { error, give_back }
+    }
+
+    /// Holds the source, and only then gives the partition back, so that no worker takes it in between.
+    async fn end_unusable(&self, why: String) -> AttemptEnd {
+        let source = &self.claimed.partition.state.key.source;
+        let worker = self.claimed.run.worker.as_deref().unwrap_or_default();
+        tracing::warn!(%source, why, "the source cannot be used; it is held, and looked at again in a minute");
+        if let Err(error) = self.data.hold_unusable(source, &why, worker).await {
+            tracing::warn!(%source, %error, "the hold could not be recorded");
+        }
+        self.give_back(GiveBack::Untried(Some(why))).await
     }
 
     /// Where the sink works for others, this partition is not to be had, and runs out of attempts like any other.
@@ -152,19 +188,29 @@ impl Attempt {
 
     async fn extract(&self) -> Result<Extraction, NotJudged> {
         let begun = Instant::now();
-        let mut records = Records::new(self.sink.begin(self.directory()));
+        let mut records = Records::new(self.sink.begin(self.directory())).limited_to(self.source.max_bytes);
         let failure = match self.bring(&mut records).await {
             Brought::Complete => None,
-            Brought::Failed(failure) => Some(self.presentable_failure(failure)),
+            Brought::Failed(failure) => {
+                Some(self.presentable_failure(failure).waiting_at_most(self.source.longest_hint))
+            }
             Brought::SinkFailed(error) => return Err(NotJudged::SinkFailed(error)),
-            Brought::ScratchFailed(error) => return Err(NotJudged::Failed(error.into())),
+            Brought::ScratchFailed(error) => return Err(Error::from(error).into()),
             Brought::Stopped => return Err(NotJudged::Stopped),
         };
+        if let Some(failure) = failure.as_ref().filter(|failure| failure.blame == Blame::Setup) {
+            return Err(NotJudged::Unusable(failure.message.clone()));
+        }
         // Before anything else: the siblings must not ask in the meantime.
-        self.hold_back_siblings(failure.as_ref()).await;
+        let until = self.hold_back_siblings(failure.as_ref()).await;
         // Also where the source failed early: an extractor that gave up on a program has only asked it to end.
         self.children.ended().await;
-        Ok(Extraction { records, failure, begun })
+        match (until, failure) {
+            (Some(until), Some(failure)) if self.may_wait(&failure) => {
+                Err(NotJudged::RateLimited { message: failure.message, until })
+            }
+            (_, failure) => Ok(Extraction { records, failure, begun }),
+        }
     }
 
     async fn store_and_judge(&self, extraction: Extraction) -> Result<Judged, NotJudged> {
@@ -202,9 +248,18 @@ impl Attempt {
         }
     }
 
-    /// Holds back the source, or one customer of it, after a rate limit.
-    async fn hold_back_siblings(&self, failure: Option<&Failure>) {
-        let Some(failure) = failure.filter(|failure| failure.class == ErrorClass::RateLimited) else { return };
+    /// Whether the source's own word on when to come again is followed without a verdict: nothing was extracted, and this
+    /// request has not waited so for too long already.
+    fn may_wait(&self, failure: &Failure) -> bool {
+        let waited = self.claimed.partition.control.rate_limit_waited;
+        failure
+            .retry_after
+            .is_some_and(|hint| retry::is_within(self.source.rate_limit_budget, waited.saturating_add(hint)))
+    }
+
+    /// Holds back the source, or one customer of it, after a rate limit; gives until when.
+    async fn hold_back_siblings(&self, failure: Option<&Failure>) -> Option<Timestamp> {
+        let failure = failure.filter(|failure| failure.class == ErrorClass::RateLimited)?;
         let key = &self.claimed.partition.state.key;
         let span = failure.retry_after.unwrap_or(self.source.cooldown);
         let cooldown = Cooldown {
@@ -216,10 +271,12 @@ impl Attempt {
             until: self.data.now().saturating_add(span),
             why: Some(failure.message.clone()),
         };
+        let until = cooldown.until;
         tracing::info!(%key, scope = ?failure.scope, until = %cooldown.until, "told to slow down");
         if let Err(error) = self.data.cool_down(cooldown).await {
             tracing::warn!(%key, %error, "the cooldown could not be recorded");
         }
+        Some(until)
     }
 
     /// Finishes the attempt's directory, whatever the extractor did, and has the validator judge what lies in it.
@@ -264,9 +321,14 @@ impl Attempt {
         let metrics = Value::Object(metrics).to_string();
         let mut claimed = self.claimed.clone();
         self.lease.refresh(&mut claimed.run);
-        let judged = JudgedAttempt { claimed, judgement: self.without_secrets(judgement), metrics: metrics.clone() };
-        let told = self.lease.answered(self.recorder.record(judged)).await.map_err(NotJudged::LeaseEnded)?;
-        let verdict = told.map_err(NotJudged::Failed)?;
+        let judged = JudgedAttempt {
+            claimed,
+            judgement: self.without_secrets(judgement),
+            metrics: metrics.clone(),
+            breaker: self.source.breaker,
+        };
+        let answer = self.lease.answered(self.recorder.record(judged)).await.map_err(NotJudged::LeaseEnded)?;
+        let verdict = answer.map_err(NotJudged::Failed)?;
         self.log(&verdict, &metrics);
         Ok(match verdict {
             Verdict::Recorded(Judgement::Accepted { records }) => AttemptEnd::Accepted { records },
@@ -275,18 +337,26 @@ impl Attempt {
         })
     }
 
-    /// Gives the partition back untried, as long as its lease lasts.
-    async fn give_back(&self, why: Option<&str>) -> AttemptEnd {
+    /// Gives the partition back, as long as its lease lasts.
+    async fn give_back(&self, how: GiveBack) -> AttemptEnd {
         tokio::select! {
             biased;
             end = self.lease.ended() => end.into(),
-            is_released = self.release(why) => if is_released { AttemptEnd::Released } else { AttemptEnd::Lost },
+            is_released = self.release(&how) => match (is_released, how) {
+                (false, _) => AttemptEnd::Lost,
+                (true, GiveBack::Untried(_)) => AttemptEnd::Released,
+                (true, GiveBack::Until { .. }) => AttemptEnd::RateLimited,
+            },
         }
     }
 
-    async fn release(&self, why: Option<&str>) -> bool {
+    async fn release(&self, how: &GiveBack) -> bool {
         loop {
-            match self.data.release(&self.claimed.run, why).await {
+            let released = match how {
+                GiveBack::Untried(why) => self.data.release(&self.claimed.run, why.as_deref()).await,
+                GiveBack::Until { message, until } => self.data.rate_limited(&self.claimed.run, message, *until).await,
+            };
+            match released {
                 Ok(Recorded::As(_)) => return true,
                 Ok(Recorded::Refused(_) | Recorded::Lost) => return false,
                 Err(error) => {
@@ -372,9 +442,9 @@ fn outcome(failure: Option<&Failure>) -> RunOutcome {
 }
 
 /// With the program's last words, which may say why.
-fn timed_out(limit: Duration, said: Option<String>) -> Failure {
-    let said = said.map_or_else(String::new, |lines| format!(": {lines}"));
-    Failure::retryable(format!("timed out after {} s{said}", limit.as_secs_f64()))
+fn timed_out(limit: Duration, stderr: Option<String>) -> Failure {
+    let stderr = stderr.map_or_else(String::new, |lines| format!(": {lines}"));
+    Failure::retryable(format!("timed out after {} s{stderr}", limit.as_secs_f64()))
 }
 
 fn millis(span: Duration) -> Value {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::breaker::BreakerPolicy;
 use redrive_core::key::{QueryName, Source};
 
 use super::{Extractor, Template};
@@ -18,8 +19,15 @@ pub struct ConfiguredSource {
     pub rules: Rules,
     /// The most attempts in flight at once, on all machines together.
     pub max_in_flight: Option<u32>,
+    /// The most bytes that an attempt may bring.
+    pub max_bytes: u64,
+    /// The longest that a source's word on when to come again is heeded.
+    pub longest_hint: Duration,
     /// How long a rate limit without a hint of the source holds back its siblings.
     pub cooldown: Duration,
+    /// How long the waits that its rate limits ask of one request may be together, before one counts; none means for ever.
+    pub rate_limit_budget: Option<Duration>,
+    pub breaker: BreakerPolicy,
 }
 
 /// The sources that a worker serves. It claims nothing of any other.
@@ -43,6 +51,10 @@ impl Sources {
 
     pub(super) fn get(&self, name: &Source) -> Option<Arc<ConfiguredSource>> {
         self.sources.get(name).cloned()
+    }
+
+    pub(super) fn breakers(&self) -> BTreeMap<Source, BreakerPolicy> {
+        self.sources.iter().map(|(name, source)| (name.clone(), source.breaker)).collect()
     }
 
     pub fn max_in_flight(&self) -> BTreeMap<Source, u32> {

@@ -47,6 +47,7 @@ impl Workload {
             at_most: lock(&self.pace).at_most(&sources, now),
             sources: Some(sources.clone()),
             max_in_flight: self.sources.max_in_flight(),
+            breakers: self.sources.breakers(),
             rotation: lock(&self.rotation).clone(),
         };
         let (claimed, rotation) = self.data.claim_partitions(claim).await?;
@@ -143,10 +144,9 @@ impl Drop for Paced {
 
 fn answer(end: &AttemptEnd) -> Answer {
     match end {
-        AttemptEnd::Rejected { class: ErrorClass::RateLimited } => Answer::SlowDown,
-        AttemptEnd::Accepted { .. } | AttemptEnd::Rejected { class: ErrorClass::Final | ErrorClass::Retryable } => {
-            Answer::Answered
-        }
+        AttemptEnd::Rejected { class: ErrorClass::RateLimited } | AttemptEnd::RateLimited => Answer::SlowDown,
+        AttemptEnd::Accepted { .. } => Answer::Answered,
+        AttemptEnd::Rejected { class: ErrorClass::Final | ErrorClass::Retryable } => Answer::Failed,
         AttemptEnd::Refused(_) | AttemptEnd::Released | AttemptEnd::Cancelled | AttemptEnd::Lost => Answer::Nothing,
     }
 }

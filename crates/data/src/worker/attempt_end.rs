@@ -20,6 +20,8 @@ pub enum AttemptEnd {
     Refused(Refused),
     /// Given back untried: no attempt is counted.
     Released,
+    /// Given back until its source is to be asked again.
+    RateLimited,
     /// An operator cancelled the run while it was under way.
     Cancelled,
     /// The lease was gone before there was a result.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use redrive_core::count;
 use redrive_store::{Backlog, DataStore, Queued};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -162,7 +163,12 @@ impl Worker {
             // Also what attempts have started that were left to their leases.
             served.workload.stopped().await;
         }
-        worked.map(|()| *self.counts.borrow())
+        match worked {
+            // A call of the database was given up for the sake of the end that was asked for.
+            Err(Error::Store(redrive_store::Error::Stopped { .. })) if self.shutdown.is_requested() => {}
+            worked => worked?,
+        }
+        Ok(*self.counts.borrow())
     }
 
     async fn work(&mut self) -> Result<()> {
@@ -215,7 +221,7 @@ impl Worker {
                 continue;
             }
             match sweep::end_expired(&self.data, &self.served[nth].workload).await {
-                Ok(ended) => self.counts.send_modify(|counts| counts.abandoned += count(ended)),
+                Ok(ended) => self.counts.send_modify(|counts| counts.abandoned += count::of(ended)),
                 Err(error) => self.fault(nth, "ending what was abandoned", error)?,
             }
         }
@@ -259,14 +265,14 @@ impl Worker {
             self.turn += 1;
             served.last_turn = self.turn;
         }
-        if count(found) < u64::from(room) {
+        if count::of(found) < u64::from(room) {
             let poll = Instant::now() + self.options.poll;
             served.quiet(claimed.look_again.map_or(poll, |look_again| look_again.min(poll)));
         } else {
             self.gather_until = Instant::now() + GATHER;
         }
         served.running += u32::try_from(found).unwrap_or(u32::MAX);
-        self.counts.send_modify(|counts| counts.claimed += count(found));
+        self.counts.send_modify(|counts| counts.claimed += count::of(found));
         claimed.tasks.into_iter().for_each(|task| self.start(nth, task, asked));
         Ok(found)
     }
@@ -370,7 +376,11 @@ impl Worker {
         self.counts.send_modify(|counts| counts.add(&end));
         match end {
             AttemptEnd::Accepted { .. } | AttemptEnd::Rejected { .. } => served.is_well(),
-            AttemptEnd::Refused(_) | AttemptEnd::Released | AttemptEnd::Cancelled | AttemptEnd::Lost => {}
+            AttemptEnd::Refused(_)
+            | AttemptEnd::Released
+            | AttemptEnd::RateLimited
+            | AttemptEnd::Cancelled
+            | AttemptEnd::Lost => {}
         }
         Ok(())
     }
@@ -386,6 +396,11 @@ impl Worker {
     fn fault(&mut self, nth: usize, doing: &str, error: Error) -> Result<()> {
         if self.options.drain {
             return self.drop_out(nth, error);
+        }
+        if let Error::Store(fatal) = &error
+            && fatal.is_fatal()
+        {
+            return Err(error);
         }
         let (served, why) = (&mut self.served[nth], error.to_string());
         let rest = served.begin_rest(error);
@@ -420,7 +435,7 @@ impl Worker {
 
     /// Leaves whatever hangs now to its lease.
     fn abandon(&mut self) {
-        let left = count(self.attempts.len());
+        let left = count::of(self.attempts.len());
         tracing::error!(left, "some attempts could not be given back in time; their leases run out");
         self.counts.send_modify(|counts| counts.lost += left);
         self.attempts.abort_all();
@@ -429,7 +444,7 @@ impl Worker {
     /// Lets work under way end by itself, and then has it given back.
     async fn finish(&mut self) {
         let shutdown = self.shutdown.clone();
-        let grace = Instant::now() + self.options.grace;
+        let grace = shutdown.requested_at().unwrap_or_else(Instant::now) + self.options.grace;
         let mut last = None;
         while !self.attempts.is_empty() {
             tokio::select! {
@@ -446,8 +461,4 @@ impl Worker {
             }
         }
     }
-}
-
-fn count(of: usize) -> u64 {
-    u64::try_from(of).unwrap_or(u64::MAX)
 }

@@ -37,7 +37,7 @@ impl WorkerCounts {
             }
             AttemptEnd::Refused(_) | AttemptEnd::Lost => self.lost += 1,
             AttemptEnd::Cancelled => self.cancelled += 1,
-            AttemptEnd::Released => self.released += 1,
+            AttemptEnd::Released | AttemptEnd::RateLimited => self.released += 1,
         }
     }
 }

@@ -87,6 +87,7 @@ async fn a_verdict_given_twice_counts_once(house: TestDataPlane) {
         claimed: claimed.clone(),
         judgement: judgement.clone(),
         metrics: "{}".to_owned(),
+        breaker: redrive_core::breaker::BreakerPolicy::OFF,
     };
     let accepted = Judgement::Accepted { records: 1 };
     for _ in 0..2 {
@@ -106,7 +107,12 @@ async fn a_released_run_is_refused_its_verdict(house: TestDataPlane) {
     let claimed = house.claim(TERMS.lease).await;
     assert!(matches!(house.store.data().release(&claimed.run, None).await.unwrap(), Recorded::As(_)));
     let recorder = Recorder::start(house.store.verdicts());
-    let judged = JudgedAttempt { claimed, judgement: Judgement::Accepted { records: 1 }, metrics: "{}".to_owned() };
+    let judged = JudgedAttempt {
+        claimed,
+        judgement: Judgement::Accepted { records: 1 },
+        metrics: "{}".to_owned(),
+        breaker: redrive_core::breaker::BreakerPolicy::OFF,
+    };
     let verdict = recorder.record(judged).await.unwrap();
     assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
     assert_eq!(house.partition(&key("c", 0)).await.state.attempt_count, 0);

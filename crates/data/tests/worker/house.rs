@@ -5,11 +5,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::breaker::BreakerPolicy;
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
+use redrive_core::retry::MAX_HINT;
 use redrive_core::run::Run;
-use redrive_data::extract::{self, ConfiguredSource, Extractor, Sources};
+use redrive_data::extract::{self, ConfiguredSource, Extractor, MAX_BYTES, Sources};
 use redrive_data::validate::{Recorder, Rules};
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_fixture::{OnDatabase, TestClock, TestDatabase, TestStore, with_clock};
@@ -119,6 +121,8 @@ pub struct Work {
     pub concurrency: u32,
     pub timeout: Duration,
     pub max_in_flight: Option<u32>,
+    pub rate_limit_budget: Duration,
+    pub breaker: BreakerPolicy,
     pub rules: Rules,
     pub terms: LeaseTerms,
     pub poll: Duration,
@@ -134,7 +138,11 @@ impl Work {
             queries: BTreeMap::new(),
             rules: self.rules.clone(),
             max_in_flight: self.max_in_flight,
+            max_bytes: MAX_BYTES,
+            longest_hint: MAX_HINT,
             cooldown: Duration::from_secs(3600),
+            rate_limit_budget: Some(self.rate_limit_budget),
+            breaker: self.breaker,
         }
     }
 
@@ -144,6 +152,8 @@ impl Work {
             concurrency: 8,
             timeout: Duration::from_secs(60),
             max_in_flight: None,
+            rate_limit_budget: Duration::from_secs(86_400),
+            breaker: BreakerPolicy::OFF,
             rules: Rules::default(),
             terms: TERMS,
             poll: Duration::from_millis(100),

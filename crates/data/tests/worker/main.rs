@@ -7,6 +7,7 @@ mod commands;
 mod discovery;
 mod fairness;
 mod handlers;
+mod holds;
 mod house;
 mod jobs;
 mod leases;

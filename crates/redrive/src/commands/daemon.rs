@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use redrive_control::daemon::Tick;
+use redrive_control::daemon::{Action, Tick};
 use redrive_control::{ControlPlane, Insight};
 use redrive_core::process::{Kind, Serves};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use redrive_store::Store;
 
-use super::{Context, open, person};
+use super::{Context, Missing, open, person};
 use crate::cli::{Daemon, Format};
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -16,43 +16,27 @@ use crate::output;
 use crate::service::{self, Me, Presence, Reload};
 
 pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
-    let mut config = context.config()?;
+    let config = context.config()?;
     let interval = interval(args, &config)?;
     if args.dry_run {
         let ticks = Ticks::Foreseen(context.insight(&config).await?);
         return match args.once {
             true => once(&ticks, args, context).await,
-            false => go_on(ticks, interval, args).await,
+            false => go_on(&mut Service { ticks, interval, living: None }, args, context).await,
         };
     }
-    let store = open(&config, context).await?;
-    let actor = format!("daemon {} pid {}", person(), std::process::id());
-    let ticks = |config: &Config| Ticks::Done(context.control_of(&store, config), actor.clone());
+    let store = open(&config, Missing::Make, context).await?;
+    let ticks = Ticks::of(&store, &config, context);
     if args.once {
-        return once(&ticks(&config), args, context).await;
+        return once(&ticks, args, context).await;
     }
-    let mut hangups = Reload::listen()?;
     let presence = Presence::begin(&store, me(&config), None).await;
-    let mut service = Service { ticks: ticks(&config), interval };
-    let mut signals = Signals::listen()?;
-    tracing::info!(interval_ms = interval.as_millis(), dry_run = false, "started");
-    loop {
-        service.tick().await;
-        match signals.rest(service.interval, &mut hangups).await {
-            Heard::Nothing => {}
-            Heard::Stop => break,
-            Heard::Reload => service::log(service::next(context, &config).and_then(|next| {
-                service = Service { interval: self::interval(args, &next)?, ticks: ticks(&next) };
-                config = next;
-                let me = me(&config);
-                presence.tell(me.config, me.serves);
-                Ok(config.fingerprint.clone())
-            })),
-        }
+    let mut service = Service { ticks, interval, living: Some(Living { store, config, presence }) };
+    let ended = go_on(&mut service, args, context).await;
+    if let Some(living) = service.living {
+        living.presence.end().await;
     }
-    presence.end().await;
-    tracing::info!("stopped");
-    Ok(Exit::Done)
+    ended
 }
 
 fn interval(args: &Daemon, config: &Config) -> Result<Duration> {
@@ -72,16 +56,31 @@ async fn once(ticks: &Ticks, args: &Daemon, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Says again and again what a daemon would do.
-async fn go_on(ticks: Ticks, interval: Duration, args: &Daemon) -> Result<Exit> {
-    let (mut hangups, mut signals) = (Reload::listen()?, Signals::listen()?);
-    let service = Service { ticks, interval };
-    tracing::info!(interval_ms = interval.as_millis(), dry_run = args.dry_run, "started");
-    loop {
-        service.tick().await;
-        match signals.rest(interval, &mut hangups).await {
-            Heard::Nothing | Heard::Reload => {}
-            Heard::Stop => break,
+async fn go_on(service: &mut Service, args: &Daemon, context: &Context) -> Result<Exit> {
+    let mut hangups = Reload::listen()?;
+    tracing::info!(interval_ms = service.interval.as_millis(), dry_run = args.dry_run, "started");
+    // A tick that is at work is finished first, or given up after a few seconds.
+    context.stop.in_order();
+    while !context.stop.is_requested() {
+        match service.ticks.next().await {
+            Ok(tick) => tracing::info!(
+                considered = tick.considered,
+                requeued = tick.requeued,
+                overtaken = tick.overtaken,
+                enqueued = tick.enqueued,
+                pruned = tick.pruned,
+                "tick"
+            ),
+            Err(redrive_control::Error::Store(error)) if error.is_fatal() && !context.stop.is_requested() => {
+                return Err(error.into());
+            }
+            // The next tick looks at everything again, so nothing is lost by going on.
+            Err(error) => tracing::error!(%error, "tick failed"),
+        }
+        tokio::select! {
+            () = context.stop.requested() => {}
+            () = hangups.asked() => service.reload(args, context),
+            () = tokio::time::sleep(service.interval) => {}
         }
     }
     tracing::info!("stopped");
@@ -91,53 +90,29 @@ async fn go_on(ticks: Ticks, interval: Duration, args: &Daemon) -> Result<Exit> 
 struct Service {
     ticks: Ticks,
     interval: Duration,
+    /// None for a dry run, which reads its configuration once.
+    living: Option<Living>,
+}
+
+/// What a daemon has that others see.
+struct Living {
+    store: Store,
+    config: Config,
+    presence: Presence,
 }
 
 impl Service {
-    async fn tick(&self) {
-        match self.ticks.next().await {
-            Ok(tick) => tracing::info!(
-                considered = tick.considered,
-                requeued = tick.requeued,
-                overtaken = tick.overtaken,
-                enqueued = tick.enqueued,
-                pruned = tick.pruned,
-                "tick"
-            ),
-            // The next tick looks at everything again, so nothing is lost by going on.
-            Err(error) => tracing::error!(%error, "tick failed"),
-        }
-    }
-}
-
-/// What ended a rest.
-enum Heard {
-    /// The interval is over.
-    Nothing,
-    Stop,
-    Reload,
-}
-
-/// Signals are heard also while a tick is at work; it is finished first.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self> {
-        let listen = |kind| signal(kind).map_err(Error::io("cannot listen for signals"));
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
-    }
-
-    async fn rest(&mut self, interval: Duration, hangups: &mut Reload) -> Heard {
-        tokio::select! {
-            biased;
-            _ = self.terminate.recv() => Heard::Stop,
-            _ = self.interrupt.recv() => Heard::Stop,
-            () = hangups.asked() => Heard::Reload,
-            () = tokio::time::sleep(interval) => Heard::Nothing,
-        }
+    /// Reads the configuration again. The next tick follows at once.
+    fn reload(&mut self, args: &Daemon, context: &Context) {
+        let Some(living) = &mut self.living else { return };
+        let next = service::next(context, &living.config).and_then(|next| Ok((interval(args, &next)?, next)));
+        service::log(next.map(|(interval, next)| {
+            (self.interval, self.ticks) = (interval, Ticks::of(&living.store, &next, context));
+            let me = me(&next);
+            living.presence.tell(me.config.clone(), me.serves);
+            living.config = next;
+            me.config
+        }));
     }
 }
 
@@ -148,6 +123,11 @@ enum Ticks {
 }
 
 impl Ticks {
+    fn of(store: &Store, config: &Config, context: &Context) -> Self {
+        let actor = format!("daemon {} pid {}", person(), std::process::id());
+        Self::Done(context.control_of(store, config), actor)
+    }
+
     async fn next(&self) -> redrive_control::Result<Tick> {
         match self {
             Self::Foreseen(insight) => insight.foresee_tick().await,
@@ -158,19 +138,23 @@ impl Ticks {
 
 fn show(tick: &Tick, dry_run: bool, context: &Context) -> Result<()> {
     match context.global.output {
-        Format::Json => return output::json(tick),
         Format::Jsonl if dry_run => return tick.would.iter().try_for_each(output::json),
-        Format::Jsonl => return output::json(tick),
         Format::Csv if dry_run => return actions(tick),
-        Format::Csv => return output::record(&["considered", "requeued", "overtaken", "enqueued", "pruned"], tick),
-        Format::Table => {}
+        Format::Jsonl | Format::Csv | Format::Json | Format::Table => {}
     }
-    for action in &tick.would {
-        let (key, attempts, delay) = (&action.key, action.attempt_count, action.delay_seconds);
-        output::line(&format!("would {} {key} (attempts {attempts}, delay {delay} s)", action.action))?;
-    }
+    let names = ["considered", "requeued", "overtaken", "enqueued", "pruned"];
+    output::one(&names, tick, &context.global, || in_words(tick, dry_run))
+}
+
+fn in_words(tick: &Tick, dry_run: bool) -> String {
+    let action = |action: &Action| {
+        let Action { action, key, attempt_count, delay_seconds, .. } = action;
+        format!("would {action} {key} (attempts {attempt_count}, delay {delay_seconds} s)")
+    };
+    let mut text: Vec<String> = tick.would.iter().map(action).collect();
     let would = if dry_run { "would requeue" } else { "requeued" };
-    output::line(&format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued))
+    text.push(format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued));
+    text.join("\n")
 }
 
 fn actions(tick: &Tick) -> Result<()> {

@@ -7,30 +7,31 @@ use redrive_core::run::Workload as Kind;
 use redrive_data::process::Sections;
 use redrive_data::worker::{LeaseTerms, Shutdown, WorkerCounts, WorkerOptions};
 use redrive_store::Store;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::{Context, open};
+use super::{Context, Missing, open};
 use crate::cli;
 use crate::config::{Config, Plan};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::output;
 use crate::service::{self, Generation, Reload, Service};
-use crate::{cli::Format, output};
+use crate::stop::StopSignals;
 
 pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let (plan, only) = plan(args, &config, context)?;
-    let store = open(&config, context).await?;
+    let store = open(&config, Missing::Refuse, context).await?;
     let mut options = options(&config, args.drain);
     options.concurrency = args.concurrency.unwrap_or(options.concurrency);
     let (sources, sections) = (plan.sources.names().len(), plan.sections.iter().count());
     tracing::info!(name = options.name, concurrency = options.concurrency, sources, sections, "started");
     let shutdown = Shutdown::default();
     let hangups = Reload::listen()?;
+    context.stop.with_grace(options.grace);
+    let heeding = tokio::spawn(heed_signals(context.stop.clone(), shutdown.clone()));
     let generation = Generation::new(&config, &store, plan, only.as_deref(), options.concurrency).await?;
-    let service = Service::start(&config, &store, generation, options, shutdown.clone()).await?;
-    let heeding = tokio::spawn(heed_signals(shutdown.clone()).map_err(Error::io("cannot listen for signals"))?);
+    let service = Service::start(&config, &store, generation, options, shutdown, context).await?;
     let (counts, reloading) = (service.counts(), service.reloading());
     let ended = tokio::select! {
         ended = service.run() => ended,
@@ -146,18 +147,19 @@ pub fn options(config: &Config, drain: bool) -> WorkerOptions {
 }
 
 /// The first signal asks for an orderly end, the next one for an end at once.
-pub fn heed_signals(shutdown: Shutdown) -> std::io::Result<impl Future<Output = ()>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
+async fn heed_signals(stop: StopSignals, shutdown: Shutdown) {
+    let asked = async {
+        for count in 1..=2 {
+            stop.heard(count).await;
             tracing::info!("asked to stop");
             shutdown.request();
         }
-    })
+    };
+    let left = async {
+        shutdown.leaving().await;
+        stop.give_back();
+    };
+    tokio::join!(asked, left);
 }
 
 /// What JSON calls the counts.
@@ -187,16 +189,12 @@ fn others(counts: &WorkerCounts) -> String {
 }
 
 fn show(counts: &WorkerCounts, context: &Context) -> Result<()> {
-    match context.global.output {
-        Format::Json | Format::Jsonl => output::json(counts),
-        Format::Csv => output::record(&COUNTS, counts),
-        Format::Table => {
-            let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
-            output::line(&format!(
-                "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
-                 {released} given back, {lost} lost{}",
-                others(counts)
-            ))
-        }
-    }
+    let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
+    output::one(&COUNTS, counts, &context.global, || {
+        format!(
+            "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
+             {released} given back, {lost} lost{}",
+            others(counts)
+        )
+    })
 }

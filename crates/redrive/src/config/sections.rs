@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use redrive_core::breaker::BreakerPolicy;
 use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
 use redrive_data::settings::{SettingError, ValueRef, duration};
 use redrive_data::{extract, process, validate};
@@ -114,9 +115,30 @@ pub struct SourceSection {
     pub extract: Option<extract::Settings>,
     pub validate: validate::Settings,
     pub max_in_flight: Option<u32>,
+    /// The most bytes that an attempt may bring.
+    pub max_bytes: Option<u64>,
     /// How long a rate limit that does not say holds back its siblings.
     #[serde(deserialize_with = "duration::option")]
     pub cooldown: Option<Duration>,
+    pub breaker: BreakerSection,
+}
+
+/// What is left out keeps its default.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BreakerSection {
+    /// So many failures alike, one after another, hold the source or the customer; 0 turns it off.
+    pub after: Option<u32>,
+    /// How long the wait is before one attempt goes ahead.
+    #[serde(deserialize_with = "duration::option")]
+    pub probe: Option<Duration>,
+}
+
+impl BreakerSection {
+    pub fn policy(&self) -> BreakerPolicy {
+        let default = BreakerPolicy::default();
+        BreakerPolicy { after: self.after.unwrap_or(default.after), probe: self.probe.unwrap_or(default.probe) }
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

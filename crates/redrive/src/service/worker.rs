@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::{Me, Presence};
+use crate::commands::Context;
 use crate::config::{Config, Plan};
 use crate::error::Result;
 
@@ -124,8 +125,9 @@ impl Service {
         generation: Generation,
         options: WorkerOptions,
         shutdown: Shutdown,
+        context: &Context,
     ) -> Result<Self> {
-        let keeper = LeaseKeeper::start(&config.store, config.settings.store.options(), options.terms).await?;
+        let keeper = LeaseKeeper::start(&config.store, context.store_options(config), options.terms).await?;
         let Generation { workloads, discoveries, unserved, serves, config, .. } = generation;
         let (go_on, look_once) = if options.drain { (vec![], discoveries) } else { (discoveries, vec![]) };
         let worker = Worker::new(store.data(), keeper, workloads, options, shutdown.clone());

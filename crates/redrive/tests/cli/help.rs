@@ -108,7 +108,12 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
       -v, --verbose...         Say more; twice for everything
           --batch <BATCH>      How many runs a worker claims and completes at once [default: 1000]
           --workers <WORKERS>  How many workers, each with its own connection [default: 2]
+          --worker             Also drain as many runs with a whole worker, whose handler is Rust code
+                               that passes every job
           --pickups <PICKUPS>  How often to measure the pickup of a single run [default: 200]
+          --singles <N>        Also have 64 callers submit so many single runs each
+          --history <N>        Also measure what a claim costs beside so many finished runs
+          --waiting <N>        With --history: how many runs also wait for their time [default: 0]
       -h, --help               Print help
       -V, --version            Print version
     --- stderr

@@ -174,6 +174,7 @@ macro_rules! shown {
             (r"\d+ s ago", "[s] ago"),
             (r"≥? ?\d+(?P<due> +due or missing)", "[n]$due"),
             (r"(?m)(?P<row>^ ads +2026.*) +\d+$", "$row [n]"),
+            (r"\d+ missing", "[n] missing"),
         ]}, { insta::assert_snapshot!($told, @$expected) })
     };
 }
@@ -197,8 +198,69 @@ fn status_and_groups_fit_eighty_and_a_hundred_and_forty_columns() {
             assert_eq!(wide, None, "{line} at {columns} columns");
         }
     }
-    shown!(at_width(&world, "status", "80"), @"");
-    shown!(at_width(&world, "state groups", "80"), @"");
-    shown!(at_width(&world, "status", "140"), @"");
-    shown!(at_width(&world, "state groups", "140"), @"");
+    shown!(at_width(&world, "status", "80"), @r#"
+    needs a person
+            5  queued of ads, and no worker lives
+               redrive worker
+         [n]  due or missing, and no daemon lives
+               redrive daemon
+            3  out of attempts: boom (24 h ago)
+               redrive state retry --group [-group-id-] --clear-terminal
+            4  final: HTTP 401: token <id> has expired (1 min ago)
+               redrive state retry --group [-group-id-]
+
+    sources
+     ads, newest success 2026-01-07
+       7 success, 5 queued, 2 running, 2 waiting, 3 due, 4 final, 3 spent, 1 marked,
+       2 paused, [n] missing
+
+    runs
+     workload  running  done  dead
+     extract         2     7    28
+
+    failure groups
+     group         count  what happens next            sources  customers  last seen
+     [-group-id-]      8  3 waiting, 3 exhausted, 2…   ads              5  1 min ago
+       boom
+     [-group-id-]      4  4 final                      ads          final  1 min ago
+       HTTP 401: token <id> has expired
+     [-group-id-]      2  2 waiting                    ads        waiting  1 min ago
+       timed out after <n>
+    "#);
+    shown!(at_width(&world, "state groups", "80"), @r#"
+    group         count  what happens next            sources  customers  last seen
+    [-group-id-]      8  3 waiting, 3 exhausted, 2…   ads              5  1 min ago
+      boom
+    [-group-id-]      4  4 final                      ads          final  1 min ago
+      HTTP 401: token <id> has expired
+    [-group-id-]      2  2 waiting                    ads        waiting  1 min ago
+      timed out after <n>
+    "#);
+    shown!(at_width(&world, "status", "140"), @r#"
+    needs a person
+         5  queued of ads, and no worker lives                  redrive worker
+      [n]  due or missing, and no daemon lives                 redrive daemon
+         3  out of attempts: boom                    24 h ago   redrive state retry --group [-group-id-] --clear-terminal
+         4  final: HTTP 401: token <id> has expired  1 min ago  redrive state retry --group [-group-id-]
+
+    sources
+     source  newest      success  queued  running  waiting  due  final  spent  marked  paused  missing
+     ads     2026-01-07        7       5        2        2    3      4      3       1       2      [n]
+
+    runs
+     workload  running  done  dead
+     extract         2     7    28
+
+    failure groups
+     group         count  what happens next                   sources  customers  last seen  template
+     [-group-id-]      8  3 waiting, 3 exhausted, 2 withheld  ads              5  1 min ago  boom
+     [-group-id-]      4  4 final                             ads          final  1 min ago  HTTP 401: token <id> has expired
+     [-group-id-]      2  2 waiting                           ads        waiting  1 min ago  timed out after <n>
+    "#);
+    shown!(at_width(&world, "state groups", "140"), @r#"
+    group         count  what happens next                   sources  customers  last seen  template
+    [-group-id-]      8  3 waiting, 3 exhausted, 2 withheld  ads              5  1 min ago  boom
+    [-group-id-]      4  4 final                             ads          final  1 min ago  HTTP 401: token <id> has expired
+    [-group-id-]      2  2 waiting                           ads        waiting  1 min ago  timed out after <n>
+    "#);
 }

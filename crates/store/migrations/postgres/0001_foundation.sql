@@ -54,6 +54,8 @@ CREATE TABLE partition_control (
     scope BIGINT NOT NULL,
     queued_at BIGINT,
     not_before BIGINT,
+    -- How long sources' hints have made this request wait without an attempt.
+    rate_limit_waited BIGINT NOT NULL DEFAULT 0,
     terminal_at BIGINT,
     paused_at BIGINT,
     -- 1 while a reprocess is asked for, and how many attempts at it were rejected.
@@ -184,7 +186,7 @@ CREATE TABLE run_ends (
     run_id UUID NOT NULL,
     completed_at BIGINT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('done', 'dead')),
-    ended_by TEXT NOT NULL CHECK (ended_by IN ('completed', 'failed', 'abandoned', 'released', 'cancelled')),
+    ended_by TEXT NOT NULL CHECK (ended_by IN ('completed', 'failed', 'abandoned', 'released', 'rate_limited', 'cancelled')),
     verdict TEXT CHECK (verdict IN ('passed', 'needs_review', 'failed')),
     version INTEGER NOT NULL DEFAULT 1,
     attempt INTEGER NOT NULL DEFAULT 0,
@@ -338,6 +340,17 @@ CREATE TABLE processes (
     -- A fingerprint of the configuration, and what the process serves by it, as JSON.
     config TEXT NOT NULL,
     serves TEXT NOT NULL
+);
+
+-- What the last verdicts of a source, or of a customer of it, have in common: so many in a row were final, so many had one cause. An
+-- empty customer_id stands for all customers. A success ends the streak and takes the row away.
+CREATE TABLE streaks (
+    source TEXT COLLATE "C" NOT NULL,
+    customer_id TEXT COLLATE "C" NOT NULL,
+    finals BIGINT NOT NULL,
+    error_group BIGINT,
+    alike BIGINT NOT NULL,
+    PRIMARY KEY (source, customer_id)
 );
 
 CREATE TABLE operations (

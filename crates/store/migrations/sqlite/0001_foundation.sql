@@ -55,6 +55,8 @@ CREATE TABLE partition_control (
     scope INTEGER NOT NULL,
     queued_at INTEGER,
     not_before INTEGER,
+    -- How long sources' hints have made this request wait without an attempt.
+    rate_limit_waited INTEGER NOT NULL DEFAULT 0,
     terminal_at INTEGER,
     paused_at INTEGER,
     -- 1 while a reprocess is asked for, and how many attempts at it were rejected.
@@ -185,7 +187,7 @@ CREATE TABLE run_ends (
     run_id BLOB NOT NULL,
     completed_at INTEGER NOT NULL,
     state TEXT NOT NULL CHECK (state = 'done' OR state = 'dead'),
-    ended_by TEXT NOT NULL CHECK (ended_by = 'completed' OR ended_by = 'failed' OR ended_by = 'abandoned' OR ended_by = 'released' OR ended_by = 'cancelled'),
+    ended_by TEXT NOT NULL CHECK (ended_by = 'completed' OR ended_by = 'failed' OR ended_by = 'abandoned' OR ended_by = 'released' OR ended_by = 'rate_limited' OR ended_by = 'cancelled'),
     verdict TEXT CHECK (verdict = 'passed' OR verdict = 'needs_review' OR verdict = 'failed'),
     version INTEGER NOT NULL DEFAULT 1,
     attempt INTEGER NOT NULL DEFAULT 0,
@@ -339,6 +341,17 @@ CREATE TABLE processes (
     -- A fingerprint of the configuration, and what the process serves by it, as JSON.
     config TEXT NOT NULL,
     serves TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What the last verdicts of a source, or of a customer of it, have in common: so many in a row were final, so many had one cause. An
+-- empty customer_id stands for all customers. A success ends the streak and takes the row away.
+CREATE TABLE streaks (
+    source TEXT NOT NULL,
+    customer_id TEXT NOT NULL,
+    finals INTEGER NOT NULL,
+    error_group INTEGER,
+    alike INTEGER NOT NULL,
+    PRIMARY KEY (source, customer_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE operations (

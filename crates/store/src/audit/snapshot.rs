@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use redrive_core::lane::Lane;
 use redrive_core::partition::{ControlSnapshot, Mark, Partition, Status, Wanted};
-use redrive_core::time::Timestamp;
+use redrive_core::time::{Timestamp, whole_micros};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
@@ -34,6 +34,10 @@ pub(super) fn write(partition: &Partition, out: &mut String) {
     if let Some(not_before) = control.not_before {
         out.push_str(",\"not_before\":");
         put(out, not_before.micros());
+    }
+    if !control.rate_limit_waited.is_zero() {
+        out.push_str(",\"waited\":");
+        put(out, whole_micros(control.rate_limit_waited));
     }
     if let Some(mark) = &control.terminal {
         put_mark(out, "terminal", mark);
@@ -64,6 +68,7 @@ struct Kept {
     /// How many attempts of the reprocess that is asked for were rejected.
     rejected: Option<u32>,
     not_before: Option<i64>,
+    waited: Option<i64>,
     terminal: Option<(String, i64, Option<String>)>,
     paused: Option<(String, i64, Option<String>)>,
 }
@@ -80,6 +85,7 @@ pub(super) fn read(text: &str) -> Result<ControlSnapshot> {
         reprocess: kept.rejected.is_some(),
         rejected: kept.rejected.unwrap_or(0),
         not_before: kept.not_before.map(Timestamp::from_micros),
+        waited: kept.waited.unwrap_or(0),
         terminal: kept.terminal.map(mark),
         paused: kept.paused.map(mark),
     })
@@ -114,6 +120,7 @@ mod tests {
         partition.control.wanted = None;
         partition.control.reprocess = Some(Reprocess { rejected: 0 });
         partition.control.not_before = Some(Timestamp::from_micros(7));
+        partition.control.rate_limit_waited = std::time::Duration::from_secs(5);
         partition.control.terminal = Some(mark(None));
         partition.control.paused = Some(mark(Some("why \"not\"")));
         assert_eq!(returned(&partition), partition.snapshot());

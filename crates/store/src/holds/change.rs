@@ -3,6 +3,7 @@
 use redrive_core::hold::{Cause, Hold, HoldKind, HoldScope};
 use redrive_core::time::Timestamp;
 
+use super::breaker;
 use super::row::{of_source_locked, put, remove};
 use crate::audit::{self, NewChange, Operation, PlacedSubject, WrittenChange};
 use crate::db::Tx;
@@ -80,6 +81,9 @@ async fn lift(
     });
     for hold in &lifted {
         remove(tx, hold.id).await?;
+        if hold.kind() == HoldKind::Breaker {
+            breaker::forget(tx, hold.scope.source()).await?;
+        }
     }
     let changes: Vec<HoldChange> =
         lifted.iter().map(|hold| HoldChange { before: Some(hold.clone()), after: None }).collect();

@@ -15,6 +15,7 @@ use super::claim::{Room, gates, has_any, in_flight, source_columns};
 use crate::db::{Kind, Lookup, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{View, read};
+use crate::holds;
 use crate::series::source_no;
 
 impl View {
@@ -82,7 +83,8 @@ async fn backlog(
             Some(_) => {}
         }
     }
-    let gates = gates(tx, now).await?;
+    let holds = holds::in_force(tx, now).await?;
+    let gates = gates(tx, &holds, now).await?;
     let queued = if has_any_of(tx, &free, &gates, now).await? {
         Queued::Claimable
     } else if has_any_of(tx, &full, &gates, now).await? {

@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::hold::HoldScope;
+use redrive_core::breaker::BreakerPolicy;
+use redrive_core::hold::{Hold, HoldScope};
+use redrive_core::id::RunId;
 use redrive_core::key::{CustomerId, Source};
 use redrive_core::lane::{self, Lane};
 use redrive_core::partition::{self, DataEvent, Event, InFlight, Partition};
@@ -53,6 +55,8 @@ pub struct PartitionClaim {
     pub max_in_flight: BTreeMap<Source, u32>,
     /// The most to take of a source now, whatever else there is room for.
     pub at_most: BTreeMap<Source, u32>,
+    /// The breakers of sources: where failures are alike for long, few attempts are started.
+    pub breakers: BTreeMap<Source, BreakerPolicy>,
     pub rotation: Rotation,
 }
 
@@ -66,6 +70,7 @@ impl PartitionClaim {
             sources: None,
             max_in_flight: BTreeMap::new(),
             at_most: BTreeMap::new(),
+            breakers: BTreeMap::new(),
             rotation: Rotation::default(),
         }
     }
@@ -115,7 +120,8 @@ async fn claim(
     now: Timestamp,
 ) -> Result<(Vec<ClaimedPartition>, Rotation)> {
     tx.exclusive(CLAIMS).await?;
-    let capacity = capacity(tx, claim, now).await?;
+    let holds = holds::in_force(tx, now).await?;
+    let capacity = capacity(tx, claim, &holds, now).await?;
     let mut room = Room::new(tx, capacity, now).await?;
     let mut rotation = claim.rotation.clone();
     let quotas = lane::quotas(rotation.turn, claim.limit);
@@ -133,12 +139,22 @@ async fn claim(
         }
     }
     rotation.turn = rotation.turn.wrapping_add(u64::from(claim.limit));
-    Ok((start(tx, claim, ids, now, chosen).await?, rotation))
+    let claimed = start(tx, claim, ids, now, chosen).await?;
+    let attempts: Vec<_> =
+        claimed.iter().map(|claimed| (claimed.partition.state.key.clone(), claimed.run.run_id)).collect();
+    holds::sent(tx, &holds, &attempts).await?;
+    Ok((claimed, rotation))
 }
 
 /// What may be claimed now: each limited source has what is not in flight, and no more than the worker will take of it.
-async fn capacity<'a>(tx: &mut Tx<'_>, claim: &'a PartitionClaim, now: Timestamp) -> Result<Capacity<'a>> {
-    let gates = gates(tx, now).await?;
+async fn capacity<'a>(
+    tx: &mut Tx<'_>,
+    claim: &'a PartitionClaim,
+    holds: &[Hold],
+    now: Timestamp,
+) -> Result<Capacity<'a>> {
+    let mut gates = gates(tx, holds, now).await?;
+    gates.extend(careful(tx, &claim.breakers).await?);
     let limited: Vec<Source> = claim.max_in_flight.keys().cloned().collect();
     let active = in_flight(tx, &limited).await?;
     let mut left = claim.at_most.clone();
@@ -149,10 +165,65 @@ async fn capacity<'a>(tx: &mut Tx<'_>, claim: &'a PartitionClaim, now: Timestamp
     Ok(Capacity::new(claim.sources.as_deref(), gates, left))
 }
 
+static RUNNING: Lookup = Lookup::new(
+    "/* claim::running */
+     SELECT 1
+     FROM run_claims
+     WHERE workload = 'extract' AND category = '' AND run_id = @run_id",
+    &[("run_id", Kind::Id)],
+);
+
 /// What the holds in force let through now.
-pub(super) async fn gates(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<Gate>> {
-    let holds = holds::in_force(tx, now).await?;
-    Ok(holds.into_iter().map(|hold| Gate { left: hold.lets_through(now, |_| true), scope: hold.scope }).collect())
+pub(super) async fn gates(tx: &mut Tx<'_>, holds: &[Hold], now: Timestamp) -> Result<Vec<Gate>> {
+    let canaries: Vec<RunId> = holds.iter().filter_map(|hold| hold.probing()?.canary).collect();
+    let columns = [Column::ids(&canaries, |run| Some(run.uuid()))];
+    let running = tx.lookup(&RUNNING, &columns, |_| Ok(())).await?;
+    let running: Vec<RunId> = running.into_iter().map(|(nth, ())| canaries[nth]).collect();
+    let gate = |hold: &Hold| {
+        let left = hold.lets_through(now, |run| running.contains(&run));
+        Gate { scope: hold.scope.clone(), left }
+    };
+    Ok(holds.iter().map(gate).collect())
+}
+
+static OF_CUSTOMER_IN_FLIGHT: Lookup = Lookup::new(
+    concat!(
+        "/* claim::of_customer_in_flight */
+     SELECT count(*)
+     FROM partition_control
+     WHERE active_run_id IS NOT NULL
+         AND source_no = ",
+        source_no!("@source"),
+        "
+         AND scope = (
+             SELECT scope
+             FROM series
+             WHERE source = @source AND customer_id = @customer_id
+             ORDER BY query_name
+             LIMIT 1)"
+    ),
+    &[("source", Kind::Text), ("customer_id", Kind::Text)],
+);
+
+/// What may still be started of scopes whose last verdicts failed alike.
+async fn careful(tx: &mut Tx<'_>, breakers: &BTreeMap<Source, BreakerPolicy>) -> Result<Vec<Gate>> {
+    let limits = holds::careful(tx, breakers).await?;
+    let mut gates = Vec::with_capacity(limits.len());
+    for (scope, limit) in limits {
+        let active = match &scope {
+            HoldScope::Source(source) => in_flight(tx, std::slice::from_ref(source)).await?[0],
+            HoldScope::Customer(source, customer) | HoldScope::Query(source, customer, _) => {
+                let columns = [
+                    Column::texts(std::slice::from_ref(source), |source| Some(source.as_str())),
+                    Column::texts(std::slice::from_ref(customer), |customer| Some(customer.as_str())),
+                ];
+                let counts = tx.lookup(&OF_CUSTOMER_IN_FLIGHT, &columns, |mut row| row.count()).await?;
+                counts.first().map_or(0, |(_, count)| *count)
+            }
+        };
+        gates.push(Gate { left: limit.saturating_sub(active), scope });
+    }
+    Ok(gates)
 }
 
 static IN_FLIGHT: Lookup = Lookup::new(

@@ -287,7 +287,7 @@ static NEW_CONTROL: Batch = Batch::new(
     &NEW_CONTROL_NAMES,
     Effect::All,
 );
-const CONTROL_NAMES: [Named; 15] = join(KEY_NAMES, named(&CONTROL));
+const CONTROL_NAMES: [Named; 16] = join(KEY_NAMES, named(&CONTROL));
 static KEEP_CONTROL: Batch = Batch::new(
     "/* partitions::keep_control */
      UPDATE partition_control

@@ -1,12 +1,13 @@
 //! How a partition lies in its two tables: their columns, and reading a row.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use redrive_core::fingerprint;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::{CustomerId, PartitionKey, QueryName, Source};
 use redrive_core::partition::{Control, InFlight, Mark, Partition, PartitionState, Reprocess, Wanted};
-use redrive_core::time::Timestamp;
+use redrive_core::time::{Timestamp, whole_micros};
 
 use super::Period;
 use crate::db::columns::{Field, Named, join, named, select_list};
@@ -47,12 +48,13 @@ const QUEUED_AT: Field<Partition> =
     Field::int("queued_at", |p| p.control.wanted.map(|wanted| wanted.queued_at.micros()).into());
 
 /// What [`read`] expects of `partition_control c` after it, and all that a control row holds besides its place.
-pub(super) const CONTROL: [Field<Partition>; 13] = [
+pub(super) const CONTROL: [Field<Partition>; 14] = [
     LANE,
     QUEUED_AT,
     Field::int("reprocess", |p| i64::from(p.control.reprocess.is_some()).into()),
     Field::int("rejected", |p| i64::from(p.control.reprocess.unwrap_or_default().rejected).into()),
     Field::int("not_before", |p| p.control.not_before.map(Timestamp::micros).into()),
+    Field::int("rate_limit_waited", |p| whole_micros(p.control.rate_limit_waited).into()),
     Field::text("terminal_by", |p| mark_by(p.control.terminal.as_ref())),
     Field::int("terminal_at", |p| p.control.terminal.as_ref().map(|mark| mark.at.micros()).into()),
     Field::text("terminal_why", |p| mark_why(p.control.terminal.as_ref())),
@@ -78,7 +80,7 @@ pub(super) const NEW_NAMES: [Named; 6] = join(named(&NEW_PLACE), named(&NEW_STAT
 
 /// A control row that is made.
 pub(super) const NEW_CONTROL_PLACE: [Field<Place>; 4] = [KEY[0], KEY[1], SOURCE_NO, SCOPE];
-pub(super) const NEW_CONTROL_NAMES: [Named; 17] = join(named(&NEW_CONTROL_PLACE), named(&CONTROL));
+pub(super) const NEW_CONTROL_NAMES: [Named; 18] = join(named(&NEW_CONTROL_PLACE), named(&CONTROL));
 
 /// What the control row of a partition holds that is wanted and nothing else.
 pub(super) const WANTED: [Field<Partition>; 2] = [LANE, QUEUED_AT];
@@ -203,6 +205,7 @@ fn read_rest(row: &mut Cursor<'_>, key: PartitionKey) -> Result<Partition> {
         wanted: row.opt_word()?.zip(row.opt_time()?).map(|(lane, queued_at)| Wanted { lane, queued_at }),
         reprocess: reprocess(row.opt_int()?, row.opt_int()?)?,
         not_before: row.opt_time()?,
+        rate_limit_waited: Duration::from_micros(u64::try_from(row.opt_int()?.unwrap_or(0)).map_err(bad)?),
         terminal: mark(row)?,
         paused: mark(row)?,
         active: row

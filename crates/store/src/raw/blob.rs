@@ -15,7 +15,6 @@ use object_store::{ObjectStoreExt as _, WriteMultipart};
 use sha2::Digest as _;
 use tokio::sync::mpsc;
 
-use super::blocking::blocking;
 use super::digest::Sha256;
 use super::error::{self, Damage, Error};
 use super::files::{self, Staged};
@@ -24,6 +23,7 @@ use super::put::{self, Object};
 use super::s3::S3Options;
 use super::sync::Directory;
 use super::url::RawUrl;
+use crate::blocking::blocking;
 
 /// How large a part on S3 is; a smaller object is put whole.
 const PART: usize = 8 << 20;
@@ -260,9 +260,9 @@ impl Failure {
     }
 
     fn keep(&self, error: Error) -> io::Error {
-        let told = io::Error::other(error.to_string());
+        let error_for_reader = io::Error::other(error.to_string());
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        told
+        error_for_reader
     }
 }
 

@@ -1,9 +1,9 @@
 //! What can go wrong with the sink. Every text is one line that names the object and says what to do.
 
-use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
 
 use object_store::client::{HttpError, HttpErrorKind};
+use redrive_core::cause::chain;
 use redrive_core::text;
 
 use super::digest::Sha256;
@@ -148,10 +148,6 @@ fn of_http(error: &HttpError) -> Option<Problem> {
         HttpErrorKind::Timeout => Some(Problem::Unreachable("timed out".to_owned())),
         _ => None,
     }
-}
-
-fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |&error| error.source())
 }
 
 pub(super) fn short(text: &str) -> String {

@@ -4,7 +4,6 @@
 //! objects; the other modules store objects of any kind.
 
 mod blob;
-mod blocking;
 mod digest;
 mod error;
 mod files;
@@ -16,8 +15,8 @@ mod shared_sync;
 mod sync;
 mod url;
 
+pub use crate::blocking::blocking;
 pub use blob::{BlobError, BlobInfo, BlobReader, Blobs, Failure as BlobFailure};
-pub use blocking::blocking;
 pub use digest::Sha256;
 pub use error::{Damage, Error, Problem};
 pub use runs::{FORMAT, Manifest, PartInfo, RawOptions, RawSink, RawView, RawWriter, RunHeader, RunOutcome};

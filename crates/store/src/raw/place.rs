@@ -10,12 +10,12 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
-use super::blocking::blocking;
 use super::error::{self, Error};
 use super::files;
 use super::s3::{self, Patience, S3Options};
 use super::sync::{self, Directories};
 use super::url::RawUrl;
+use crate::blocking::blocking;
 
 #[derive(Clone)]
 pub(super) struct Place {

@@ -1,6 +1,9 @@
 //! What became of runs: written under the fence's guard, together with their failures and, for an extraction, its
 //! partition.
 
+use std::sync::Arc;
+
+use redrive_core::breaker::BreakerPolicy;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{self, DataEvent, InFlight, Judgement};
@@ -12,9 +15,12 @@ use redrive_core::time::Timestamp;
 use super::failures;
 use super::row::{get, get_locked};
 use super::standing;
+use super::verdicts::noted_verdict;
 use crate::db::Tx;
 use crate::error::{Error, Result};
 use crate::handles::{ControlStore, DataStore, Inner, Verdicts, transact};
+use crate::holds;
+use crate::ids::Ids;
 use crate::partitions;
 
 /// What became of a worker's report.
@@ -44,31 +50,51 @@ impl DataStore {
     /// run's row says what.
     pub async fn release(&self, run: &Run, why: Option<&str>) -> Result<Recorded> {
         let end = End::Released { why: why.map(str::to_owned) };
-        end_attempt(&self.inner, "release", run, end, DataEvent::Released).await
+        end_attempt(&self.inner, "release", run, end, DataEvent::Released, BreakerPolicy::OFF).await
+    }
+
+    /// Gives a claimed partition back until its source is to be asked again; no attempt is counted.
+    pub async fn rate_limited(&self, run: &Run, message: &str, until: Timestamp) -> Result<Recorded> {
+        let end = End::RateLimited { message: message.to_owned() };
+        let event = |attempt| DataEvent::RateLimited { attempt, until };
+        end_attempt(&self.inner, "rate limited", run, end, event, BreakerPolicy::OFF).await
     }
 }
 
 impl Verdicts {
     /// Records the validator's judgement of an attempt: partition, run and history in one transaction.
     pub async fn judge(&self, run: &Run, judgement: Judgement, metrics: Option<String>) -> Result<Recorded> {
+        self.judge_under(BreakerPolicy::OFF, run, judgement, metrics).await
+    }
+
+    /// The same, with the breaker of its source.
+    pub(super) async fn judge_under(
+        &self,
+        breaker: BreakerPolicy,
+        run: &Run,
+        judgement: Judgement,
+        metrics: Option<String>,
+    ) -> Result<Recorded> {
         let end = judged(&judgement, metrics);
         let data_event = move |attempt| DataEvent::Judged(attempt, judgement.clone());
-        end_attempt(&self.inner, "judge", run, end, data_event).await
+        end_attempt(&self.inner, "judge", run, end, data_event, breaker).await
     }
 }
 
 async fn end_attempt(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     name: &'static str,
     run: &Run,
     end: End,
     data_event: impl Fn(InFlight) -> DataEvent,
+    breaker: BreakerPolicy,
 ) -> Result<Recorded> {
     let attempt = InFlight { run_id: run.run_id, task_id: claim_of(run)? };
     let no_partition = Error::Input { what: "an attempt", why: "the run is of no partition" };
     let key = run.key().cloned().ok_or(no_partition)?;
-    let ending = Ending { name, key, attempt, end, data_event: data_event(attempt) };
-    match transact!(inner, name, |tx, ending| ending.write(tx).await) {
+    let ending = Ending { name, key, attempt, end, data_event: data_event(attempt), breaker };
+    let ids = Arc::clone(inner);
+    match transact!(inner, name, |tx, ending, ids| ending.write(tx, &ids.ids).await) {
         Ok(run) => Ok(Recorded::As(run)),
         Err(Error::Refused(refused)) => Ok(Recorded::Refused(refused)),
         Err(error) => Err(error),
@@ -147,10 +173,11 @@ struct Ending {
     attempt: InFlight,
     end: End,
     data_event: DataEvent,
+    breaker: BreakerPolicy,
 }
 
 impl Ending {
-    async fn write(&self, tx: &mut Tx<'_>) -> Result<Run> {
+    async fn write(&self, tx: &mut Tx<'_>, ids: &Ids) -> Result<Run> {
         let absent = |what, id: String| Error::Absent { what, id };
         let InFlight { run_id, task_id } = self.attempt;
         let now = tx.now();
@@ -167,6 +194,9 @@ impl Ending {
         // Both were read under a lock, so this cannot be; if it were, half of it must not stay.
         if !both {
             return Err(Error::Statement { name: self.name, why: "a locked row changed".to_owned() });
+        }
+        if let Some(noted) = noted_verdict(&run_change, self.breaker) {
+            holds::note(tx, ids, &[noted], now).await?;
         }
         tx.wake();
         Ok(run_change.after)

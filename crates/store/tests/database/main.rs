@@ -6,6 +6,7 @@
 mod agreement;
 mod audit;
 mod backlog;
+mod breaker;
 mod claim_customers;
 mod claim_lanes;
 mod claim_limits;

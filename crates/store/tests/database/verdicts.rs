@@ -220,6 +220,7 @@ async fn verdicts_given_together_stand_for_themselves(subject: TestStore) {
             claimed: claimed.clone(),
             judgement: if nth == 1 { rejected(ErrorClass::Final, "gone") } else { accepted(3) },
             metrics: "{}".to_owned(),
+            breaker: redrive_core::breaker::BreakerPolicy::OFF,
         })
         .collect();
     let outcomes = subject.store.verdicts().judge_many(judged.clone()).await.unwrap();
@@ -252,7 +253,12 @@ async fn a_verdict_among_many_whose_fence_the_run_does_not_know_changes_nothing(
     raw.run(&format!("UPDATE run_claims SET task_id = {fence}, version = version + 1 WHERE run_id = {run}")).await;
     let before = subject.read(&keys[0]).await;
     let judged = claimed.iter().cloned();
-    let judged = judged.map(|claimed| JudgedAttempt { claimed, judgement: accepted(1), metrics: "{}".to_owned() });
+    let judged = judged.map(|claimed| JudgedAttempt {
+        claimed,
+        judgement: accepted(1),
+        metrics: "{}".to_owned(),
+        breaker: redrive_core::breaker::BreakerPolicy::OFF,
+    });
     let outcomes = subject.store.verdicts().judge_many(judged.collect()).await.unwrap();
     assert_eq!(outcomes[0], STALE);
     assert_eq!(subject.read(&keys[0]).await, before);
@@ -268,8 +274,12 @@ async fn a_verdict_among_many_after_the_lease_is_refused(subject: TestStore) {
     let held = vec![(claimed[0].run.run_id, claimed[0].run.task_id.unwrap())];
     let beat = subject.store.data().beat(held, LEASE).await.unwrap();
     subject.clock.advance(Duration::from_secs(2));
-    let judged =
-        |nth: usize| JudgedAttempt { claimed: claimed[nth].clone(), judgement: accepted(1), metrics: "{}".to_owned() };
+    let judged = |nth: usize| JudgedAttempt {
+        claimed: claimed[nth].clone(),
+        judgement: accepted(1),
+        metrics: "{}".to_owned(),
+        breaker: redrive_core::breaker::BreakerPolicy::OFF,
+    };
     let mut kept = judged(0);
     (kept.claimed.run.last_heartbeat, kept.claimed.run.lease_until) = (Some(beat.at), Some(beat.until));
     let outcomes = subject.store.verdicts().judge_many(vec![kept, judged(1)]).await.unwrap();

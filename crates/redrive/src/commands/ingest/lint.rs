@@ -19,6 +19,7 @@ use crate::commands::Context;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::input;
 use crate::output::listing::{Layout, Listing, Row};
 
 /// How many findings may wait to be printed.
@@ -101,7 +102,7 @@ fn look(subject: Subject, limits: &Limits, findings: &Findings) -> Result<()> {
 
 fn look_at(path: &Path, limits: &Limits, findings: &Findings) -> Result<()> {
     let shown = path.display().to_string();
-    let mut file = fs::File::open(path).map_err(Error::io(format!("cannot read {shown}")))?;
+    let mut file = input::open(path).map_err(Error::io(format!("cannot read {shown}")))?;
     look_into(&shown, &shown, &mut file, limits, findings)
 }
 

@@ -1,10 +1,9 @@
 //! `state explain`: why a partition is not running now.
 
 use redrive_control::Insight;
-use redrive_core::text::one_line;
 
 use super::{filter, words};
-use crate::cli::{Format, KeyArgs};
+use crate::cli::KeyArgs;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
@@ -30,17 +29,14 @@ pub async fn run(args: &KeyArgs, insight: &Insight, context: &Context) -> Result
     let key = filter::key(args, insight)?;
     let mut explanation = insight.explain(&key).await?;
     explanation.because = words::because(&explanation);
-    match context.global.output {
-        Format::Json | Format::Jsonl => output::json(&explanation)?,
-        Format::Csv => output::record(&names(), &explanation)?,
-        Format::Table => {
-            let status = explanation.status.map_or_else(|| "has no entry".to_owned(), |status| format!("is {status}"));
-            output::line(&one_line(&format!("{key} {status}")))?;
-            output::line(&one_line(&format!("{}: {}", explanation.reason, explanation.because)))?;
-            if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
-                output::line(&one_line(&format!("last error: {class}: {message}")))?;
-            }
+    output::one(&names(), &explanation, &context.global, || {
+        let status = explanation.status.map_or_else(|| "has no entry".to_owned(), |status| format!("is {status}"));
+        let mut text = vec![format!("{key} {status}")];
+        text.push(format!("{}: {}", explanation.reason, explanation.because));
+        if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
+            text.push(format!("last error: {class}: {message}"));
         }
-    }
+        output::lines(&text)
+    })?;
     Ok(if explanation.status.is_some() { Exit::Done } else { Exit::NothingFound })
 }

@@ -10,6 +10,7 @@ pub(super) mod groups;
 mod hold;
 mod inspect;
 mod missing;
+mod operation;
 mod show;
 pub(super) mod words;
 

@@ -6,7 +6,7 @@ use redrive_core::time::Timestamp;
 
 use super::view::RawView;
 use super::writer::RawWriter;
-use crate::raw::blocking::at_once;
+use crate::blocking::at_once;
 use crate::raw::error::Error;
 use crate::raw::place::Place;
 use crate::raw::s3::S3Options;
