@@ -13,6 +13,7 @@ mod stop;
 
 use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -23,8 +24,24 @@ use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::stop::StopSignals;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// How long work on other threads may go on when the command has ended. A sink that does not answer would hold it for
+/// longer; what it leaves unfinished is not taken for an object.
+const LEFTOVERS: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output::print_error(&Error::io("cannot start")(error));
+            return Exit::Unavailable.into();
+        }
+    };
+    let exit = runtime.block_on(start());
+    runtime.shutdown_timeout(LEFTOVERS);
+    exit
+}
+
+async fn start() -> ExitCode {
     let cli = Cli::parse();
     log::start(&cli.global, cli.command.is_service());
     let stop = match StopSignals::listen() {

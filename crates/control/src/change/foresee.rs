@@ -95,7 +95,7 @@ impl Insight {
             let days = match (query[0].0.subject(), query.iter().filter(|judged| asks(judged)).count()) {
                 (SubjectRef::Partition(key), many) if many >= LIST_FROM => {
                     tracing::trace!(%key, "raw sink listed");
-                    Some(self.raw.view().await?.days(key).await?)
+                    Some(self.raw.view(self.view()).await?.days(key).await?)
                 }
                 (SubjectRef::Partition(_) | SubjectRef::Run(_) | SubjectRef::Hold(_), _) => None,
             };
@@ -106,7 +106,7 @@ impl Insight {
                     (SubjectRef::Partition(key), Some(days)) => days.contains(&key.logical_date),
                     (SubjectRef::Partition(key), None) => {
                         tracing::trace!(%key, "raw sink listed");
-                        self.raw.view().await?.has_any(key).await?
+                        self.raw.view(self.view()).await?.has_any(key).await?
                     }
                 });
             }

@@ -285,7 +285,7 @@ impl Attempt {
         extraction: Extraction,
     ) -> impl Future<Output = Result<Judged, NotJudged>> + Send + 'static {
         let Extraction { records, failure, begun } = extraction;
-        let (data, view, source) = (self.data.clone(), self.sink.view(), Arc::clone(&self.source));
+        let (data, sink, source) = (self.data.clone(), self.sink.clone(), Arc::clone(&self.source));
         let state = &self.claimed.partition.state;
         let mut submission = Submission {
             key: state.key.clone(),
@@ -304,7 +304,11 @@ impl Attempt {
             let stored = Instant::now();
             let hint = failure.and_then(|failure| failure.retry_after);
             submission.not_before = hint.map(|hint| data.now().saturating_add(hint));
-            let judgement = validate::judge(&view, &source.rules, &submission).await?;
+            let judgement = validate::judge(&sink.view(), &source.rules, &submission).await?;
+            if let Judgement::Rejected { .. } = judgement {
+                // What is missing may be missing because all of the sink is.
+                sink.check_marker().await.map_err(NotJudged::SinkFailed)?;
+            }
             let mut metrics: Map<String, Value> =
                 notes.into_iter().map(|(name, note)| (name.to_owned(), note)).collect();
             metrics.insert("extract_ms".to_owned(), millis(stored.duration_since(begun)));

@@ -174,8 +174,13 @@ impl Worker {
     async fn work(&mut self) -> Result<()> {
         let mut wakeups = self.data.wakeups();
         while !self.shutdown.is_requested() {
-            self.recover().await?;
-            self.sweep().await?;
+            // All of it may wait for a sink that does not answer, and can be given up at any moment.
+            let shutdown = self.shutdown.clone();
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => break,
+                looked = self.look_after() => looked?,
+            }
             // Marked before the claim, so that an announcement during it is not missed.
             if wakeups.has_changed().unwrap_or(true) {
                 wakeups.borrow_and_update();
@@ -188,6 +193,27 @@ impl Worker {
             self.wait(&mut wakeups).await?;
         }
         self.unusable.take().map_or(Ok(()), Err)
+    }
+
+    /// Looks after everything but the attempts.
+    async fn look_after(&mut self) -> Result<()> {
+        self.recover().await?;
+        self.sweep().await?;
+        self.check().await
+    }
+
+    /// Asks each workload that could claim whether what it needs is there.
+    async fn check(&mut self) -> Result<()> {
+        for nth in 0..self.served.len() {
+            if !self.served[nth].wants_check() {
+                continue;
+            }
+            match self.served[nth].workload.is_ready().await {
+                Ok(()) => self.served[nth].checked(),
+                Err(error) => self.fault(nth, "looking at what it needs", error)?,
+            }
+        }
+        Ok(())
     }
 
     /// Asks each workload whose rest is over whether what failed is well again.
@@ -224,6 +250,7 @@ impl Worker {
                 Ok(ended) => self.counts.send_modify(|counts| counts.abandoned += count::of(ended)),
                 Err(error) => self.fault(nth, "ending what was abandoned", error)?,
             }
+            self.served[nth].workload.tidy().await;
         }
         Ok(())
     }

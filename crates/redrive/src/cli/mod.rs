@@ -128,6 +128,9 @@ pub struct Init {
     /// Replace a redrive.toml that is there
     #[arg(long)]
     pub force: bool,
+    /// Take the configured raw sink for this database's, whatever it is
+    #[arg(long, conflicts_with_all = ["store", "force"])]
+    pub adopt_sink: bool,
 }
 
 #[derive(Debug, Args)]

@@ -12,6 +12,7 @@ pub mod man;
 pub mod migrate;
 mod opening;
 pub mod runs;
+pub mod sink;
 pub mod state;
 pub mod status;
 pub mod worker;
@@ -48,8 +49,8 @@ impl Context {
     pub async fn insight(&self, config: &Config) -> Result<Insight> {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
-        Ok(Insight::new(look(config, self).await?, raw, config.sources.clone(), earliest)
-            .with_queues(config.queues.clone()))
+        let insight = Insight::new(look(config, self).await?, raw, config.sources.clone(), earliest);
+        Ok(insight.with_queues(config.queues.clone()).keeping_uploads(config.ingestion.keep))
     }
 
     /// How the configured store is opened.
@@ -67,7 +68,7 @@ impl Context {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
-        plane.with_queues(config.queues.clone())
+        plane.with_queues(config.queues.clone()).keeping_uploads(config.ingestion.keep)
     }
 }
 

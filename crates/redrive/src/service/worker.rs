@@ -11,12 +11,12 @@ use redrive_data::validate::Recorder;
 use redrive_data::worker::{LeaseKeeper, Replacement, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_data::{extract, ingest};
 use redrive_store::Store;
-use redrive_store::raw::{Blobs, RawSink};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::{Me, Presence};
 use crate::commands::Context;
+use crate::commands::sink::open_sink;
 use crate::config::{Config, Plan};
 use crate::error::Result;
 
@@ -42,15 +42,16 @@ impl Generation {
     ) -> Result<Self> {
         let serves = serves(&plan, only);
         let mut workloads: Vec<Arc<dyn Workload>> = Vec::new();
-        if !plan.sources.is_empty() {
-            let sink = RawSink::open(&config.raw, &config.raw_options).await?;
+        let (extracts, uploads) = (!plan.sources.is_empty(), plan.uploads);
+        let sink = if extracts || uploads { Some(open_sink(config, store).await?) } else { None };
+        if let Some(sink) = sink.clone().filter(|_| extracts) {
             let recorder = Recorder::start(store.verdicts());
             workloads.push(Arc::new(extract::Workload::new(store.data(), recorder, sink, plan.sources)));
         }
-        if plan.uploads {
-            let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
+        if let Some(sink) = sink.filter(|_| uploads) {
             let (limits, policy) = (config.ingestion.limits.clone(), config.ingestion.policy.clone());
-            workloads.push(Arc::new(ingest::Workload::new(store.data(), blobs, limits, policy)));
+            let batch_rows = config.ingestion.batch_rows;
+            workloads.push(Arc::new(ingest::Workload::new(store.data(), sink.blobs(), limits, policy, batch_rows)));
         }
         workloads.extend(plan.sections.workloads(&store.data(), only));
         let unserved = (!plan.sections.is_empty()).then(|| Unserved::new(store.view(), plan.sections.clone()));

@@ -56,6 +56,7 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
           --force            Replace a redrive.toml that is there
       -o, --output <OUTPUT>  How to print what is found [default: table] [possible values: table, json,
                              jsonl, csv]
+          --adopt-sink       Take the configured raw sink for this database's, whatever it is
       -q, --quiet            Say only what is asked for
       -v, --verbose...       Say more; twice for everything
       -h, --help             Print help

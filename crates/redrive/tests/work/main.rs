@@ -14,6 +14,7 @@ mod freezing;
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;
 mod ingest;
+mod ingest_memory;
 mod job_chaos;
 mod jobs;
 mod killing;
@@ -21,5 +22,7 @@ mod memory;
 mod rate_limit;
 mod reloading;
 mod rig;
+mod s3_hangs;
+mod sink_gone;
 mod stopping;
 mod unanswered;

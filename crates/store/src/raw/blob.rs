@@ -6,6 +6,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -18,6 +19,7 @@ use tokio::sync::mpsc;
 use super::digest::Sha256;
 use super::error::{self, Damage, Error};
 use super::files::{self, Staged};
+use super::marker;
 use super::place::Place;
 use super::put::{self, Object};
 use super::s3::S3Options;
@@ -67,6 +69,20 @@ impl Blobs {
     /// Opens the sink to read.
     pub async fn open_to_read(url: &RawUrl, options: &S3Options) -> Result<Self, Error> {
         Ok(Self { place: Place::open_to_read(url, options).await? })
+    }
+
+    pub(super) fn new(place: Place) -> Self {
+        Self { place }
+    }
+
+    /// Whether the sink is still the one that the database knows.
+    pub async fn check_marker(&self) -> Result<(), Error> {
+        self.place.check_marker().await
+    }
+
+    /// Removes what an uploader that is gone left of an object; gives how many files.
+    pub async fn clear_staged(&self, object: &str) -> Result<usize, Error> {
+        self.place.clear_staged_beside(&self.path(object)).await
     }
 
     /// Whether the sink can be written now.
@@ -171,10 +187,8 @@ impl Blobs {
         let (path, failure) = (self.path(object), Failure::default());
         let name = self.place.name(&path);
         if self.place.directories().is_some() {
-            let file = self.place.file(&path);
-            let shown = name.clone();
-            let opened =
-                blocking(move || files::open(&file).map_err(|error| Error::file("read", shown, error))).await?;
+            let place = self.place.clone();
+            let opened = blocking(move || files::open(&place, &path)).await?;
             return Ok(opened.map(|(file, size)| BlobReader { from: From::File(file), name, size, at: 0, failure }));
         }
         let size = match self.place.store.head(&path).await {
@@ -189,7 +203,7 @@ impl Blobs {
 
     /// Says of an object that is not there what an error would say.
     pub fn missing(&self, object: &str) -> Error {
-        Damage::Missing { object: self.place.name(&self.path(object)) }.into()
+        Damage::Altered { object: self.place.name(&self.path(object)), what: "is not there".to_owned() }.into()
     }
 }
 
@@ -222,8 +236,8 @@ fn write_file(place: &Place, path: &Path, mut pieces: mpsc::Receiver<Piece>) -> 
     let failed = |error| Error::file("write", place.name(path), error);
     let target = place.file(path);
     let directory = target.parent().unwrap_or(&target);
-    std::fs::create_dir_all(directory).map_err(failed)?;
-    let (staged, mut file) = Staged::create(&target).map_err(failed)?;
+    let mut staged = Staged::create(place, &target)?;
+    let file = staged.file();
     loop {
         match pieces.blocking_recv() {
             Some(Piece::Bytes(piece)) => file.write_all(&piece).map_err(failed)?,
@@ -241,7 +255,8 @@ fn write_file(place: &Place, path: &Path, mut pieces: mpsc::Receiver<Piece>) -> 
     }
     let cannot_sync = |error| Error::file("sync", place.name(path), error);
     Directory::open(directory).and_then(|directory| directory.sync()).map_err(cannot_sync)?;
-    place.directories().map_or(Ok(()), |directories| directories.sync_way_to(directory)).map_err(cannot_sync)
+    place.directories().map_or(Ok(()), |directories| directories.sync_way_to(directory)).map_err(cannot_sync)?;
+    marker::check_files(place)
 }
 
 enum Piece {
@@ -285,6 +300,33 @@ enum From {
 impl BlobReader {
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Checks the whole object against what was stored, and goes back to its beginning. The reason of a failure is kept.
+    pub fn check(&mut self, expected: &BlobInfo, cancelled: &AtomicBool) -> io::Result<()> {
+        if self.size != expected.bytes {
+            return Err(self.altered(format!("has {} bytes and had {}", self.size, expected.bytes)));
+        }
+        let (mut hasher, mut piece) = (sha2::Sha256::new(), vec![0; 256 << 10]);
+        self.rewind()?;
+        loop {
+            if cancelled.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            match self.read(&mut piece)? {
+                0 => break,
+                count => hasher.update(&piece[..count]),
+            }
+        }
+        let found = Sha256::of_hasher(hasher);
+        if found != expected.sha256 {
+            return Err(self.altered(format!("has sha256 {found} and had {}", expected.sha256)));
+        }
+        self.rewind()
+    }
+
+    fn altered(&self, what: String) -> io::Error {
+        self.failure.keep(Damage::Altered { object: self.name.clone(), what }.into())
     }
 
     /// Where the reason is kept when reading fails.

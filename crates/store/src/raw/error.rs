@@ -7,6 +7,7 @@ use redrive_core::cause::chain;
 use redrive_core::text;
 
 use super::digest::Sha256;
+use super::marker::SinkId;
 
 /// How much of another library's text goes into our line, in bytes.
 const TEXT_MAX: usize = 200;
@@ -32,6 +33,18 @@ pub enum Error {
     Manifest { object: String, why: String },
     #[error("{object} has format {format}, and this build reads format {}; upgrade redrive", super::runs::FORMAT)]
     Format { object: String, format: u32 },
+    #[error(
+        "the raw sink is not at {sink}: nothing there says that it is sink {expected}, which this database writes to; \
+         mount or restore it, or correct raw.url; `redrive init --adopt-sink` takes the place as it is"
+    )]
+    NoSink { sink: String, expected: SinkId },
+    #[error(
+        "{sink} is another raw sink: its id is {found}, and this database writes to {expected}; correct raw.url; \
+         `redrive init --adopt-sink` takes the place as it is"
+    )]
+    OtherSink { sink: String, found: SinkId, expected: SinkId },
+    #[error("{object} is no marker of a raw sink: {why}; restore it from a backup")]
+    Marker { object: String, why: String },
     #[error(transparent)]
     Damaged(#[from] Damage),
 }
@@ -86,6 +99,8 @@ pub enum Damage {
     Hash { object: String, expected: Sha256, found: Sha256 },
     #[error("{object} holds {found} {unit} and the manifest says {expected}; restore it or run the partition again")]
     Count { object: String, unit: &'static str, expected: u64, found: u64 },
+    #[error("{object} is not what was uploaded: it {what}; restore it from a backup or upload the file again")]
+    Altered { object: String, what: String },
     #[error("{object} is not zstd ({why}); restore it or run the partition again")]
     Undecodable { object: String, why: String },
 }

@@ -11,10 +11,11 @@ use redrive_core::run::Workload;
 use redrive_store::raw::RawView;
 use redrive_store::{Depth, Integrity, Verified, View};
 
+use super::sink::look_into_sink;
 use super::{Context, look};
 use crate::cli::Doctor;
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
 use crate::output::progress::{Progress, Style};
@@ -46,7 +47,7 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
         audit(view, &mut findings).await;
         queues::check(view, &config.queues, &mut findings).await;
     }
-    let raw = raw_sink(config, &mut findings).await;
+    let raw = raw_sink(config, view.as_ref(), &mut findings).await;
     if let Some(view) = &view {
         let progress = Progress::start(Style::Partitions, context.global.quiet);
         attempts::check(view, &mut findings).await;
@@ -69,8 +70,12 @@ async fn store(config: &Config, context: &Context, findings: &mut Findings) -> O
     }
 }
 
-async fn raw_sink(config: &Config, findings: &mut Findings) -> Option<RawView> {
-    match RawView::open(&config.raw, &config.raw_options.s3).await {
+async fn raw_sink(config: &Config, view: Option<&View>, findings: &mut Findings) -> Option<RawView> {
+    let opened = match view {
+        Some(view) => look_into_sink(config, view).await,
+        None => RawView::open(&config.raw, &config.raw_options.s3).await.map_err(Error::from),
+    };
+    match opened {
         Ok(raw) => {
             findings.add(Finding::good("raw sink", format!("{} can be read", config.raw)));
             Some(raw)

@@ -75,6 +75,9 @@ impl<'a> Claim<'a> {
             | raw::Error::Storage { .. }
             | raw::Error::Conflict { .. }
             | raw::Error::Line { .. }
+            | raw::Error::NoSink { .. }
+            | raw::Error::OtherSink { .. }
+            | raw::Error::Marker { .. }
             | raw::Error::Interrupted { .. } => return Examined::Lost(error.to_string()),
         };
         Examined::Broken(self.broken(breach, format!("{}: {error}", self.key)))

@@ -1,6 +1,7 @@
 //! `ingest upload`: brings archives into the sink and queues their runs; with `--wait`, until they are parsed.
 
 use std::path::Path;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -8,12 +9,12 @@ use redrive_control::shape::UploadShape;
 use redrive_core::count;
 use redrive_core::run::{Run, State, label};
 use redrive_data::ingest::Uploads;
-use redrive_store::raw::Blobs;
 use redrive_store::{Store, Upload};
 use tokio::time::Instant;
 
 use super::body::Body;
 use crate::cli;
+use crate::commands::sink::open_sink;
 use crate::commands::{Context, Missing, open};
 use crate::config::Config;
 use crate::error::{Error, Result};
@@ -56,13 +57,12 @@ pub async fn run(args: &cli::Upload, context: &Context) -> Result<Exit> {
             // One file that cannot be read does not stop the others.
             Err(error) => {
                 output::print_error(&error);
-                worst = exit::code(&error);
+                worst = worst.worse(exit::code(&error));
             }
         }
     }
     if args.wait {
-        let waited = wait(&store, &mut all, args.timeout, context).await?;
-        worst = if worst == Exit::Done { waited } else { worst };
+        worst = worst.worse(wait(&store, &mut all, args.timeout, context).await?);
     }
     let shapes: Vec<_> = all.iter().map(|(run, upload)| UploadShape::new(run, upload.same_as)).collect();
     if !shapes.is_empty() || worst == Exit::Done {
@@ -73,8 +73,8 @@ pub async fn run(args: &cli::Upload, context: &Context) -> Result<Exit> {
 
 /// What uploads go through, by the configuration.
 pub async fn uploads(config: &Config, store: &Store) -> Result<Uploads> {
-    let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
-    Ok(Uploads::new(store.data(), blobs, config.ingestion.max_upload))
+    let sink = open_sink(config, store).await?;
+    Ok(Uploads::new(store.data(), sink.blobs(), config.ingestion.max_upload))
 }
 
 async fn upload(uploads: &Uploads, file: &Path, context: &Context) -> Result<(Run, Upload)> {
@@ -89,8 +89,10 @@ async fn upload(uploads: &Uploads, file: &Path, context: &Context) -> Result<(Ru
             progress.to(sent);
         }
     });
-    let uploaded = uploads.upload(&body.name, bytes).await?;
+    let uploaded = uploads.upload(&body.name, body.size, bytes).await;
     progress.clear();
+    body.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|note| output::note(note));
+    let uploaded = uploaded?;
     if let Some(earlier) = uploaded.upload.same_as
         && !context.global.quiet
     {
