@@ -6,6 +6,7 @@
 pub mod breaker;
 pub mod calendar;
 pub mod classify;
+pub mod clock;
 pub mod count;
 pub mod failure;
 pub mod filter;

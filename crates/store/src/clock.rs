@@ -1,17 +1,37 @@
 //! The only place that asks what time it is.
 //!
-//! On PostgreSQL the time is the server's: the offset is sampled at connect and every minute, so that a host whose clock
-//! is wrong cannot steal or hold a lease.
+//! On PostgreSQL the time is the server's: a clock that nobody sets, plus an offset to the server's clock, which is
+//! sampled again and again. So neither a host whose wall clock is wrong, nor one whose wall clock is set, can steal a lease
+//! or lose one. For SQLite see `db/sqlite_clock.rs`. The rules of both are in [`redrive_core::clock`].
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use redrive_core::clock::{Followed, Offset, Sample, Steady, follow};
 use redrive_core::time::Timestamp;
 
 pub trait Clock: Send + Sync + fmt::Debug {
+    /// The wall clock.
     fn now(&self) -> Timestamp;
+
+    /// A clock that nobody sets. One that can be held still by a test serves as it is.
+    fn steady(&self, _sleep: Sleep) -> Steady {
+        Steady::from_micros(self.now().micros())
+    }
+
+    /// Which run of the host's system the steady clock belongs to; none where that cannot be told.
+    fn boot(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Whether a steady clock counts the time that the host sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sleep {
+    Counts,
+    Stops,
 }
 
 /// This machine's clock.
@@ -23,54 +43,100 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         jiff::Timestamp::now().into()
     }
+
+    fn steady(&self, sleep: Sleep) -> Steady {
+        let id = match sleep {
+            #[cfg(target_os = "linux")]
+            Sleep::Counts => rustix::time::ClockId::Boottime,
+            #[cfg(not(target_os = "linux"))]
+            Sleep::Counts => rustix::time::ClockId::Monotonic,
+            Sleep::Stops => rustix::time::ClockId::Monotonic,
+        };
+        let read = rustix::time::clock_gettime(id);
+        Steady::from_micros(read.tv_sec.saturating_mul(1_000_000).saturating_add(read.tv_nsec / 1_000))
+    }
+
+    fn boot(&self) -> Option<String> {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+    }
 }
 
 /// A clock that stands still until told otherwise, for tests.
 #[derive(Debug, Clone)]
-pub struct ManualClock(Arc<AtomicI64>);
+pub struct ManualClock {
+    steady: Arc<AtomicI64>,
+    /// How far the wall clock was set ahead.
+    set: Arc<AtomicI64>,
+}
 
 impl ManualClock {
     pub fn at(now: Timestamp) -> Self {
-        Self(Arc::new(AtomicI64::new(now.micros())))
+        Self { steady: Arc::new(AtomicI64::new(now.micros())), set: Arc::default() }
     }
 
     pub fn advance(&self, span: Duration) {
-        let moved = self.now().saturating_add(span);
-        self.0.store(moved.micros(), Ordering::SeqCst);
+        let moved = Timestamp::from_micros(self.steady.load(Ordering::SeqCst)).saturating_add(span);
+        self.steady.store(moved.micros(), Ordering::SeqCst);
+    }
+
+    /// The same steady clock beside a wall clock that is set otherwise, as one process alone may see it.
+    pub fn with_wall_set_by(&self, micros: i64) -> Self {
+        let set = self.set.load(Ordering::SeqCst).saturating_add(micros);
+        Self { steady: Arc::clone(&self.steady), set: Arc::new(AtomicI64::new(set)) }
+    }
+
+    /// Sets the wall clock by so many microseconds; the steady clock goes on as it was.
+    pub fn set_wall_by(&self, micros: i64) {
+        self.set.fetch_add(micros, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(Ordering::SeqCst))
+        self.steady(Sleep::Counts).at(self.set.load(Ordering::SeqCst))
+    }
+
+    fn steady(&self, _: Sleep) -> Steady {
+        Steady::from_micros(self.steady.load(Ordering::SeqCst))
+    }
+
+    fn boot(&self) -> Option<String> {
+        Some("a test".to_owned())
     }
 }
 
-/// A local clock corrected by how far the database server's is ahead of it.
+/// A database server's clock, as far as it is known here.
 #[derive(Debug)]
-pub(crate) struct FollowingClock {
+pub(crate) struct ServerClock {
     local: Arc<dyn Clock>,
-    ahead: AtomicI64,
+    known: Mutex<Option<Offset>>,
 }
 
-impl FollowingClock {
+impl ServerClock {
     pub(crate) fn new(local: Arc<dyn Clock>) -> Self {
-        Self { local, ahead: AtomicI64::new(0) }
+        Self { local, known: Mutex::new(None) }
     }
 
-    pub(crate) fn local(&self) -> Timestamp {
-        self.local.now()
+    /// The clock between whose readings a sample is taken.
+    pub(crate) fn steady_now(&self) -> Steady {
+        self.local.steady(Sleep::Counts)
     }
 
-    /// Takes a sample: the server said `server` somewhere between local `before` and `after`.
-    pub(crate) fn sample(&self, before: Timestamp, server: Timestamp, after: Timestamp) {
-        let middle = before.micros().midpoint(after.micros());
-        self.ahead.store(server.micros().saturating_sub(middle), Ordering::SeqCst);
+    /// Takes a sample; gives what is known now and what the sample did.
+    pub(crate) fn take(&self, sample: Sample) -> (Offset, Followed) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (offset, followed) =
+            known.map_or_else(|| (Offset::of(sample), Followed::Agreed), |known| follow(known, sample));
+        *known = Some(offset);
+        (offset, followed)
     }
 }
 
-impl Clock for FollowingClock {
+impl Clock for ServerClock {
+    /// The server's time; until the first sample, this host's.
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.local.now().micros().saturating_add(self.ahead.load(Ordering::SeqCst)))
+        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.map_or_else(|| self.local.now(), |known| self.steady_now().at(known.ahead()))
     }
 }

@@ -5,6 +5,7 @@
 
 mod audit;
 pub mod clock;
+mod clock_row;
 mod db;
 mod error;
 mod groups;
@@ -24,6 +25,7 @@ mod uploads;
 mod url;
 
 pub use audit::{AuditedChange, Head, Operation, PastOperation, Subject, Verified};
+pub use clock_row::ClockJump;
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use handles::{ControlStore, DataStore, Open, Store, Verdicts, View};

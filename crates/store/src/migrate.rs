@@ -49,6 +49,8 @@ pub(crate) const TABLES: &[&str] = &[
     "operations",
     "operation_changes",
     "audit_head",
+    "clock",
+    "raw_sink",
     "redrive_schema",
 ];
 

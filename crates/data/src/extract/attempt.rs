@@ -116,7 +116,11 @@ impl Attempt {
     }
 
     async fn settle(self, extraction: Extraction) -> AttemptResult {
-        match self.under_lease(self.store_and_judge(extraction)).await {
+        let ended = match self.under_lease(self.store_and_judge(extraction)).await {
+            Ok(judged) => self.record(judged).await,
+            Err(why) => Err(why),
+        };
+        match ended {
             Ok(end) => AttemptResult::Ended(end),
             Err(why) => self.end_without_verdict(why).await,
         }
@@ -145,7 +149,7 @@ impl Attempt {
                 return AttemptResult::Ended(self.give_back(GiveBack::Until { message, until }).await);
             }
             NotJudged::Failed(error) => error,
-            NotJudged::SinkFailed(error) => match self.under_lease(self.reject_unless_sink_is_down(error)).await {
+            NotJudged::SinkFailed(error) => match self.reject_unless_sink_is_down(error).await {
                 Ok(end) => return AttemptResult::Ended(end),
                 Err(NotJudged::LeaseEnded(end)) => return AttemptResult::Ended(end.into()),
                 Err(NotJudged::Failed(error)) => error,
@@ -174,7 +178,7 @@ impl Attempt {
 
     /// Where the sink works for others, this partition is not to be had, and runs out of attempts like any other.
     async fn reject_unless_sink_is_down(&self, error: raw::Error) -> Result<AttemptEnd, NotJudged> {
-        if self.is_sink_down(&error).await {
+        if self.under_lease(async { Ok(self.is_sink_down(&error).await) }).await? {
             return Err(NotJudged::Failed(error.into()));
         }
         let (class, message) = (ErrorClass::Retryable, error.to_string());
@@ -207,15 +211,14 @@ impl Attempt {
         }
     }
 
-    async fn store_and_judge(&self, extraction: Extraction) -> Result<AttemptEnd, NotJudged> {
+    async fn store_and_judge(&self, extraction: Extraction) -> Result<Judged, NotJudged> {
         let is_short = extraction.records.is_short();
         let storing = self.commit_manifest_and_judge(extraction);
-        let judged = tokio::select! {
+        tokio::select! {
             biased;
-            () = self.shutdown.leaving() => return Err(NotJudged::Stopped),
-            judged = async { if is_short { self.sink.at_once(storing).await } else { storing.await } } => judged?,
-        };
-        self.record(judged).await
+            () = self.shutdown.leaving() => Err(NotJudged::Stopped),
+            judged = async { if is_short { self.sink.at_once(storing).await } else { storing.await } } => judged,
+        }
     }
 
     /// Has the extractor bring the records. Time-outs and panics are failures like any other.
@@ -322,7 +325,8 @@ impl Attempt {
             metrics: metrics.clone(),
             breaker: self.source.breaker,
         };
-        let verdict = self.recorder.record(judged).await.map_err(NotJudged::Failed)?;
+        let told = self.lease.answered(self.recorder.record(judged)).await.map_err(NotJudged::LeaseEnded)?;
+        let verdict = told.map_err(NotJudged::Failed)?;
         self.log(&verdict, &metrics);
         Ok(match verdict {
             Verdict::Recorded(Judgement::Accepted { records }) => AttemptEnd::Accepted { records },

@@ -14,7 +14,7 @@ use super::archive;
 use super::parse::{Totals, parse};
 use super::trouble::{ErrorType, Trouble};
 use super::workload::Served;
-use crate::worker::{AttemptEnd, AttemptResult, Lease, Shutdown};
+use crate::worker::{AttemptEnd, AttemptResult, Lease, LeaseEnd, Shutdown};
 
 pub(super) struct Attempt {
     pub(super) served: Arc<Served>,
@@ -192,12 +192,15 @@ impl Attempt {
 
     async fn record(mut self, end: End, ended: AttemptEnd) -> AttemptResult {
         self.lease.refresh(&mut self.run);
-        let recorded = tokio::select! {
-            recorded = self.served.recorder.complete((self.run.clone(), end)) => recorded,
-            end = self.lease.ended() => return AttemptResult::Ended(end.into()),
+        let recorded = match self.lease.answered(self.served.recorder.complete((self.run.clone(), end))).await {
+            Ok(recorded) => recorded,
+            Err(end) => return AttemptResult::Ended(end.into()),
         };
         match recorded {
             Ok(Recorded::As(_)) => AttemptResult::Ended(ended),
+            Ok(Recorded::Refused(_) | Recorded::Lost) if self.lease.end() == Some(LeaseEnd::Cancelled) => {
+                AttemptResult::Ended(AttemptEnd::Cancelled)
+            }
             Ok(Recorded::Refused(refused)) => AttemptResult::Ended(AttemptEnd::Refused(refused)),
             Ok(Recorded::Lost) => AttemptResult::Ended(AttemptEnd::Lost),
             // Nothing could be recorded: the lease runs out, and the run is tried again by its policy.

@@ -116,7 +116,7 @@ impl Attempt {
         Value::Object(metrics).to_string()
     }
 
-    /// Records an end, as long as the lease lasts.
+    /// Records an end, and says what the store made of it.
     async fn record(&self, end: End) -> Result<AttemptEnd> {
         let mut run = self.job.run().clone();
         self.lease.refresh(&mut run);
@@ -125,10 +125,9 @@ impl Attempt {
             End::Completed { .. } | End::Released { .. } | End::RateLimited { .. } => None,
         };
         let is_released = matches!(end, End::Released { .. });
-        let recorded = tokio::select! {
-            biased;
-            recorded = self.served.recorder.complete((run, end)) => recorded?,
-            end = self.lease.ended() => return Ok(end.into()),
+        let recorded = match self.lease.answered(self.served.recorder.complete((run, end))).await {
+            Ok(recorded) => recorded?,
+            Err(end) => return Ok(end.into()),
         };
         let run_id = self.job.run_id();
         Ok(match recorded {
@@ -136,6 +135,9 @@ impl Attempt {
             Recorded::As(run) => {
                 self.log_end(&run);
                 class.map_or(AttemptEnd::Accepted { records: 0 }, |class| AttemptEnd::Rejected { class })
+            }
+            Recorded::Refused(_) | Recorded::Lost if self.lease.end() == Some(LeaseEnd::Cancelled) => {
+                AttemptEnd::Cancelled
             }
             Recorded::Refused(reason) => {
                 tracing::warn!(%run_id, %reason, "refused: it came too late");

@@ -5,6 +5,7 @@
 //! before another worker may take its run.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::error::{Error, Result, TRY_AGAIN};
+
+/// How long the answer to a report is waited for when the lease has ended.
+const LAST_ANSWER: Duration = Duration::from_secs(5);
 
 /// How a worker's leases are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +66,23 @@ impl Lease {
         let mut ended = self.ended.clone();
         // A keeper that is gone keeps nothing.
         ended.wait_for(Option::is_some).await.ok().and_then(|end| *end).unwrap_or(LeaseEnd::Lost)
+    }
+
+    /// How the lease has ended, if it has.
+    pub fn end(&self) -> Option<LeaseEnd> {
+        *self.ended.borrow()
+    }
+
+    /// Waits for what became of a report. When the lease ends in the meantime, a heartbeat may only have come after the
+    /// report was written: the answer is waited for a little longer, because nothing else tells which it was.
+    pub async fn answered<T>(&self, report: impl Future<Output = T>) -> std::result::Result<T, LeaseEnd> {
+        let mut report = pin!(report);
+        let end = tokio::select! {
+            biased;
+            answer = &mut report => return Ok(answer),
+            end = self.ended() => end,
+        };
+        tokio::time::timeout(LAST_ANSWER, report).await.map_err(|_| end)
     }
 
     /// Brings a claimed run up to date with its last heartbeat.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::partition::Status;
+use redrive_core::partition::{Judgement, Status};
 use redrive_core::run::{State, Verdict, Workload};
 use redrive_data::worker::{LeaseEnd, LeaseTerms, end_expired};
 use redrive_fixture::eventually;
+use redrive_store::Recorded;
 use redrive_store::raw::{RunHeader, RunOutcome};
 use tokio::time::Instant;
 
@@ -66,6 +67,25 @@ async fn a_lease_that_somebody_else_ended_is_lost(house: TestDataPlane) {
     stop.request();
     work.await.unwrap().unwrap();
     assert_eq!(house.partition(&key).await.state.attempt_count, 0);
+}
+
+/// The run is written as done, a heartbeat finds it gone, and only then does the answer come.
+async fn a_report_that_a_heartbeat_overtakes_is_heard_out(house: TestDataPlane) {
+    let terms = LeaseTerms { lease: Duration::from_secs(3600), ..SHORT };
+    house.want(&[key("c", 0)]).await;
+    let claimed = house.claim(terms.lease).await;
+    let keeper = house.keeper(terms).await;
+    let lease = keeper.hold(claimed.run.run_id, claimed.run.task_id.unwrap(), Instant::now());
+    let report = async {
+        let recorded =
+            house.store.verdicts().judge(&claimed.run, Judgement::Accepted { records: 1 }, None).await.unwrap();
+        assert_eq!(lease.ended().await, LeaseEnd::Lost, "the heartbeat finds nothing to prolong");
+        tokio::task::yield_now().await;
+        recorded
+    };
+    let answer = lease.answered(report).await;
+    assert!(matches!(answer, Ok(Recorded::As(_))), "{answer:?}");
+    assert_eq!(lease.end(), Some(LeaseEnd::Lost));
 }
 
 /// RP-8.4: what is abandoned before its first part leaves a manifest all the same.
@@ -147,6 +167,7 @@ redrive_fixture::on_both_databases!(
     current_thread:
     an_abandoned_attempt_that_the_sink_refuses_is_ended_too,
     work_that_blocks_its_thread_keeps_its_lease,
+    a_report_that_a_heartbeat_overtakes_is_heard_out,
     a_lease_that_somebody_else_ended_is_lost,
     an_abandoned_attempt_is_rejected_once_and_leaves_word,
     an_abandoned_attempt_that_had_finished_keeps_its_manifest,

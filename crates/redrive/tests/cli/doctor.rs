@@ -31,6 +31,7 @@ fn after_init_all_is_well() {
          check          finding
      ok  configuration  redrive.toml is understood
      ok  store          redrive.db is at version 1
+     ok  clock          this host's clock agrees with the database's
      ok  audit chain    0 rows, whole
      ok  raw sink       file:raw can be read
      ok  attempts       0 under way
@@ -40,13 +41,14 @@ fn after_init_all_is_well() {
     --- exit 0
     ");
     assert_snapshot!(home.run(&["doctor", "-o", "json"]), @r#"
-    {"breaches":[],"checks":[{"check":"configuration","ok":true,"says":"redrive.toml is understood"},{"check":"store","ok":true,"says":"redrive.db is at version 1"},{"check":"audit chain","ok":true,"says":"0 rows, whole"},{"check":"raw sink","ok":true,"says":"file:raw can be read"},{"check":"attempts","ok":true,"says":"0 under way"},{"check":"partitions","ok":true,"says":"0 with 0 attempts, sound"},{"check":"raw data","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}]}
+    {"breaches":[],"checks":[{"check":"configuration","ok":true,"says":"redrive.toml is understood"},{"check":"store","ok":true,"says":"redrive.db is at version 1"},{"check":"clock","ok":true,"says":"this host's clock agrees with the database's"},{"check":"audit chain","ok":true,"says":"0 rows, whole"},{"check":"raw sink","ok":true,"says":"file:raw can be read"},{"check":"attempts","ok":true,"says":"0 under way"},{"check":"partitions","ok":true,"says":"0 with 0 attempts, sound"},{"check":"raw data","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}]}
     --- stderr
     --- exit 0
     "#);
     assert_snapshot!(home.run(&["doctor", "-o", "jsonl"]), @r#"
     {"check":"configuration","ok":true,"says":"redrive.toml is understood"}
     {"check":"store","ok":true,"says":"redrive.db is at version 1"}
+    {"check":"clock","ok":true,"says":"this host's clock agrees with the database's"}
     {"check":"audit chain","ok":true,"says":"0 rows, whole"}
     {"check":"raw sink","ok":true,"says":"file:raw can be read"}
     {"check":"attempts","ok":true,"says":"0 under way"}

@@ -57,6 +57,7 @@ fn what_init_writes_is_understood_by_every_other_command() {
          check          finding
      ok  configuration  redrive.toml is understood
      ok  store          redrive.db is at version 1
+     ok  clock          this host's clock agrees with the database's
      ok  audit chain    0 rows, whole
      ok  raw sink       file:raw can be read
      ok  attempts       0 under way

@@ -5,6 +5,7 @@
 
 mod breaker;
 mod chaos;
+mod clock_steps;
 mod demo;
 mod freezing;
 #[path = "../cli/home.rs"]

@@ -34,10 +34,16 @@ impl TestProcesses {
 
     /// A process of the program whose log is kept in the folder.
     pub fn spawn(&self, arguments: &str) -> Process {
+        self.spawn_as(arguments, |_| {})
+    }
+
+    /// The same, once the caller has prepared it.
+    pub fn spawn_as(&self, arguments: &str, prepare: impl FnOnce(&mut Command)) -> Process {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("{number}-{}.log", arguments.split(' ').next().unwrap_or_default());
         let log = File::create(self.subject.home.file(&name)).unwrap();
         let mut command = self.subject.home.command(&arguments.split(' ').collect::<Vec<_>>());
+        prepare(&mut command);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         Process { child, log: name }
     }

@@ -365,6 +365,24 @@ CREATE TABLE audit_head (
 );
 INSERT INTO audit_head VALUES (1, 0, decode(repeat('00', 32), 'hex'));
 
+-- Whose time counts. On SQLite it is the steady clock of the host plus `ahead`, as long as the host runs (`boot`); on PostgreSQL the
+-- server's own. jumped_at and jumped_by say when that clock was last set, and by how many microseconds.
+CREATE TABLE clock (
+    one SMALLINT NOT NULL PRIMARY KEY CHECK (one = 1),
+    ahead BIGINT,
+    jumped_at BIGINT,
+    jumped_by BIGINT,
+    boot TEXT
+);
+INSERT INTO clock (one) VALUES (1);
+
+-- The raw sink that this database writes to, by the id in the sink's own marker. No row until it is first written.
+CREATE TABLE raw_sink (
+    one SMALLINT NOT NULL PRIMARY KEY CHECK (one = 1),
+    adopted_at BIGINT NOT NULL,
+    sink_id UUID NOT NULL
+);
+
 CREATE VIEW partition_state AS
 SELECT s.source, s.customer_id, s.query_name, (date '1970-01-01' + p.period)::text AS logical_date, p.status, p.current_run_id,
     p.record_count, p.attempt_count, p.error_class, p.error_message,

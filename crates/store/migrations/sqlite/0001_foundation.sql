@@ -367,6 +367,24 @@ CREATE TABLE audit_head (
 ) STRICT;
 INSERT INTO audit_head VALUES (1, 0, zeroblob(32));
 
+-- Whose time counts. On SQLite it is the steady clock of the host plus `ahead`, as long as the host runs (`boot`); on PostgreSQL the
+-- server's own. jumped_at and jumped_by say when that clock was last set, and by how many microseconds.
+CREATE TABLE clock (
+    one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    ahead INTEGER,
+    jumped_at INTEGER,
+    jumped_by INTEGER,
+    boot TEXT
+) STRICT;
+INSERT INTO clock (one) VALUES (1);
+
+-- The raw sink that this database writes to, by the id in the sink's own marker. No row until it is first written.
+CREATE TABLE raw_sink (
+    one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    adopted_at INTEGER NOT NULL,
+    sink_id BLOB NOT NULL
+) STRICT;
+
 CREATE VIEW partition_state AS
 SELECT s.source, s.customer_id, s.query_name, date(p.period + 2440587.5) AS logical_date, p.status, lower(substr(hex(p.current_run_id), 1, 8) || '-' || substr(hex(p.current_run_id), 9, 4) || '-' || substr(hex(p.current_run_id), 13, 4) || '-' || substr(hex(p.current_run_id), 17, 4) || '-' || substr(hex(p.current_run_id), 21)) AS current_run_id,
     p.record_count, p.attempt_count, p.error_class, p.error_message,

@@ -8,6 +8,7 @@ mod postgres;
 mod row;
 mod sql;
 mod sqlite;
+mod sqlite_clock;
 mod sqlite_file;
 mod tx;
 mod value;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::clock::{Clock, FollowingClock};
+use crate::clock::{Clock, ServerClock};
 use crate::error::Result;
 use crate::url::StoreUrl;
 
@@ -34,8 +35,8 @@ pub(crate) use value::{Column, Param};
 #[derive(Debug, Clone)]
 pub struct Options {
     pub clock: Arc<dyn Clock>,
-    /// Correct the clock by PostgreSQL's; off when a test holds the clock.
-    pub follow_server_clock: bool,
+    /// Follow PostgreSQL's clock, or the one that all processes with a SQLite file share; off when a test holds the clock.
+    pub follow_database_clock: bool,
     /// Connections to PostgreSQL, or readers of a SQLite file.
     pub connections: usize,
     /// Where announcements of work are heard on PostgreSQL.
@@ -49,7 +50,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             clock: Arc::new(crate::clock::SystemClock),
-            follow_server_clock: true,
+            follow_database_clock: true,
             connections: 8,
             listen: Listen::Same,
             prepared: true,
@@ -75,7 +76,7 @@ impl Db {
     pub(crate) async fn open(url: &StoreUrl, create: bool, options: Options) -> Result<Self> {
         match url {
             StoreUrl::Sqlite(path) => {
-                let backend = Backend::Sqlite(sqlite::Sqlite::open(path, create, options.connections).await?);
+                let backend = Backend::Sqlite(sqlite::Sqlite::open(path, create, &options).await?);
                 Ok(Self { backend, clock: options.clock, place: url.place() })
             }
             StoreUrl::Postgres(server) => Self::connect(server, url.place(), options).await,
@@ -86,7 +87,7 @@ impl Db {
     pub(crate) async fn open_to_read(url: &StoreUrl, options: Options) -> Result<Self> {
         match url {
             StoreUrl::Sqlite(path) => {
-                let backend = Backend::Sqlite(sqlite::Sqlite::open_to_read(path, options.connections).await?);
+                let backend = Backend::Sqlite(sqlite::Sqlite::open_to_read(path, &options).await?);
                 Ok(Self { backend, clock: options.clock, place: url.place() })
             }
             StoreUrl::Postgres(server) => Self::connect(server, url.place(), options).await,
@@ -94,9 +95,8 @@ impl Db {
     }
 
     async fn connect(server: &str, place: String, options: Options) -> Result<Self> {
-        let clock = Arc::new(FollowingClock::new(Arc::clone(&options.clock)));
-        let follow = options.follow_server_clock.then(|| Arc::clone(&clock));
-        let backend = postgres::Postgres::open(server, &place, &options, follow).await?;
+        let clock = Arc::new(ServerClock::new(Arc::clone(&options.clock)));
+        let backend = postgres::Postgres::open(server, &place, &options, Arc::clone(&clock)).await?;
         Ok(Self { backend: Backend::Postgres(backend), clock, place })
     }
 

@@ -17,9 +17,10 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use crate::error::{Error, Result};
 use crate::migrate;
 
-use super::Schema;
+use super::sqlite_clock::{HostClock, TxClock};
 use super::sqlite_file::{FileSystem, open_reader, open_wal_anchor, open_writer, schema_of, unavailable, user_version};
 use super::tx::{Tx, sqlite_fault};
+use super::{Options, Schema};
 
 /// The most that is taken into one commit.
 const GROUP: usize = 256;
@@ -27,7 +28,14 @@ const GROUP: usize = 256;
 /// What became of a piece of work, to be told once the commit is durable, or why it is not.
 type Reply = Box<dyn FnOnce(Option<Error>) + Send>;
 /// A piece of work, given the connection inside a transaction, or why there is none.
-type Job = Box<dyn FnOnce(Result<(&mut Connection, Isolation)>) -> Reply + Send>;
+type Job = Box<dyn FnOnce(Result<Turn<'_>>) -> Reply + Send>;
+
+/// A piece of work's turn inside a transaction.
+struct Turn<'a> {
+    connection: &'a mut Connection,
+    isolation: Isolation,
+    clock: TxClock,
+}
 
 /// Whether a piece of work has the transaction to itself. A savepoint makes SQLite copy every page that is touched, so it
 /// is only there where another caller's work must be kept.
@@ -44,6 +52,7 @@ pub(crate) struct Sqlite {
     writer: Option<std::thread::JoinHandle<()>>,
     readers: Arc<Readers>,
     anchor: Option<Mutex<Connection>>,
+    clock: HostClock,
     wake: Arc<watch::Sender<u64>>,
 }
 
@@ -68,25 +77,31 @@ struct Readers {
 }
 
 impl Sqlite {
-    pub(super) async fn open(path: &Path, create: bool, readers: usize) -> Result<Self> {
+    pub(super) async fn open(path: &Path, create: bool, options: &Options) -> Result<Self> {
         let owned = path.to_owned();
         let connection = blocking(move || open_writer(&owned, create)).await?;
         let (jobs, inbox) = mpsc::channel();
+        let clock = HostClock::new(Arc::clone(&options.clock), options.follow_database_clock);
         let writer = std::thread::Builder::new()
             .name("redrive-sqlite".to_owned())
-            .spawn(move || write_loop(connection, &inbox))
+            .spawn({
+                let clock = clock.clone();
+                move || write_loop(connection, &inbox, &clock)
+            })
             .map_err(|error| unavailable(path, &error))?;
-        let (readers, wake) = (Readers::new(path, FileSystem::Writable, readers), Arc::new(watch::channel(0).0));
-        Ok(Self { path: path.to_owned(), jobs: Some(jobs), writer: Some(writer), readers, anchor: None, wake })
+        let (readers, wake) =
+            (Readers::new(path, FileSystem::Writable, options.connections), Arc::new(watch::channel(0).0));
+        Ok(Self { path: path.to_owned(), jobs: Some(jobs), writer: Some(writer), readers, anchor: None, clock, wake })
     }
 
     /// Opens a file that must be there, without a writer: every write is refused.
-    pub(super) async fn open_to_read(path: &Path, readers: usize) -> Result<Self> {
+    pub(super) async fn open_to_read(path: &Path, options: &Options) -> Result<Self> {
         let owned = path.to_owned();
         let (anchor, file_system) = blocking(move || open_wal_anchor(&owned)).await?;
-        let (readers, wake) = (Readers::new(path, file_system, readers), Arc::new(watch::channel(0).0));
+        let (readers, wake) = (Readers::new(path, file_system, options.connections), Arc::new(watch::channel(0).0));
         let anchor = Some(Mutex::new(anchor));
-        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, anchor, wake })
+        let clock = HostClock::new(Arc::clone(&options.clock), options.follow_database_clock);
+        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, anchor, clock, wake })
     }
 
     pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -98,8 +113,8 @@ impl Sqlite {
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
-        self.submit(name, move |connection| {
-            let mut tx = Tx::Sqlite { connection, name, wakes: false };
+        self.submit(name, move |connection, clock| {
+            let mut tx = Tx::Sqlite { connection, name, wakes: false, clock };
             let value = ready(work(&mut tx))?;
             Ok((value, matches!(tx, Tx::Sqlite { wakes: true, .. })))
         })
@@ -111,12 +126,12 @@ impl Sqlite {
     async fn submit<T: Send + 'static>(
         &self,
         name: &'static str,
-        work: impl FnOnce(&mut Connection) -> Result<(T, bool)> + Send + 'static,
+        work: impl FnOnce(&mut Connection, TxClock) -> Result<(T, bool)> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let wake = Arc::clone(&self.wake);
-        let job: Job = Box::new(move |connection| {
-            let result = connection.and_then(|(connection, isolation)| atomically(name, connection, isolation, work));
+        let job: Job = Box::new(move |turn| {
+            let result = turn.and_then(|turn| atomically(name, turn, work));
             Box::new(move |fault| {
                 let result = match fault {
                     Some(fault) => result.and(Err(fault)),
@@ -142,14 +157,15 @@ impl Sqlite {
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
-        let readers = Arc::clone(&self.readers);
+        let (readers, clock) = (Arc::clone(&self.readers), self.clock.clone());
         let permit = Arc::clone(&readers.permits).acquire_owned().await;
         blocking(move || {
             let _permit = permit;
             let mut connection = readers.take()?;
             let fault = |error| sqlite_fault(name, error);
             connection.execute_batch("BEGIN").map_err(fault)?;
-            let result = ready(work(&mut Tx::Sqlite { connection: &mut connection, name, wakes: false }));
+            let clock = clock.of_reader(&connection).map_err(fault)?;
+            let result = ready(work(&mut Tx::Sqlite { connection: &mut connection, name, wakes: false, clock }));
             connection.execute_batch("COMMIT").map_err(fault)?;
             readers.give_back(connection);
             result
@@ -160,7 +176,7 @@ impl Sqlite {
 
     pub(super) async fn migrate(&self) -> Result<(i64, i64)> {
         let place = self.path.display().to_string();
-        self.submit("migrate", move |connection| {
+        self.submit("migrate", move |connection, _| {
             if schema_of(connection)? == Schema::Foreign {
                 return Err(Error::Foreign { place });
             }
@@ -211,15 +227,15 @@ impl Readers {
 /// Does a piece of work whole or not at all. One that panics has failed, and fails no other.
 fn atomically<T>(
     name: &'static str,
-    connection: &mut Connection,
-    isolation: Isolation,
-    work: impl FnOnce(&mut Connection) -> Result<T>,
+    turn: Turn<'_>,
+    work: impl FnOnce(&mut Connection, TxClock) -> Result<T>,
 ) -> Result<T> {
+    let Turn { connection, isolation, clock } = turn;
     let fault = |error| sqlite_fault(name, error);
     if isolation == Isolation::Savepoint {
         connection.execute_batch("SAVEPOINT work").map_err(fault)?;
     }
-    let result = catch_unwind(AssertUnwindSafe(|| work(connection)))
+    let result = catch_unwind(AssertUnwindSafe(|| work(connection, clock)))
         .unwrap_or_else(|_| Err(Error::Statement { name, why: "it panicked; nothing was changed".to_owned() }));
     // A fault that made SQLite roll everything back has taken the savepoint too.
     if connection.is_autocommit() {
@@ -235,21 +251,24 @@ fn atomically<T>(
     result.and_then(|value| ended.map(|()| value))
 }
 
-fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
+fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>, clock: &HostClock) {
     while let Ok(first) = inbox.recv() {
         let group: Vec<Job> = std::iter::once(first).chain(inbox.try_iter().take(GROUP - 1)).collect();
-        if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE") {
-            // A caller that came while it was tried has waited as long.
-            for job in group.into_iter().chain(inbox.try_iter()) {
-                job(Err(sqlite_fault("begin", copy_of(&error))))(None);
+        let clock = match begin(&connection, clock) {
+            Ok(clock) => clock,
+            Err(error) => {
+                // A caller that came while it was tried has waited as long.
+                for job in group.into_iter().chain(inbox.try_iter()) {
+                    job(Err(sqlite_fault("begin", copy_of(&error))))(None);
+                }
+                continue;
             }
-            continue;
-        }
+        };
         let isolation = if group.len() == 1 { Isolation::Own } else { Isolation::Savepoint };
         let mut told = Vec::with_capacity(group.len());
         let mut jobs = group.into_iter();
         for job in jobs.by_ref() {
-            told.push(job(Ok((&mut connection, isolation))));
+            told.push(job(Ok(Turn { connection: &mut connection, isolation, clock: clock.clone() })));
             if connection.is_autocommit() {
                 break;
             }
@@ -270,6 +289,24 @@ fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>) {
             tell(committed.as_ref().err().map(|error| sqlite_fault("commit", copy_of(error))));
         }
     }
+}
+
+/// Begins a transaction, and tells by which clock. Where the file's own time has to be moved, that is done and committed first.
+fn begin(connection: &Connection, clock: &HostClock) -> rusqlite::Result<TxClock> {
+    let begun = || {
+        loop {
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+            match clock.of_writer(connection)? {
+                (clock, false) => return Ok(clock),
+                (_, true) => connection.execute_batch("COMMIT")?,
+            }
+        }
+    };
+    begun().inspect_err(|_| {
+        if !connection.is_autocommit() {
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+    })
 }
 
 fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {

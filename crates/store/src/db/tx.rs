@@ -4,20 +4,31 @@
 use std::collections::HashSet;
 
 use redrive_core::text::one_line;
+use redrive_core::time::Timestamp;
 
+use crate::clock::Clock as _;
 use crate::error::{Error, Result};
 
 use super::postgres::PgTx;
 use super::row::{Cursor, Row};
 use super::sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render, render_lookup};
+use super::sqlite_clock::TxClock;
 use super::value::{Column, Param};
 
 pub(crate) enum Tx<'a> {
-    Sqlite { connection: &'a mut rusqlite::Connection, name: &'static str, wakes: bool },
+    Sqlite { connection: &'a mut rusqlite::Connection, name: &'static str, wakes: bool, clock: TxClock },
     Postgres(PgTx<'a>),
 }
 
 impl Tx<'_> {
+    /// The database's time. Whatever is compared with a lease, or becomes one, is told by this clock inside the transaction.
+    pub(crate) fn now(&self) -> Timestamp {
+        match self {
+            Self::Sqlite { clock, .. } => clock.now(),
+            Self::Postgres(tx) => tx.clock.now(),
+        }
+    }
+
     pub(crate) fn dialect(&self) -> Dialect {
         match self {
             Self::Sqlite { .. } => Dialect::Sqlite,

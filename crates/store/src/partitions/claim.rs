@@ -37,9 +37,8 @@ const LOOKED_AT: usize = 16;
 impl DataStore {
     /// Claims partitions and begins a run for each. The rotation goes into the next claim.
     pub async fn claim_partitions(&self, asked: PartitionClaim) -> Result<(Vec<ClaimedPartition>, Rotation)> {
-        let now = self.inner.now();
         let inner = Arc::clone(&self.inner);
-        transact!(self.inner, "claim partitions", |tx, inner, asked| claim(tx, &asked, &inner.ids, now).await)
+        transact!(self.inner, "claim partitions", |tx, inner, asked| claim(tx, &asked, &inner.ids, tx.now()).await)
     }
 }
 

@@ -56,9 +56,8 @@ pub struct ClaimedRun {
 impl DataStore {
     /// Claims runs, oldest first.
     pub async fn claim_runs(&self, asked: RunClaim) -> Result<Vec<ClaimedRun>> {
-        let now = self.inner.now();
-        let task_id = self.inner.ids.task(now);
-        transact!(self.inner, "claim runs", |tx, asked| claim(tx, &asked, task_id, now).await)
+        let task_id = self.inner.ids.task(self.inner.now());
+        transact!(self.inner, "claim runs", |tx, asked| claim(tx, &asked, task_id, tx.now()).await)
     }
 }
 

@@ -40,18 +40,18 @@ pub enum HeartbeatAnswer {
 impl View {
     /// Runs of a workload whose lease has passed and that no worker has ended yet, longest ago first.
     pub async fn overdue(&self, workload: Workload, limit: u32) -> Result<Vec<Run>> {
-        let now = self.inner.now();
-        read!(self.read_by_index, "overdue", |tx, workload, now, limit| overdue(tx, &OVERDUE, *workload, *now, *limit))
+        read!(self.read_by_index, "overdue", |tx, workload, limit| overdue(tx, &OVERDUE, *workload, tx.now(), *limit))
     }
 }
 
 impl DataStore {
     /// Prolongs leases; answers for each run in the order of the question.
     pub async fn beat(&self, held: Vec<(RunId, TaskId)>, lease: Duration) -> Result<Heartbeat> {
-        let at = self.inner.now();
-        let until = at.saturating_add(lease);
-        let answers = transact!(self.inner, "beat", |tx, held| beat(tx, &held, at, until).await)?;
-        Ok(Heartbeat { at, until, answers })
+        transact!(self.inner, "beat", |tx, held| {
+            let at = tx.now();
+            let until = at.saturating_add(lease);
+            Ok(Heartbeat { at, until, answers: beat(tx, &held, at, until).await? })
+        })
     }
 
     /// Ends runs of a workload whose lease has passed, each under the policy that the caller gives for it; gives them as
@@ -62,8 +62,7 @@ impl DataStore {
         limit: u32,
         policy: impl Fn(&Run) -> RetryPolicy + Send + Sync + 'static,
     ) -> Result<Vec<Run>> {
-        let now = self.inner.now();
-        transact!(self.inner, "expire leases", |tx, policy| expire(tx, workload, now, limit, &*policy).await)
+        transact!(self.inner, "expire leases", |tx, policy| expire(tx, workload, tx.now(), limit, &*policy).await)
     }
 }
 

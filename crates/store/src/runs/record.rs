@@ -38,34 +38,12 @@ impl DataStore {
     /// Records how workers ended ingest and process runs, all in one transaction; each stands for itself. The run is as
     /// its worker knows it, with the lease as last prolonged.
     pub async fn record(&self, ends: Vec<(Run, End)>) -> Result<Vec<Recorded>> {
-        let now = self.inner.now();
-        let mut changes = Vec::with_capacity(ends.len());
-        let mut decided = Vec::with_capacity(ends.len());
-        for (run, end) in ends {
-            if run.workload() == Workload::Extract {
-                return Err(Error::Input { what: "an extraction's end", why: "it is judged with its partition" });
-            }
-            let event = Event::Ended { task_id: claim_of(&run)?, end };
-            decided.push(run::apply(&run, event, now).map(|change| changes.push(change)));
+        if ends.iter().any(|(run, _)| run.workload() == Workload::Extract) {
+            return Err(Error::Input { what: "an extraction's end", why: "it is judged with its partition" });
         }
-        let mut written = self.write_runs("record runs", changes).await?.into_iter();
-        let recorded = decided.into_iter().map(|decided| match decided {
-            Ok(()) => written.next().flatten().map_or(Recorded::Lost, Recorded::As),
-            Err(refused) => Recorded::Refused(refused),
-        });
-        Ok(recorded.collect())
-    }
-
-    /// Writes changes in one transaction; gives each run whose change took effect.
-    async fn write_runs(&self, name: &'static str, changes: Vec<Change>) -> Result<Vec<Option<Run>>> {
-        if changes.is_empty() {
-            return Ok(vec![]);
-        }
-        let changes = Arc::new(changes);
-        let inside = Arc::clone(&changes);
-        let took = transact!(self.inner, name, |tx, inside| write(tx, &inside).await)?;
-        let changes = Arc::unwrap_or_clone(changes);
-        Ok(changes.into_iter().zip(took).map(|(change, took)| took.then_some(change.after)).collect())
+        let reports = ends.into_iter().map(|(run, end)| Ok(Report { task_id: claim_of(&run)?, run, end }));
+        let reports = reports.collect::<Result<Vec<_>>>()?;
+        transact!(self.inner, "record runs", |tx, reports| record(tx, &reports).await)
     }
 
     /// Gives a claimed partition back untried; no attempt is counted. Where something on the worker's side failed, the
@@ -111,17 +89,69 @@ async fn end_attempt(
     data_event: impl Fn(InFlight) -> DataEvent,
     breaker: BreakerPolicy,
 ) -> Result<Recorded> {
-    let now = inner.now();
     let attempt = InFlight { run_id: run.run_id, task_id: claim_of(run)? };
     let no_partition = Error::Input { what: "an attempt", why: "the run is of no partition" };
     let key = run.key().cloned().ok_or(no_partition)?;
-    let ending = Ending { name, key, attempt, end, data_event: data_event(attempt), breaker, now };
+    let ending = Ending { name, key, attempt, end, data_event: data_event(attempt), breaker };
     let ids = Arc::clone(inner);
     match transact!(inner, name, |tx, ending, ids| ending.write(tx, &ids.ids).await) {
         Ok(run) => Ok(Recorded::As(run)),
         Err(Error::Refused(refused)) => Ok(Recorded::Refused(refused)),
         Err(error) => Err(error),
     }
+}
+
+/// How a worker ended a run, as it knows the run.
+struct Report {
+    run: Run,
+    task_id: TaskId,
+    end: End,
+}
+
+impl Report {
+    fn change(&self, run: &Run, now: Timestamp) -> Result<Change, Refused> {
+        run::apply(run, Event::Ended { task_id: self.task_id, end: self.end.clone() }, now)
+    }
+
+    /// Whether this report is what `stored` says: an earlier call has recorded it, and its answer was lost.
+    fn is_in(&self, stored: &Run, now: Timestamp) -> bool {
+        let held = Run { lease_until: None, ..self.run.clone() };
+        self.change(&held, now).is_ok_and(|Change { after, .. }| {
+            let told = |run: &Run| (run.task_id, run.version, run.state, run.verdict);
+            told(&after) == told(stored)
+                && (&after.error_message, &after.metrics) == (&stored.error_message, &stored.metrics)
+        })
+    }
+
+    /// Looks at the run as it is stored, where what the worker holds does not fit: its lease may have been moved, and an
+    /// earlier call may have recorded this. Otherwise `held` says what speaks against it by the worker's own copy.
+    async fn look_again(&self, tx: &mut Tx<'_>, held: Option<Refused>, now: Timestamp) -> Result<Recorded> {
+        let Some(stored) = get(tx, self.run.run_id).await? else { return Ok(Recorded::Lost) };
+        if self.is_in(&stored, now) {
+            return Ok(Recorded::As(stored));
+        }
+        let Ok(change) = self.change(&stored, now) else {
+            return Ok(held.map_or(Recorded::Lost, Recorded::Refused));
+        };
+        let took = write(tx, std::slice::from_ref(&change)).await? == [true];
+        Ok(if took { Recorded::As(change.after) } else { Recorded::Lost })
+    }
+}
+
+/// Records what fits at once, and looks again at the few that do not.
+async fn record(tx: &mut Tx<'_>, reports: &[Report]) -> Result<Vec<Recorded>> {
+    let now = tx.now();
+    let decided: Vec<_> = reports.iter().map(|report| report.change(&report.run, now)).collect();
+    let changes: Vec<Change> = decided.iter().flatten().cloned().collect();
+    let mut took = write(tx, &changes).await?.into_iter();
+    let mut recorded = Vec::with_capacity(reports.len());
+    for (report, decided) in reports.iter().zip(decided) {
+        recorded.push(match decided {
+            Ok(change) if took.next() == Some(true) => Recorded::As(change.after),
+            held => report.look_again(tx, held.err(), now).await?,
+        });
+    }
+    Ok(recorded)
 }
 
 /// What a judgement means for the attempt's run.
@@ -144,21 +174,21 @@ struct Ending {
     end: End,
     data_event: DataEvent,
     breaker: BreakerPolicy,
-    now: Timestamp,
 }
 
 impl Ending {
     async fn write(&self, tx: &mut Tx<'_>, ids: &Ids) -> Result<Run> {
         let absent = |what, id: String| Error::Absent { what, id };
         let InFlight { run_id, task_id } = self.attempt;
+        let now = tx.now();
         // Runs are locked before partitions everywhere, so that no two transactions wait for each other.
         let run =
             get_locked(tx, (Workload::Extract, ""), run_id).await?.ok_or_else(|| absent("run", run_id.to_string()))?;
         let partition = partitions::get_many_locked(tx, std::slice::from_ref(&self.key)).await?;
         let partition =
             partition.into_iter().flatten().next().ok_or_else(|| absent("partition", self.key.to_string()))?;
-        let run_change = run::apply(&run, Event::Ended { task_id, end: self.end.clone() }, self.now)?;
-        let change = partition::apply(&partition, partition::Event::Data(self.data_event.clone()), self.now)?;
+        let run_change = run::apply(&run, Event::Ended { task_id, end: self.end.clone() }, now)?;
+        let change = partition::apply(&partition, partition::Event::Data(self.data_event.clone()), now)?;
         let both = partitions::write(tx, std::slice::from_ref(&change)).await? == [true]
             && write(tx, std::slice::from_ref(&run_change)).await? == [true];
         // Both were read under a lock, so this cannot be; if it were, half of it must not stay.
@@ -166,7 +196,7 @@ impl Ending {
             return Err(Error::Statement { name: self.name, why: "a locked row changed".to_owned() });
         }
         if let Some(noted) = noted_verdict(&run_change, self.breaker) {
-            holds::note(tx, ids, &[noted], self.now).await?;
+            holds::note(tx, ids, &[noted], now).await?;
         }
         tx.wake();
         Ok(run_change.after)

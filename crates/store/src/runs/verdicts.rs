@@ -65,15 +65,12 @@ impl Verdicts {
 
     /// Records all of a group if everything is as the worker saw it, and nothing otherwise.
     async fn judge_unread(&self, judged: &[JudgedAttempt]) -> Result<Option<Vec<Run>>> {
-        let now = self.inner.now();
-        let changes: Option<Vec<_>> = judged.iter().map(|attempt| changes_of(attempt, now)).collect();
-        let Some(changes) = changes else { return Ok(None) };
-        let (partitions, runs) = changes.into_iter().unzip();
-        let breakers = judged.iter().map(|attempt| attempt.breaker).collect();
-        let changes = Arc::new(Changes { partitions, runs, breakers });
-        let (inside, inner) = (Arc::clone(&changes), Arc::clone(&self.inner));
-        match transact!(self.inner, "judge many", |tx, inside, inner| write(tx, &inside, &inner.ids, now).await) {
-            Ok(()) => Ok(Some(changes.runs.iter().map(|change| change.after.clone()).collect())),
+        let (judged, inner) = (judged.to_vec(), Arc::clone(&self.inner));
+        match transact!(self.inner, "judge many", |tx, judged, inner| {
+            let changes = changes_of_all(&judged, tx.now())?;
+            write(tx, changes, &inner.ids).await
+        }) {
+            Ok(runs) => Ok(Some(runs)),
             Err(Error::Refused(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -84,6 +81,12 @@ struct Changes {
     partitions: Vec<partition::Change>,
     runs: Vec<run::Change>,
     breakers: Vec<BreakerPolicy>,
+}
+
+fn changes_of_all(judged: &[JudgedAttempt], now: Timestamp) -> Result<Changes> {
+    let changes: Option<Vec<_>> = judged.iter().map(|attempt| changes_of(attempt, now)).collect();
+    let (partitions, runs) = changes.ok_or(Refused::Rule(Reason::StaleFence))?.into_iter().unzip();
+    Ok(Changes { partitions, runs, breakers: judged.iter().map(|attempt| attempt.breaker).collect() })
 }
 
 fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Change, run::Change)> {
@@ -97,7 +100,7 @@ fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Cha
 }
 
 /// Writes all or nothing. Runs before partitions, as everywhere, so that no two transactions wait for each other.
-async fn write(tx: &mut Tx<'_>, changes: &Changes, ids: &Ids, now: Timestamp) -> Result<()> {
+async fn write(tx: &mut Tx<'_>, changes: Changes, ids: &Ids) -> Result<Vec<Run>> {
     let all = |took: &[bool]| took.iter().all(|took| *took);
     let is_whole =
         all(&record::write(tx, &changes.runs).await?) && all(&partitions::write(tx, &changes.partitions).await?);
@@ -106,9 +109,10 @@ async fn write(tx: &mut Tx<'_>, changes: &Changes, ids: &Ids, now: Timestamp) ->
     }
     let noted = changes.runs.iter().zip(&changes.breakers);
     let noted: Vec<_> = noted.filter_map(|(change, breaker)| noted_verdict(change, *breaker)).collect();
+    let now = tx.now();
     holds::note(tx, ids, &noted, now).await?;
     tx.wake();
-    Ok(())
+    Ok(changes.runs.into_iter().map(|change| change.after).collect())
 }
 
 /// What an attempt's end is to the breaker; nothing where it has no verdict.

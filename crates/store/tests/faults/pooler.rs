@@ -35,7 +35,7 @@ fn name(database: &Database) -> &str {
 }
 
 fn through_a_pooler() -> Options {
-    Options { listen: Listen::Never, prepared: false, connections: 8, follow_server_clock: true, ..standing_still() }
+    Options { listen: Listen::Never, prepared: false, connections: 8, follow_database_clock: true, ..standing_still() }
 }
 
 async fn call(store: Store, caller: usize) {

@@ -1,16 +1,19 @@
-//! Whose clock counts: on PostgreSQL the server's, on SQLite this machine's.
+//! Whose clock counts: on PostgreSQL the server's, on SQLite the host's. A wall clock that is set burns no lease.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{End, Verdict, Workload};
 use redrive_core::time::Timestamp;
-use redrive_fixture::Postgres;
+use redrive_fixture::{LEASE, Postgres};
 use redrive_store::clock::{Clock, ManualClock, SystemClock};
-use redrive_store::{Open, Options, Store, StoreUrl};
+use redrive_store::{HeartbeatAnswer, Open, Options, Recorded, Store, StoreUrl};
 
 use crate::support::{Place, START, claim_runs, job, with_clock};
 
 const HOURS: Duration = Duration::from_secs(5 * 3600);
+const HOUR: i64 = 3_600_000_000;
 
 #[tokio::test]
 async fn on_postgres_the_time_is_the_servers_however_wrong_ours_is() {
@@ -18,20 +21,29 @@ async fn on_postgres_the_time_is_the_servers_however_wrong_ours_is() {
     let url = StoreUrl::parse(&database.url).unwrap();
     let right = SystemClock.now();
     for wrong in [right.saturating_add(HOURS), right.saturating_sub(HOURS), Timestamp::from_micros(0)] {
-        let clock = Arc::new(ManualClock::at(wrong));
-        let options = Options { clock, follow_server_clock: true, connections: 2, ..Options::default() };
+        let clock = ManualClock::at(wrong);
+        let options = Options {
+            clock: Arc::new(clock.clone()),
+            follow_database_clock: true,
+            connections: 2,
+            ..Options::default()
+        };
         let store = Store::open(&url, Open::Migrate, options).await.unwrap();
         let server = database.query("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint");
         let server = Timestamp::from_micros(server.parse().unwrap());
-        let apart = server.since(store.now()).max(store.now().since(server));
-        assert!(apart < Duration::from_secs(2), "{} here, {server} there", store.now());
+        let apart = |here: Timestamp| server.since(here).max(here.since(server));
+        assert!(apart(store.now()) < Duration::from_secs(2), "{} here, {server} there", store.now());
         assert_eq!(store.data().now(), store.now());
         assert_eq!(store.control().now(), store.now());
 
         store.control().submit(vec![job(&wrong.to_string())]).await.unwrap();
         let claimed = store.data().claim_runs(claim_runs("w", 1)).await.unwrap();
         let since = claimed[0].run.started_at.unwrap();
-        assert!(server.since(since).max(since.since(server)) < Duration::from_secs(5), "{since} is not {server}");
+        assert!(apart(since) < Duration::from_secs(5), "{since} is not {server}");
+
+        let before = store.now();
+        clock.set_wall_by(HOUR);
+        assert_eq!(store.now(), before, "only the steady clock moves it");
     }
 }
 
@@ -39,10 +51,81 @@ async fn on_postgres_the_time_is_the_servers_however_wrong_ours_is() {
 async fn on_sqlite_the_time_is_the_given_clocks() {
     let place = Place::new();
     let clock = ManualClock::at(START);
-    let options = Options { follow_server_clock: true, ..with_clock(&clock) };
+    let options = Options { follow_database_clock: true, ..with_clock(&clock) };
     let store = Store::open(&place.url(), Open::Migrate, options).await.unwrap();
     assert_eq!(store.now(), START);
     clock.advance(HOURS);
     assert_eq!(store.now(), START.saturating_add(HOURS));
     assert_eq!(store.data().now(), store.control().now());
+}
+
+/// Two processes with one file, each with its own belief of the wall clock.
+struct Hosted {
+    place: Place,
+    clock: ManualClock,
+    store: Store,
+}
+
+impl Hosted {
+    async fn new() -> Self {
+        let (place, clock) = (Place::new(), ManualClock::at(START));
+        let store = Self::open(&place, &clock, Open::Migrate).await;
+        Self { place, clock, store }
+    }
+
+    async fn open(place: &Place, clock: &ManualClock, how: Open) -> Store {
+        let options = Options { follow_database_clock: true, ..with_clock(clock) };
+        Store::open(&place.url(), how, options).await.unwrap()
+    }
+
+    async fn ended(&self) -> usize {
+        self.store.data().expire(Workload::Process, 100, |_| RetryPolicy::partitions()).await.unwrap().len()
+    }
+}
+
+#[tokio::test]
+async fn on_sqlite_a_wall_clock_that_is_set_burns_no_lease_and_prolongs_none() {
+    for by in [HOUR, -HOUR] {
+        let host = Hosted::new().await;
+        host.store.control().submit((0..3).map(|n| job(&n.to_string())).collect()).await.unwrap();
+        let data = host.store.data();
+        let claimed = data.claim_runs(claim_runs("w", 3)).await.unwrap();
+        host.clock.set_wall_by(by);
+        // A look comes before anything was written since.
+        assert!(host.store.view().overdue(Workload::Process, 10).await.unwrap().is_empty(), "{by}");
+        assert_eq!(host.ended().await, 0, "{by}");
+        let held = claimed.iter().map(|claimed| (claimed.run.run_id, claimed.run.task_id.unwrap()));
+        let beat = data.beat(held.take(1).collect(), LEASE).await.unwrap();
+        assert_eq!(beat.answers, [HeartbeatAnswer::Held]);
+        assert_eq!(beat.at, host.clock.now(), "times follow the wall clock");
+        // With the lease as it was when the run was claimed.
+        let done = End::Completed { verdict: Verdict::Passed, metrics: None };
+        let told = data.record(vec![(claimed[1].run.clone(), done)]).await.unwrap();
+        assert!(matches!(told[0], Recorded::As(_)), "{told:?}");
+        host.clock.advance(LEASE - Duration::from_secs(1));
+        assert_eq!(host.ended().await, 0, "{by}");
+        host.clock.advance(Duration::from_secs(1));
+        assert_eq!(host.ended().await, 2, "a lease lasts neither longer nor shorter");
+        let jump = host.store.view().last_jump().await.unwrap().unwrap();
+        assert_eq!(jump.by, by);
+    }
+}
+
+#[tokio::test]
+async fn on_sqlite_processes_that_see_other_wall_clocks_burn_no_lease() {
+    let host = Hosted::new().await;
+    // As a process sees it whose clock alone is forged.
+    let forged = host.clock.with_wall_set_by(HOUR);
+    let other = Hosted::open(&host.place, &forged, Open::Current).await;
+    host.store.control().submit(vec![job("a"), job("b")]).await.unwrap();
+    let first = host.store.data().claim_runs(claim_runs("w", 1)).await.unwrap().remove(0).run;
+    let second = other.data().claim_runs(claim_runs("v", 1)).await.unwrap().remove(0).run;
+    for _ in 0..5 {
+        host.clock.advance(Duration::from_secs(30));
+        for (store, run) in [(&host.store, &first), (&other, &second)] {
+            let held = vec![(run.run_id, run.task_id.unwrap())];
+            assert_eq!(store.data().beat(held, LEASE).await.unwrap().answers, [HeartbeatAnswer::Held]);
+            assert_eq!(store.data().expire(Workload::Process, 9, |_| RetryPolicy::partitions()).await.unwrap(), []);
+        }
+    }
 }

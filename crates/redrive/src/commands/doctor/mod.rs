@@ -1,6 +1,7 @@
 //! `redrive doctor`: looks at everything, changes nothing, and names what is wrong.
 
 mod attempts;
+mod clock;
 mod findings;
 mod partitions;
 mod queues;
@@ -40,6 +41,7 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
     }
     let view = store(config, &mut findings).await;
     if let Some(view) = &view {
+        clock::check(view, &mut findings).await;
         audit(view, &mut findings).await;
         queues::check(view, &config.queues, &mut findings).await;
     }

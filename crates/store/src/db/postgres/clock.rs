@@ -4,29 +4,66 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Object, Pool};
+use redrive_core::clock::{Followed, Sample};
 use redrive_core::time::Timestamp;
 
-use crate::clock::FollowingClock;
+use crate::clock::{Clock as _, ServerClock};
 
 use super::fault::told;
 
-const SAMPLE_EVERY: Duration = Duration::from_secs(60);
+const SAMPLE_EVERY: Duration = Duration::from_secs(15);
+/// The first sample is taken anew a few times where its answer was slow.
+const EXACT: Duration = Duration::from_millis(20);
+const TRIES: usize = 3;
+/// A difference that a person should hear of.
+const WORTH_A_WORD: i64 = 1_000_000;
 
-pub(super) async fn sample(client: &Object, clock: &FollowingClock) -> Result<(), tokio_postgres::Error> {
-    let before = clock.local();
-    // Typed, so that it is one message: a pooler may give two to different connections.
-    let sql = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000000) AS BIGINT)";
-    let row = client.query_typed_one(sql, &[]).await?;
-    clock.sample(before, Timestamp::from_micros(row.get(0)), clock.local());
+/// Learns the server's clock.
+pub(super) async fn learn(client: &Object, clock: &ServerClock) -> Result<(), tokio_postgres::Error> {
+    for _ in 0..TRIES {
+        let (offset, _) = clock.take(ask(client, clock).await?);
+        if offset.error() <= EXACT {
+            break;
+        }
+    }
     Ok(())
 }
 
-pub(super) async fn keep(pool: Pool, clock: Arc<FollowingClock>) {
+async fn ask(client: &Object, clock: &ServerClock) -> Result<Sample, tokio_postgres::Error> {
+    let asked = clock.steady_now();
+    // Typed, so that it is one message: a pooler may give two to different connections.
+    let sql = "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000000) AS BIGINT)";
+    let row = client.query_typed_one(sql, &[]).await?;
+    Ok(Sample { asked, server: Timestamp::from_micros(row.get(0)), answered: clock.steady_now() })
+}
+
+/// Samples the server's clock for as long as the store is open.
+pub(super) async fn keep(pool: Pool, clock: Arc<ServerClock>) {
     loop {
         tokio::time::sleep(SAMPLE_EVERY).await;
         let Ok(client) = pool.get().await else { continue };
-        if let Err(error) = sample(&client, &clock).await {
-            tracing::warn!(error = told(&error), "the server's clock could not be read");
+        match ask(&client, &clock).await {
+            Ok(sample) => {
+                if let Followed::Jumped { by } = clock.take(sample).1 {
+                    jumped(&client, &clock, by).await;
+                }
+            }
+            Err(error) => tracing::warn!(error = told(&error), "the server's clock could not be read"),
         }
+    }
+}
+
+/// Tells of a server whose clock was set. Every process sees it; the row keeps the last word.
+async fn jumped(client: &Object, clock: &ServerClock, by: i64) {
+    if by.saturating_abs() < WORTH_A_WORD {
+        return;
+    }
+    let by_s = by / 1_000_000;
+    tracing::warn!(by_s, "the database server's clock was set; times follow it");
+    let sql = "/* clock::jumped */ UPDATE clock SET jumped_at = $1, jumped_by = $2";
+    let params: [(&(dyn tokio_postgres::types::ToSql + Sync), _); 2] =
+        [(&clock.now().micros(), tokio_postgres::types::Type::INT8), (&by, tokio_postgres::types::Type::INT8)];
+    if let Err(error) = client.query_typed(sql, &params).await {
+        tracing::warn!(error = told(&error), "that the server's clock was set could not be written down");
     }
 }

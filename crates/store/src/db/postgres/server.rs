@@ -8,7 +8,7 @@ use futures_util::future::{self, BoxFuture};
 use tokio::sync::watch;
 use tokio_postgres::IsolationLevel;
 
-use crate::clock::FollowingClock;
+use crate::clock::ServerClock;
 use crate::db::Options;
 use crate::db::tx::Tx;
 use crate::error::{Error, Result};
@@ -75,6 +75,7 @@ pub(crate) struct Postgres {
     pub(super) place: String,
     statements: Statements,
     news: Arc<News>,
+    clock: Arc<ServerClock>,
     background: Vec<tokio::task::AbortHandle>,
 }
 
@@ -91,7 +92,7 @@ impl Postgres {
         url: &str,
         place: &str,
         options: &Options,
-        clock: Option<Arc<FollowingClock>>,
+        clock: Arc<ServerClock>,
     ) -> Result<Self> {
         let unavailable = |why: String| Error::Unavailable { place: place.to_owned(), why };
         let address = Address::parse(url).map_err(unavailable)?;
@@ -108,9 +109,9 @@ impl Postgres {
             .map_err(|_| unavailable(format!("no answer within {} s", patience.as_secs())))?
             .map_err(|error| unavailable(pool_told(&error)))?;
         let mut background = Vec::new();
-        if let Some(clock) = clock {
-            clock::sample(&client, &clock).await.map_err(|error| unavailable(told(&error)))?;
-            background.push(tokio::spawn(clock::keep(pool.clone(), clock)).abort_handle());
+        if options.follow_database_clock {
+            clock::learn(&client, &clock).await.map_err(|error| unavailable(told(&error)))?;
+            background.push(tokio::spawn(clock::keep(pool.clone(), Arc::clone(&clock))).abort_handle());
         }
         drop(client);
         let news = News::new();
@@ -120,7 +121,7 @@ impl Postgres {
             background.push(tokio::spawn(news::listen(listen_at.config, tls, Arc::clone(&news))).abort_handle());
         }
         let statements = if options.prepared { Statements::Prepared } else { Statements::Whole };
-        Ok(Self { pool, place: place.to_owned(), statements, news, background })
+        Ok(Self { pool, place: place.to_owned(), statements, news, clock, background })
     }
 
     pub(in crate::db) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -200,6 +201,7 @@ impl Postgres {
             },
             name: kind.name,
             place: &self.place,
+            clock: &self.clock,
             remedy: Remedy::None,
             wakes: false,
         });

@@ -3,6 +3,7 @@
 use deadpool_postgres::Transaction;
 use tokio_postgres::types::{ToSql, Type};
 
+use crate::clock::ServerClock;
 use crate::db::value::{Column, Param};
 use crate::error::{Error, Result};
 
@@ -23,6 +24,7 @@ pub(crate) struct PgTx<'a> {
     pub(super) statements: Statements,
     pub(super) name: &'static str,
     pub(super) place: &'a str,
+    pub(in crate::db) clock: &'a ServerClock,
     /// What the last fault allows.
     pub(super) remedy: Remedy,
     pub(in crate::db) wakes: bool,

@@ -95,16 +95,23 @@ impl Memory {
         let Some(nth) = self.pick(pick, false) else { return Answer::Nothing };
         let Some(copy) = self.shown(nth, shown) else { return Answer::Nothing };
         let Some(task_id) = copy.task_id else { return Answer::Unclaimed };
-        Answer::Recorded(match run::apply(&copy, Event::Ended { task_id, end: report.clone() }, self.now) {
-            Err(refused) => Recorded::Refused(refused),
-            Ok(change) => {
-                let now = &self.runs[nth];
-                if (now.state, now.task_id) == (change.expect_state, change.expect_task) {
-                    Recorded::As(self.write(nth, change))
-                } else {
-                    Recorded::Lost
-                }
-            }
+        let ended = |run: &Run| run::apply(run, Event::Ended { task_id, end: report.clone() }, self.now);
+        let now = &self.runs[nth];
+        let fits = |change: &run::Change| (now.state, now.task_id) == (change.expect_state, change.expect_task);
+        let held = ended(&copy);
+        if let Some(change) = held.clone().ok().filter(fits) {
+            return Answer::Recorded(Recorded::As(self.write(nth, change)));
+        }
+        // Recorded before, by a call whose answer was lost?
+        let told = |run: &Run| {
+            (run.task_id, run.version, run.state, run.verdict, run.error_message.clone(), run.metrics.clone())
+        };
+        if ended(&Run { lease_until: None, ..copy }).is_ok_and(|change| told(&change.after) == told(now)) {
+            return Answer::Recorded(Recorded::As(now.clone()));
+        }
+        Answer::Recorded(match ended(now) {
+            Ok(change) => Recorded::As(self.write(nth, change)),
+            Err(_) => held.err().map_or(Recorded::Lost, Recorded::Refused),
         })
     }
 
