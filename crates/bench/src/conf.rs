@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use redrive_conf::Document;
+use redrive_core::count;
 use redrive_data::ingest::archive::{self, Limits, Member, Visitor};
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +51,7 @@ struct Passes {
 
 /// What the program of the baseline prints.
 #[derive(Debug, Deserialize)]
-struct Told {
+struct KsconfReport {
     version: String,
     seconds: f64,
     rounds: u32,
@@ -64,27 +65,27 @@ const LONG_ENOUGH: Duration = Duration::from_secs(1);
 pub async fn run(args: &BenchConf, on_phase: OnPhase<'_>) -> Result<Figures> {
     let scratch = tempfile::tempdir().map_err(Error::io("cannot make a folder for the bench"))?;
     let (files, _) = phase(on_phase, "unpacking", async { unpack(&args.dir, scratch.path()) }).await?;
-    let bytes: u64 = files.iter().map(|bytes| u64::try_from(bytes.len()).unwrap_or(u64::MAX)).sum();
+    let bytes: u64 = files.iter().map(|bytes| count::of(bytes.len())).sum();
     let (mut ours, _) = phase(on_phase, "parse", async { parse_all(&files) }).await?;
-    let told = match args.baseline {
+    let report = match args.baseline {
         true => {
-            let (told, _) = phase(on_phase, "ksconf", async { ksconf(&args.python, scratch.path()) }).await?;
+            let (report, _) = phase(on_phase, "ksconf", async { ksconf(&args.python, scratch.path()) }).await?;
             let (again, _) = phase(on_phase, "parse", async { parse_all(&files) }).await?;
             ours.took += again.took;
             ours.rounds += again.rounds;
-            Some(told)
+            Some(report)
         }
         false => None,
     };
     let Passes { found, took, rounds } = ours;
-    if let Some(told) = told.as_ref().filter(|told| told.found != found) {
-        return Err(Error::Failed(format!("ksconf finds {:?}, Redrive {found:?}", told.found)));
+    if let Some(report) = report.as_ref().filter(|report| report.found != found) {
+        return Err(Error::Failed(format!("ksconf finds {:?}, Redrive {found:?}", report.found)));
     }
     let ours = megabytes(bytes * u64::from(rounds), took);
-    let theirs = match &told {
-        Some(told) => {
-            let took = Duration::try_from_secs_f64(told.seconds).map_err(Error::failed)?;
-            Some(megabytes(bytes * u64::from(told.rounds), took))
+    let theirs = match &report {
+        Some(report) => {
+            let took = Duration::try_from_secs_f64(report.seconds).map_err(Error::failed)?;
+            Some(megabytes(bytes * u64::from(report.rounds), took))
         }
         None => None,
     };
@@ -96,7 +97,7 @@ pub async fn run(args: &BenchConf, on_phase: OnPhase<'_>) -> Result<Figures> {
         settings: found.settings,
         parse_mb_per_s: ours,
         settings_per_s: rate(found.settings * u64::from(rounds), took),
-        baseline: told.map(|told| format!("ksconf {}", told.version)),
+        baseline: report.map(|report| format!("ksconf {}", report.version)),
         baseline_mb_per_s: theirs,
         parse_ratio: theirs.map(|theirs| ratio(ours, theirs)),
     })
@@ -209,7 +210,7 @@ seconds = time.perf_counter() - start
 print(json.dumps(dict(version=version, seconds=seconds, rounds=rounds, stanzas=stanzas, settings=settings)))
 "#;
 
-fn ksconf(python: &Path, folder: &Path) -> Result<Told> {
+fn ksconf(python: &Path, folder: &Path) -> Result<KsconfReport> {
     let install = "python3 -m venv ksconf && ksconf/bin/pip install ksconf==0.13.10";
     let advice = format!("install it by `{install}` and pass --python ksconf/bin/python");
     let mut command = Command::new(python);

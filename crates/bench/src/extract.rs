@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::count;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Judgement;
@@ -95,7 +96,7 @@ fn make_up(file: &Path, wanted: u64) -> std::io::Result<u64> {
             device,
         );
         out.write_all(line.as_bytes())?;
-        written += u64::try_from(line.len()).unwrap_or(u64::MAX);
+        written += count::of(line.len());
         id += 1;
     }
     out.flush()?;

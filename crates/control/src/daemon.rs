@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use redrive_core::calendar::Calendar;
+use redrive_core::count;
 use redrive_core::filter::Filter;
 use redrive_core::hold::{self, Hold};
 use redrive_core::key::PartitionKey;
@@ -117,7 +118,7 @@ impl Ticking<'_> {
             let found = self.insight.view().due(query.clone()).await?;
             let Some(last) = found.last() else { return Ok(()) };
             query.after = Some((last.state.updated_at, last.state.key.clone()));
-            self.tick.considered += u64::try_from(found.len()).unwrap_or(0);
+            self.tick.considered += count::of(found.len());
             let full = found.len() >= usize::try_from(LOOK).unwrap_or(usize::MAX);
             self.requeue(due(found, policy, holds, now)).await?;
             if !full {
@@ -138,7 +139,7 @@ impl Ticking<'_> {
             let found = self.insight.view().rejected(band.clone(), after, LOOK).await?;
             let Some(last) = found.last() else { return Ok(()) };
             after = Some(last.state.key.clone());
-            self.tick.considered += u64::try_from(found.len()).unwrap_or(0);
+            self.tick.considered += count::of(found.len());
             self.requeue(due(found, policy, holds, now)).await?;
         }
     }
@@ -149,7 +150,7 @@ impl Ticking<'_> {
         for group in due.chunk_by(|(a, _), (b, _)| same_query(&a.state.key, &b.state.key)) {
             let Some((first, _)) = group.first() else { continue };
             let Some((plane, audit)) = self.acting else {
-                self.tick.requeued += u64::try_from(group.len()).unwrap_or(0);
+                self.tick.requeued += count::of(group.len());
                 self.tick.would.extend(group.iter().map(|(partition, delay)| action(partition, "requeue", *delay)));
                 continue;
             };
@@ -184,7 +185,7 @@ impl Ticking<'_> {
             };
             let wanted: Vec<Partition> = missing.keys().map(new).collect();
             let Some((plane, audit)) = self.acting else {
-                self.tick.enqueued += u64::try_from(wanted.len()).unwrap_or(0);
+                self.tick.enqueued += count::of(wanted.len());
                 self.tick.would.extend(wanted.iter().map(|partition| action(partition, "enqueue", Duration::ZERO)));
                 continue;
             };

@@ -23,7 +23,7 @@ pub fn parse(text: &str, now: Timestamp) -> Result<LogicalDate, String> {
     if let Ok(date) = text.parse() {
         return Ok(date);
     }
-    let wrong =
+    let invalid =
         || format!("{text:?} is not a date; write YYYY-MM-DD, `today`, `yesterday`, or days or weeks ago like `7d`");
     let back = match text {
         "today" => 0,
@@ -32,15 +32,15 @@ pub fn parse(text: &str, now: Timestamp) -> Result<LogicalDate, String> {
             let (number, per) = match (text.strip_suffix('d'), text.strip_suffix('w')) {
                 (Some(days), _) => (days, 1),
                 (None, Some(weeks)) => (weeks, 7),
-                (None, None) => return Err(wrong()),
+                (None, None) => return Err(invalid()),
             };
-            let number: i64 = number.parse::<u32>().map_err(|_| wrong())?.into();
-            number.checked_mul(per).ok_or_else(wrong)?
+            let number: i64 = number.parse::<u32>().map_err(|_| invalid())?.into();
+            number.checked_mul(per).ok_or_else(invalid)?
         }
     };
-    let today = utc_day(now).ok_or_else(wrong)?;
-    let date = today.date().checked_sub(jiff::Span::new().try_days(back).map_err(|_| wrong())?);
-    date.ok().and_then(|date| LogicalDate::new(date).ok()).ok_or_else(wrong)
+    let today = utc_day(now).ok_or_else(invalid)?;
+    let date = today.date().checked_sub(jiff::Span::new().try_days(back).map_err(|_| invalid())?);
+    date.ok().and_then(|date| LogicalDate::new(date).ok()).ok_or_else(invalid)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl ControlPlane {
     /// Writes the audit chain's head to the log, so that cutting off its tail shows.
     pub(crate) async fn log_head(&self) {
         match self.insight.view().audit_head().await {
-            Ok(head) => tracing::info!(seq = head.seq, hash = head.hex(), "audit head"),
+            Ok(head) => tracing::info!(%head, "audit head"),
             Err(error) => tracing::warn!(%error, "the audit head could not be read"),
         }
     }

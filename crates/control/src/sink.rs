@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use redrive_store::View;
 use redrive_store::raw::{RawUrl, RawView, S3Options};
 use tokio::sync::OnceCell;
 
@@ -20,8 +21,15 @@ impl Sink {
         Self { url, options, opened: Arc::default() }
     }
 
-    /// The view. What could not be opened is tried again the next time.
-    pub(crate) async fn view(&self) -> Result<&RawView> {
-        Ok(self.opened.get_or_try_init(|| RawView::open(&self.url, &self.options)).await?)
+    /// Opens the sink that the database writes to. What could not be opened is tried again the next time.
+    pub(crate) async fn view(&self, store: &View) -> Result<&RawView> {
+        let open = async || {
+            let raw = RawView::open(&self.url, &self.options).await?;
+            if let Some(known) = store.raw_sink().await? {
+                raw.check_marker(known).await?;
+            }
+            Ok(raw)
+        };
+        self.opened.get_or_try_init(open).await
     }
 }

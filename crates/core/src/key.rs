@@ -140,12 +140,12 @@ impl FromStr for LogicalDate {
     type Err = KeyError;
 
     fn from_str(value: &str) -> Result<Self, KeyError> {
-        let wrong = || KeyError::Date { value: value.to_owned() };
+        let invalid = || KeyError::Date { value: value.to_owned() };
         // Only the ten-character form: the calendar library would also take times and other spellings.
         if value.len() != 10 || !value.bytes().all(|b| b.is_ascii_digit() || b == b'-') {
-            return Err(wrong());
+            return Err(invalid());
         }
-        Self::new(value.parse().map_err(|_| wrong())?).map_err(|_| wrong())
+        Self::new(value.parse().map_err(|_| invalid())?).map_err(|_| invalid())
     }
 }
 

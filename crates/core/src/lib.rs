@@ -5,6 +5,7 @@
 
 pub mod breaker;
 pub mod calendar;
+pub mod cause;
 pub mod classify;
 pub mod clock;
 pub mod count;

@@ -38,8 +38,9 @@ pub struct RetryPolicy {
     pub rate_limit_budget: Option<Duration>,
 }
 
-/// The longest that a source's hint holds anything back. Longer ones are slips, or mean "never", which is for people to say.
-pub const MAX_HINT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The longest that a source's hint holds anything back, whatever the policy. Longer ones are slips, or mean "never", which
+/// is for people to say.
+pub const MAX_HINT: Duration = DAY;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -80,6 +81,12 @@ impl RetryPolicy {
             hint: HintRule::ExactAndFree,
             rate_limit_budget: Some(DAY),
         }
+    }
+
+    /// The longest that a source's hint may hold back this work: at most a quarter of `max_age`, so that a hint alone never
+    /// makes anything too old.
+    pub fn longest_hint(&self) -> Duration {
+        self.max_age.map_or(MAX_HINT, |max_age| MAX_HINT.min(max_age / 4))
     }
 
     /// The policy for a run whose submitter may have said how many attempts it has.
@@ -177,7 +184,7 @@ pub fn next(failure: &Failure, policy: &RetryPolicy) -> Decision {
         return Decision::Stop(StopReason::TooOld);
     }
     let hint = match failure.class {
-        ErrorClass::RateLimited => failure.retry_after,
+        ErrorClass::RateLimited => failure.retry_after.map(|hint| hint.min(policy.longest_hint())),
         ErrorClass::Final | ErrorClass::Retryable => None,
     };
     if let (Some(hint), HintRule::ExactAndFree) = (hint, policy.hint)

@@ -1,5 +1,7 @@
 //! Makes text from outside fit to be kept and shown. Blacking out secrets is the caller's, and comes before folding lines.
 
+use std::borrow::Cow;
+
 /// What stands where a text was cut. Redaction looks for pieces of secrets beside it.
 pub const ELLIPSIS: char = '…';
 
@@ -18,7 +20,45 @@ pub fn plain(text: &str) -> String {
             letter => kept.push(letter),
         }
     }
+    if kept.contains(JOINERS) { with_joiners_where_they_join(&kept) } else { kept }
+}
+
+/// Zero-width joiners and non-joiners: scripts and emoji need them between two letters. Anywhere else they only hide a
+/// difference, as in a word of ASCII letters.
+const JOINERS: [char; 2] = ['\u{200c}', '\u{200d}'];
+
+/// Keeps one joiner between two characters that are not ASCII, and no other.
+fn with_joiners_where_they_join(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut pending = None;
+    for letter in text.chars() {
+        if JOINERS.contains(&letter) {
+            pending = pending.or(Some(letter));
+            continue;
+        }
+        let joins = !letter.is_ascii() && kept.chars().next_back().is_some_and(|before| !before.is_ascii());
+        kept.extend(pending.take().filter(|_| joins));
+        kept.push(letter);
+    }
     kept
+}
+
+/// Writes the characters that [`plain`] removes from JSON as escapes: the value stays, and nothing of it steers a terminal or
+/// turns the text beside it. JSON has such characters only inside strings.
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    let odd = |letter: char| letter.is_control() && letter != '\n' || is_deceptive(letter) || JOINERS.contains(&letter);
+    if !json.contains(odd) {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::with_capacity(json.len() + 16);
+    for letter in json.chars() {
+        if odd(letter) {
+            letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            escaped.push(letter);
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 /// Makes a text [`plain`] and folds it into one line: white space that holds a line break or a tab becomes one space.
@@ -47,18 +87,28 @@ pub fn cut(text: &str, limit: usize) -> String {
     format!("{}{ELLIPSIS}", &text[..end])
 }
 
-/// Characters that turn the direction of writing, break lines unseen, or have no width. Joiners (U+200C and U+200D)
-/// are not among them: scripts and emoji need them.
+/// Characters that turn the direction of writing, break lines unseen, or show nothing. Joiners are dealt with apart, and
+/// variation selectors choose between two looks of an emoji.
 fn is_deceptive(letter: char) -> bool {
     matches!(
         letter,
-        '\u{61c}'
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180e}'
             | '\u{200b}'
             | '\u{200e}'
             | '\u{200f}'
             | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
             | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
     )
 }
 
@@ -109,9 +159,23 @@ mod tests {
         for odd in ['\u{202e}', '\u{2066}', '\u{2069}', '\u{200f}', '\u{61c}', '\u{200b}', '\u{feff}', '\u{2028}'] {
             assert_eq!(plain(&format!("a{odd}b")), "ab", "{odd:?}");
         }
+        for hidden in ["ad\u{200d}min", "\u{200c}é", "é\u{200d}", "é\u{200d}a", "a\u{200c}é", "\u{ad}\u{e0041}\u{3164}"]
+        {
+            assert!(!plain(hidden).contains(|c| JOINERS.contains(&c) || is_deceptive(c)), "{hidden:?}");
+        }
+        assert_eq!(plain("é\u{200d}\u{202e}\u{200c}é"), "é\u{200d}é", "one is enough");
         for fine in ["👩\u{200d}🚀", "می\u{200c}خواهم", "e\u{301}", "a  b\n\tc"] {
             assert_eq!(plain(fine), fine);
         }
+    }
+
+    #[test]
+    fn json_keeps_its_values_and_shows_none_of_those_characters() {
+        let value = serde_json::json!({"a\u{202e}b": ["x\u{200b}\u{9b}y\u{2028}", "\u{e0041}é👩\u{200d}🚀"]});
+        let shown = escape_json(&value.to_string()).into_owned();
+        assert!(!shown.contains(|c: char| c.is_control() || is_deceptive(c) || JOINERS.contains(&c)), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+        assert!(matches!(escape_json("{\"a\":\"é\"}"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -60,7 +60,17 @@ impl Failure {
 
     /// With the source's word on when to come again, no longer than such a word may hold.
     pub fn after(self, retry_after: Option<Duration>) -> Self {
-        Self { retry_after: retry_after.map(|span| span.min(MAX_HINT)), ..self }
+        Self { retry_after, ..self }.waiting_at_most(MAX_HINT)
+    }
+
+    /// Shortens a wait that is longer than this, and says so in the log.
+    pub(crate) fn waiting_at_most(mut self, longest: Duration) -> Self {
+        if let Some(asked) = self.retry_after.filter(|asked| *asked > longest) {
+            let (asked_s, waits_s) = (asked.as_secs(), longest.as_secs());
+            tracing::warn!(asked_s, waits_s, "a source asks to be left alone for longer than is heeded");
+            self.retry_after = Some(longest);
+        }
+        self
     }
 
     /// The same, where what is configured or installed here is to blame and not the work.
@@ -84,6 +94,8 @@ mod tests {
         for seconds in [1e7, 1e12, 1e300] {
             assert_eq!(waits(seconds), Some(MAX_HINT), "{seconds}");
         }
+        let told = Failure::rate_limited("slow", span(1e6)).waiting_at_most(Duration::from_secs(60));
+        assert_eq!(told.retry_after, Some(Duration::from_secs(60)));
         for seconds in [-1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(waits(seconds), None, "{seconds}");
         }

@@ -4,10 +4,12 @@
 //! validator in [`validate`] alone says what became of an attempt. Nothing here can requeue anything: the store's data
 //! handle has no way to.
 
+mod buffer;
 mod error;
 pub mod extract;
 mod failure;
 pub mod ingest;
+pub mod lines;
 pub mod process;
 pub mod program;
 pub mod settings;

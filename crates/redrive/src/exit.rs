@@ -42,6 +42,9 @@ pub fn code(error: &Error) -> Exit {
 }
 
 fn store(error: &redrive_store::Error) -> Exit {
+    if let redrive_store::Error::Stopped { .. } = error {
+        return Exit::Interrupted;
+    }
     if error.is_unavailable() { Exit::Unavailable } else { Exit::Refused }
 }
 

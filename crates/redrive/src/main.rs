@@ -5,33 +5,75 @@ mod commands;
 mod config;
 mod error;
 mod exit;
+mod input;
 mod log;
 mod output;
+mod stop;
 
+use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
 use crate::commands::Context;
 use crate::config::Environment;
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use crate::stop::StopSignals;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let cli = Cli::parse();
-    log::start(cli.global.verbose, cli.command.is_service());
-    let context = Context { global: cli.global, environment: Environment::of_process() };
-    match run(cli.command, &context).await {
-        Ok(exit) => exit.into(),
-        Err(error) if error.is_broken_pipe() => exit::Exit::Done.into(),
+/// How long work on other threads may go on when the command has ended. A sink that does not answer would hold it for
+/// longer; what it leaves unfinished is not taken for an object.
+const LEFTOVERS: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
         Err(error) => {
-            output::print_error(&error);
-            exit::code(&error).into()
+            output::print_error(&Error::io("cannot start")(error));
+            return Exit::Unavailable.into();
+        }
+    };
+    let exit = runtime.block_on(start());
+    runtime.shutdown_timeout(LEFTOVERS);
+    exit
+}
+
+async fn start() -> ExitCode {
+    let cli = Cli::parse();
+    log::start(&cli.global, cli.command.is_service());
+    let stop = match StopSignals::listen() {
+        Ok(stop) => stop,
+        Err(error) => return end(Err(Error::io("cannot listen for signals")(error)), false),
+    };
+    let context = Context { global: cli.global, environment: Environment::of_process(), stop };
+    let mut running = pin!(run(cli.command, &context));
+    tokio::select! {
+        biased;
+        ended = &mut running => end(ended, context.stop.is_requested()),
+        () = context.stop.must_end() => {
+            output::print_error(&Error::Interrupted);
+            // What hangs would also hang when it is dropped.
+            std::process::exit(Exit::Interrupted as i32)
         }
     }
 }
 
-async fn run(command: Command, context: &Context) -> error::Result<exit::Exit> {
+fn end(ended: Result<Exit>, is_interrupted: bool) -> ExitCode {
+    let exit = match ended {
+        Ok(exit) => exit,
+        Err(error) if error.is_broken_pipe() => Exit::Done,
+        Err(error) => {
+            output::print_error(&error);
+            exit::code(&error)
+        }
+    };
+    // A database that was given up because of a signal may well be available.
+    if is_interrupted && exit == Exit::Unavailable { Exit::Interrupted.into() } else { exit.into() }
+}
+
+async fn run(command: Command, context: &Context) -> Result<Exit> {
     match command {
         Command::Init(args) => commands::init::run(&args, context).await,
         Command::Demo(args) => commands::demo::run(&args, context).await,
@@ -45,5 +87,6 @@ async fn run(command: Command, context: &Context) -> error::Result<exit::Exit> {
         Command::Worker(args) => commands::worker::run(&args, context).await,
         Command::Bench(command) => commands::bench::run(&command, context).await,
         Command::Completions { shell } => commands::completions::run(shell),
+        Command::Man { directory } => commands::man::run(&directory, context),
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use redrive_core::key::PartitionKey;
-use redrive_core::text::one_line;
+use redrive_core::text::{escape_json, one_line, plain};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -50,7 +50,12 @@ pub fn note(text: &str) {
 }
 
 pub fn json(value: &impl Serialize) -> Result<()> {
-    line(&serde_json::to_string(value)?)
+    line(&json_text(value)?)
+}
+
+/// JSON in which nothing steers a terminal or turns the text beside it; its values are as they were.
+pub fn json_text(value: &impl Serialize) -> Result<String> {
+    Ok(escape_json(&serde_json::to_string(value)?).into_owned())
 }
 
 /// Writes an error to stderr, in one line.
@@ -58,6 +63,11 @@ pub fn print_error(error: &Error) {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     let text = one_line(&error.to_string());
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {text}");
+}
+
+/// Texts below one another, each in one line.
+pub fn lines(texts: &[String]) -> String {
+    texts.iter().map(|text| one_line(text)).collect::<Vec<_>>().join("\n")
 }
 
 /// A table as people like to read it: no frames, columns aligned.
@@ -104,10 +114,16 @@ pub fn rows(header: &[&str], names: &[&str], rows: Vec<Vec<String>>, format: For
     }
 }
 
-/// One object as CSV: a header of its fields, and a row.
-pub fn record(names: &[&str], object: &impl Serialize) -> Result<()> {
-    csv_header(names)?;
-    csv(&cells(names, &serde_json::to_value(object)?))
+/// Prints one thing: as JSON, as CSV with a header of its fields and a row, or for people as a text.
+pub fn one(names: &[&str], value: &impl Serialize, global: &Global, text: impl FnOnce() -> String) -> Result<()> {
+    match global.output {
+        Format::Json | Format::Jsonl => json(value),
+        Format::Csv => {
+            csv_header(names)?;
+            csv(&cells(names, &serde_json::to_value(value)?))
+        }
+        Format::Table => line(&text()),
+    }
 }
 
 /// Fields of an object as cells. One that holds more than a value stays JSON.
@@ -143,11 +159,57 @@ pub fn csv(values: &[String]) -> Result<()> {
     line(&csv_row(values))
 }
 
-/// A row of CSV: quoted where it must be.
+/// A row of CSV: quoted where it must be, and harmless to a spreadsheet.
 pub fn csv_row(values: &[String]) -> String {
-    let quoted = values.iter().map(|value| match value.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", value.replace('"', "\"\"")),
-        false => value.clone(),
-    });
+    let quoted =
+        values.iter().map(|value| harmless(&plain(value))).map(|value| match value.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", value.replace('"', "\"\"")),
+            false => value,
+        });
     quoted.collect::<Vec<_>>().join(",")
+}
+
+/// A spreadsheet runs a cell that begins with one of these as a formula. An apostrophe before it makes it a text, and a
+/// number stays a number.
+fn harmless(cell: &str) -> String {
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\n', '＝', '＋', '－', '＠']);
+    if is_formula && !is_number(cell) { format!("'{cell}") } else { cell.to_owned() }
+}
+
+/// Digits with a sign, a fraction or an exponent, and nothing else: neither a formula nor a name such as `inf`.
+fn is_number(cell: &str) -> bool {
+    cell.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E'))
+        && cell.parse::<f64>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_no_formula_and_a_number_stays_one() {
+        for (cell, written) in [
+            ("=1+1", "'=1+1"),
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+49 30 1234", "'+49 30 1234"),
+            ("-2+3", "'-2+3"),
+            ("-", "'-"),
+            ("-inf", "'-inf"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "'=1"),
+            ("\u{202e}=1", "'=1"),
+            ("＝1+1", "'＝1+1"),
+            ("=\"a\",b", "\"'=\"\"a\"\",b\""),
+            ("-5", "-5"),
+            ("+5", "+5"),
+            ("-1.5e-3", "-1.5e-3"),
+            ("-.5", "-.5"),
+            ("a=b", "a=b"),
+            ("2026-01-01", "2026-01-01"),
+            ("", ""),
+        ] {
+            assert_eq!(csv_row(&[cell.to_owned()]), written, "{cell:?}");
+        }
+    }
 }

@@ -19,14 +19,33 @@ pub enum Error {
     OlderSchema { place: String, found: i64, needed: i64 },
     #[error("{place} holds another program's tables; choose an empty database")]
     Foreign { place: String },
-    #[error("{place} is busy: another process has held its write lock for {seconds} s; find it, or try again")]
+    #[error("{place} is busy: another process has held its lock for {seconds} s; find it, or try again")]
     Busy { place: String, seconds: u64 },
+    /// What this program has open is not the file at that place.
+    #[error(
+        "the database {place} was deleted or replaced while this program had it open; \
+         put the right file there and start the program again"
+    )]
+    Replaced { place: String },
     #[error("{place} cannot be written: {why}; nothing was changed")]
     ReadOnly { place: String, why: String },
     #[error("no space left for {place}; nothing was changed: free some and run it again")]
     Full { place: String },
     #[error("lost the database at {place} in {name:?}: {why}")]
     Lost { place: String, name: &'static str, why: String },
+    /// The answer to a commit never came.
+    #[error(
+        "it is not known whether {name:?} was committed at {place}: {why}; look at what is there before you run it again"
+    )]
+    Unknown { place: String, name: &'static str, why: String },
+    /// The program was told to stop before the commit.
+    #[error(
+        "{name:?} was given up before {place} had answered, because this program was told to stop; nothing of it was changed"
+    )]
+    Stopped { place: String, name: &'static str },
+    /// The server ended a statement, because it took too long or because an administrator wanted it.
+    #[error("the database at {place} gave up {name:?}: {why}; nothing was changed")]
+    Cancelled { place: String, name: &'static str, why: String },
     #[error("the database refused {name:?}: {why}")]
     Statement { name: &'static str, why: String },
     #[error("a row of {table} cannot be read: {why}")]
@@ -49,9 +68,13 @@ impl Error {
             | Self::OlderSchema { .. }
             | Self::Foreign { .. }
             | Self::Busy { .. }
+            | Self::Replaced { .. }
             | Self::ReadOnly { .. }
             | Self::Full { .. }
             | Self::Lost { .. }
+            | Self::Unknown { .. }
+            | Self::Stopped { .. }
+            | Self::Cancelled { .. }
             | Self::Statement { .. }
             | Self::Row { .. } => true,
             Self::Refused(_) | Self::Input { .. } | Self::Absent { .. } => false,
@@ -66,8 +89,12 @@ impl Error {
             | Self::Busy { .. }
             | Self::ReadOnly { .. }
             | Self::Full { .. }
-            | Self::Lost { .. } => true,
-            Self::Url { .. }
+            | Self::Lost { .. }
+            | Self::Unknown { .. }
+            | Self::Cancelled { .. } => true,
+            Self::Stopped { .. }
+            | Self::Replaced { .. }
+            | Self::Url { .. }
             | Self::NewerSchema { .. }
             | Self::OlderSchema { .. }
             | Self::Foreign { .. }
@@ -77,6 +104,11 @@ impl Error {
             | Self::Input { .. }
             | Self::Absent { .. } => false,
         }
+    }
+
+    /// Whether no call of this store can succeed any more: a service that goes on would do so for nothing.
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, Self::Replaced { .. } | Self::Stopped { .. })
     }
 
     pub(crate) fn row(table: &'static str, why: impl std::fmt::Display) -> Self {

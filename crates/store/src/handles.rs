@@ -36,8 +36,10 @@ impl Inner {
 /// What opening may do about the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// Bring it up to date.
+    /// Make it where it is not there, and bring it up to date.
     Migrate,
+    /// It must be there; bring it up to date.
+    Upgrade,
     /// It must be up to date.
     Current,
     /// Leave it as it is; only [`Store::schema`] and [`Store::migrate`] may be used.
@@ -48,12 +50,13 @@ impl Store {
     pub async fn open(url: &StoreUrl, how: Open, options: Options) -> Result<Self> {
         let create = match how {
             Open::Migrate | Open::AsIs => true,
-            Open::Current => false,
+            Open::Upgrade | Open::Current => false,
         };
         let db = Db::open(url, create, options).await?;
         let store = Self { inner: Arc::new(Inner { db, ids: Ids::default(), submits: SubmitLine::default() }) };
         match how {
             Open::Migrate => store.migrate().await.map(drop)?,
+            Open::Upgrade => store.upgrade().await?,
             Open::Current => store.check().await?,
             Open::AsIs => {}
         }
@@ -67,6 +70,14 @@ impl Store {
         let store = Self { inner: Arc::new(Inner { db, ids: Ids::default(), submits: SubmitLine::default() }) };
         store.check().await?;
         Ok(store.view())
+    }
+
+    async fn upgrade(&self) -> Result<()> {
+        if self.schema().await? == Schema::Empty {
+            let why = "it is empty; `redrive migrate` makes it a database".to_owned();
+            return Err(Error::Unavailable { place: self.place().to_owned(), why });
+        }
+        self.migrate().await.map(drop)
     }
 
     async fn check(&self) -> Result<()> {

@@ -4,6 +4,7 @@
 //! record, [`View`] can look. Rules are not here: every change is decided by `redrive_core` and written under a guard.
 
 mod audit;
+mod blocking;
 pub mod clock;
 mod clock_row;
 mod db;
@@ -11,33 +12,38 @@ mod error;
 mod groups;
 mod handles;
 mod holds;
+mod hurry;
 mod ids;
+mod integrity;
 mod metrics;
 mod migrate;
 mod partitions;
 pub mod raw;
 mod runs;
 mod series;
+mod sink_row;
 mod stanzas;
 pub mod statements;
 pub mod trust;
 mod uploads;
 mod url;
 
-pub use audit::{AuditedChange, Head, Operation, PastOperation, Subject, Verified};
+pub use audit::{AuditedChange, Head, NotAHead, Operation, PastOperation, Subject, Verified};
 pub use clock_row::ClockJump;
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use handles::{ControlStore, DataStore, Open, Store, Verdicts, View};
 pub use holds::{Cooldown, HoldChange};
+pub use hurry::Hurry;
+pub use integrity::{Depth, Integrity};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use partitions::{
     Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,
 };
 pub use runs::{
-    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded, RunClaim,
-    RunGroup, RunOutcome, RunPage, Running, Submitted,
+    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded,
+    RunChangeOutcome, RunClaim, RunGroup, RunPage, Running, Submitted,
 };
 pub use stanzas::{
     FileFacts, FileFault, FilePage, FileRow, Hit, Match, PARSER, ParsedBatch, Search, SettingRow, StanzaPage,

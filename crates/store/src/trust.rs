@@ -57,10 +57,10 @@ pub(crate) fn client(trust: Trust<'_>) -> Result<ConfigBuilder<ClientConfig, Wan
 
 /// The certificates in a PEM file.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let invalid = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found = found.map_err(|error| wrong(&error))?;
-    if found.is_empty() { Err(wrong(&"there is no certificate in it; it must be PEM")) } else { Ok(found) }
+    let found = found.map_err(|error| invalid(&error))?;
+    if found.is_empty() { Err(invalid(&"there is no certificate in it; it must be PEM")) } else { Ok(found) }
 }
 
 /// The private key in a PEM file.

@@ -13,20 +13,20 @@ pub enum StoreUrl {
 
 impl StoreUrl {
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = |why: &str| Error::Url { url: redacted(text), why: why.to_owned() };
+        let invalid = |why: &str| Error::Url { url: redacted(text), why: why.to_owned() };
         if let Some(rest) = text.strip_prefix("sqlite:") {
             let path = rest.strip_prefix("//").unwrap_or(rest);
             return match path {
-                "" => Err(wrong("it names no file")),
-                ":memory:" => Err(wrong("a database in memory would be lost with the process")),
+                "" => Err(invalid("it names no file")),
+                ":memory:" => Err(invalid("a database in memory would be lost with the process")),
                 _ => Ok(Self::Sqlite(PathBuf::from(path))),
             };
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            PostgresAddress::parse(text).map_err(|why| wrong(&why))?;
+            PostgresAddress::parse(text).map_err(|why| invalid(&why))?;
             return Ok(Self::Postgres(text.to_owned()));
         }
-        Err(wrong("it starts with neither sqlite: nor postgres://"))
+        Err(invalid("it starts with neither sqlite: nor postgres://"))
     }
 
     /// The place as it may be shown: without a password.
@@ -70,8 +70,8 @@ mod tests {
         assert_eq!(StoreUrl::parse("sqlite:redrive.db").unwrap(), StoreUrl::Sqlite("redrive.db".into()));
         assert_eq!(StoreUrl::parse("sqlite:///var/x.db").unwrap(), StoreUrl::Sqlite("/var/x.db".into()));
         assert!(matches!(StoreUrl::parse("postgres://u@h/db").unwrap(), StoreUrl::Postgres(_)));
-        for wrong in ["", "redrive.db", "mysql://x", "sqlite:", "sqlite::memory:", "postgres://h:notaport/db"] {
-            let error = StoreUrl::parse(wrong).unwrap_err().to_string();
+        for invalid in ["", "redrive.db", "mysql://x", "sqlite:", "sqlite::memory:", "postgres://h:notaport/db"] {
+            let error = StoreUrl::parse(invalid).unwrap_err().to_string();
             assert!(error.contains("sqlite:FILE"), "{error}");
         }
     }
@@ -82,8 +82,8 @@ mod tests {
         assert_eq!(url.place(), "postgres://u:***@h/db");
         let url = StoreUrl::parse("postgres://u@h/db?password=hunter2").unwrap();
         assert!(!url.place().contains("hunter2"));
-        let wrong = StoreUrl::parse("postgres://u:hunter2@h:x/db").unwrap_err().to_string();
-        assert!(!wrong.contains("hunter2"), "{wrong}");
+        let invalid = StoreUrl::parse("postgres://u:hunter2@h:x/db").unwrap_err().to_string();
+        assert!(!invalid.contains("hunter2"), "{invalid}");
         for text in [
             "postgres:u:hunter2@h/db",
             "postgres://u:hunter2?x@h/db",

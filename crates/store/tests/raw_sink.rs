@@ -5,6 +5,9 @@
 
 #[path = "raw_sink/damage.rs"]
 mod damage;
+#[cfg(unix)]
+#[path = "raw_sink/foreign.rs"]
+mod foreign;
 #[path = "raw_sink/keys.rs"]
 mod keys;
 #[path = "raw_sink/lab.rs"]
@@ -51,6 +54,7 @@ on_both_sinks! {
     once::a_run_whose_last_part_conflicts_has_no_manifest,
     once::a_second_manifest_conflicts,
     once::of_many_at_once_one_content_wins,
+    foreign::a_sink_is_known_by_its_marker,
     keys::hostile_keys_have_directories_of_their_own,
     keys::runs_and_partitions_are_told_apart,
     keys::a_manifest_of_another_partition_is_refused,

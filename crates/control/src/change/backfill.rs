@@ -1,6 +1,7 @@
 //! Backfill: wants a partition for every day of a range, for every customer and query that the filter means.
 
 use redrive_core::calendar;
+use redrive_core::count;
 use redrive_core::filter::Filter;
 use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source};
 use redrive_core::lane::Lane;
@@ -40,7 +41,7 @@ impl Insight {
     /// How many partitions a backfill is about.
     pub fn backfill_size(&self, filter: &Filter) -> Result<u64> {
         let range = self.range(filter)?;
-        let queries = u64::try_from(range.queries.len()).unwrap_or(u64::MAX);
+        let queries = count::of(range.queries.len());
         Ok(queries.saturating_mul(calendar::count(range.since, range.until)))
     }
 

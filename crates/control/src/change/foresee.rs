@@ -8,7 +8,7 @@ use redrive_core::run::{self, Run};
 
 use super::operate::Watch;
 use super::plan::Foreseen;
-use super::select::{Asked, Basis, Candidate, Chunk, Selection, same_query};
+use super::select::{Basis, Candidate, Chunk, Selection, SubjectAsk, same_query};
 use crate::audit::Audit;
 use crate::error::Result;
 use crate::insight::Insight;
@@ -68,17 +68,17 @@ impl Insight {
 
     fn decide(&self, candidate: &Candidate, audit: &Audit) -> Result<Decision, Refused> {
         match &candidate.asked {
-            Asked::Partition(partition, _) if candidate.basis == Basis::Absent => {
+            SubjectAsk::Partition(partition, _) if candidate.basis == Basis::Absent => {
                 Ok(Decision::Partition(Box::new(partition.clone())))
             }
-            Asked::Partition(partition, ask) => {
+            SubjectAsk::Partition(partition, ask) => {
                 let key = &partition.state.key;
                 tracing::trace!(%key, "applied");
                 let event = self.event(key, ask, audit);
                 let change = partition::apply(partition, Event::Control(event), self.now())?;
                 Ok(Decision::Partition(Box::new(change.after)))
             }
-            Asked::Run(run, ask) => {
+            SubjectAsk::Run(run, ask) => {
                 let change = run::apply(run, ask.event(audit).into(), self.now())?;
                 Ok(Decision::Run(Box::new(change.after)))
             }
@@ -95,7 +95,7 @@ impl Insight {
             let days = match (query[0].0.subject(), query.iter().filter(|judged| asks(judged)).count()) {
                 (SubjectRef::Partition(key), many) if many >= LIST_FROM => {
                     tracing::trace!(%key, "raw sink listed");
-                    Some(self.raw.view().await?.days(key).await?)
+                    Some(self.raw.view(self.view()).await?.days(key).await?)
                 }
                 (SubjectRef::Partition(_) | SubjectRef::Run(_) | SubjectRef::Hold(_), _) => None,
             };
@@ -106,7 +106,7 @@ impl Insight {
                     (SubjectRef::Partition(key), Some(days)) => days.contains(&key.logical_date),
                     (SubjectRef::Partition(key), None) => {
                         tracing::trace!(%key, "raw sink listed");
-                        self.raw.view().await?.has_any(key).await?
+                        self.raw.view(self.view()).await?.has_any(key).await?
                     }
                 });
             }
@@ -166,12 +166,13 @@ impl Judged {
                     report.skip(candidate.subject(), refused);
                     continue;
                 }
-                (Ok(Decision::Partition(after)), Asked::Partition(before, _)) => {
+                (Ok(Decision::Partition(after)), SubjectAsk::Partition(before, _)) => {
                     report.change((candidate.basis != Basis::Absent).then_some(before), &after);
                 }
-                (Ok(Decision::Run(after)), Asked::Run(before, _)) => report.change_run(before, &after),
+                (Ok(Decision::Run(after)), SubjectAsk::Run(before, _)) => report.change_run(before, &after),
                 // A decision is of its candidate's kind.
-                (Ok(Decision::Partition(_)), Asked::Run(..)) | (Ok(Decision::Run(_)), Asked::Partition(..)) => continue,
+                (Ok(Decision::Partition(_)), SubjectAsk::Run(..))
+                | (Ok(Decision::Run(_)), SubjectAsk::Partition(..)) => continue,
             }
             planned.add(candidate.asked);
         }

@@ -9,9 +9,9 @@ use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Partition;
 use redrive_core::refusal::{Reason, Refused};
-use redrive_store::{Decided, DecidedRuns, Operation, Outcome, RunOutcome};
+use redrive_store::{Decided, DecidedRuns, Operation, Outcome, RunChangeOutcome};
 
-use super::select::{Ask, Asked, Basis, ByFilter, Candidate, Chunk, Request, RunAsk, Selection};
+use super::select::{Ask, Basis, ByFilter, Candidate, Chunk, Request, RunAsk, Selection, SubjectAsk};
 use crate::audit::Audit;
 use crate::error::Result;
 use crate::plane::ControlPlane;
@@ -69,7 +69,7 @@ struct WrittenChanges {
     /// Partitions to be made, and whether this operation made them.
     new: Vec<((Partition, Ask), bool)>,
     partitions: Vec<(PendingPartition, Outcome)>,
-    runs: Vec<(PendingRun, RunOutcome)>,
+    runs: Vec<(PendingRun, RunChangeOutcome)>,
 }
 
 impl ControlPlane {
@@ -145,12 +145,12 @@ impl ControlPlane {
         let (mut partitions, mut runs) = (Vec::new(), Vec::new());
         for Candidate { asked, basis } in candidates {
             match (asked, basis) {
-                (Asked::Partition(partition, ask), Basis::Absent) => changes.new.push((partition, ask)),
-                (Asked::Partition(partition, ask), Basis::Read | Basis::Planned { .. }) => {
+                (SubjectAsk::Partition(partition, ask), Basis::Absent) => changes.new.push((partition, ask)),
+                (SubjectAsk::Partition(partition, ask), Basis::Read | Basis::Planned { .. }) => {
                     changes.partitions.push(PendingAsk { key: partition.state.key.clone(), ask, basis });
                     partitions.push(partition);
                 }
-                (Asked::Run(run, ask), _) => {
+                (SubjectAsk::Run(run, ask), _) => {
                     let event = ask.event(audit);
                     changes.runs.push(PendingAsk { key: run.run_id, ask, basis });
                     runs.push((run, event));
@@ -245,12 +245,12 @@ impl ControlPlane {
         }
         for (PendingAsk { key, ask, basis }, outcome) in written.runs {
             match (outcome, basis) {
-                (RunOutcome::Changed { before, after }, _) => report.change_run(&before, &after),
-                (RunOutcome::Refused(refused), _) => report.skip(SubjectRef::Run(key), refused),
-                (RunOutcome::Overtaken(_), Basis::Planned { .. }) => {
+                (RunChangeOutcome::Changed { before, after }, _) => report.change_run(&before, &after),
+                (RunChangeOutcome::Refused(refused), _) => report.skip(SubjectRef::Run(key), refused),
+                (RunChangeOutcome::Overtaken(_), Basis::Planned { .. }) => {
                     report.skip(SubjectRef::Run(key), Refused::Rule(Reason::ChangedSincePlan));
                 }
-                (RunOutcome::Overtaken(now), Basis::Read | Basis::Absent) => {
+                (RunChangeOutcome::Overtaken(now), Basis::Read | Basis::Absent) => {
                     overtaken.push(Candidate::run(*now, ask, basis));
                 }
             }

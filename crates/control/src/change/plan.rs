@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::operate::Watch;
 use super::runs::RunVerb;
-use super::select::{Ask, Asked, Basis, ByFilter, CHUNK, Candidate, Chunk, Request, RunAsk, Selection, Verb};
+use super::select::{Ask, Basis, ByFilter, CHUNK, Candidate, Chunk, Request, RunAsk, Selection, SubjectAsk, Verb};
 use crate::audit::Audit;
 use crate::error::{Error, Result};
 use crate::insight::Insight;
@@ -67,12 +67,12 @@ pub(super) struct Foreseen {
 }
 
 impl Foreseen {
-    pub(super) fn add(&mut self, asked: Asked) {
+    pub(super) fn add(&mut self, asked: SubjectAsk) {
         match asked {
-            Asked::Partition(Partition { state, .. }, _) => {
+            SubjectAsk::Partition(Partition { state, .. }, _) => {
                 self.partitions.push(Planned { version: state.version, key: state.key });
             }
-            Asked::Run(run, _) => self.runs.push(PlannedRun { run_id: run.run_id, version: run.version }),
+            SubjectAsk::Run(run, _) => self.runs.push(PlannedRun { run_id: run.run_id, version: run.version }),
         }
     }
 }

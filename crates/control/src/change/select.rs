@@ -105,7 +105,7 @@ pub(super) enum RunAsk {
 
 /// What an operation is about: a partition or a run, and what is asked of it. From here to the report the path is one.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum SubjectAsk {
     Partition(Partition, Ask),
     Run(Run, RunAsk),
 }
@@ -124,30 +124,31 @@ pub(super) enum Basis {
 /// A partition or a run that an operation is about.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    pub(super) asked: Asked,
+    pub(super) asked: SubjectAsk,
     pub(super) basis: Basis,
 }
 
 impl Candidate {
     pub(super) fn partition(partition: Partition, ask: Ask, basis: Basis) -> Self {
-        Self { asked: Asked::Partition(partition, ask), basis }
+        Self { asked: SubjectAsk::Partition(partition, ask), basis }
     }
 
     pub(super) fn run(run: Run, ask: RunAsk, basis: Basis) -> Self {
-        Self { asked: Asked::Run(run, ask), basis }
+        Self { asked: SubjectAsk::Run(run, ask), basis }
     }
 
     pub(super) fn subject(&self) -> SubjectRef<'_> {
         match &self.asked {
-            Asked::Partition(partition, _) => SubjectRef::Partition(&partition.state.key),
-            Asked::Run(run, _) => SubjectRef::Run(run.run_id),
+            SubjectAsk::Partition(partition, _) => SubjectRef::Partition(&partition.state.key),
+            SubjectAsk::Run(run, _) => SubjectRef::Run(run.run_id),
         }
     }
 
     /// Whether it may be changed only if the raw sink holds something of it, and that is not known yet.
     pub(super) fn needs_raw(&self) -> bool {
         let checked = self.basis == Basis::Planned { raw_is_checked: true };
-        let asks = matches!(self.asked, Asked::Partition(_, Ask::Verb(Verb::Retry { allow_missing_raw: false, .. })));
+        let asks =
+            matches!(self.asked, SubjectAsk::Partition(_, Ask::Verb(Verb::Retry { allow_missing_raw: false, .. })));
         asks && !checked
     }
 }

@@ -1,5 +1,6 @@
 //! Undo: puts back what an operation changed, where nothing has happened since, as an operation of its own.
 
+use redrive_core::count;
 use redrive_core::id::{OpId, RunId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlSnapshot, Status};
@@ -97,7 +98,7 @@ impl Insight {
         loop {
             let changes = self.view().changes(op_id, after, 10_000).await?;
             let Some((seq, _)) = changes.last() else { return Ok(count) };
-            (after, count) = (*seq, count + u64::try_from(changes.len()).unwrap_or(0));
+            (after, count) = (*seq, count + count::of(changes.len()));
         }
     }
 

@@ -3,7 +3,7 @@
 use redrive_core::failure::ErrorClass;
 use redrive_core::id::RunId;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, Run, RunReason, State, Surroundings, Workload};
+use redrive_core::run::{self, Run, RunContext, RunReason, State, Workload};
 use redrive_core::time::Timestamp;
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ impl Insight {
         })
     }
 
-    async fn surroundings(&self, run: &Run, queue: Option<&Queue>) -> Result<Surroundings> {
+    async fn surroundings(&self, run: &Run, queue: Option<&Queue>) -> Result<RunContext> {
         let stop = match run.state {
             State::Dead => self.view().run_failures(run.run_id).await?.last().and_then(|last| last.record.stop),
             State::Storing | State::Queued | State::Running | State::Waiting | State::Done => None,
@@ -88,7 +88,7 @@ impl Insight {
             }
             (State::Storing | State::Queued | State::Running | State::Waiting | State::Done | State::Dead, _) => 0,
         };
-        Ok(Surroundings { stop, served: queue.is_some(), in_flight, limit })
+        Ok(RunContext { stop, served: queue.is_some(), in_flight, limit })
     }
 }
 
@@ -119,7 +119,7 @@ fn action(reason: RunReason) -> Option<RunAction> {
 struct Scene<'a> {
     run: &'a Run,
     queue: Option<&'a Queue>,
-    around: &'a Surroundings,
+    around: &'a RunContext,
     policy: &'a RetryPolicy,
     now: Timestamp,
 }

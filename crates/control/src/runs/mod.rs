@@ -9,6 +9,5 @@ mod submit;
 
 pub use explain::{RunAction, RunExplanation};
 pub use filter::RunFilter;
-pub use find::{Found, NoRunId, RunIdPrefix};
 pub use prune::PruneReport;
 pub use queues::{Queue, Queues};

@@ -1,5 +1,6 @@
 //! What is said of many partitions, runs or holds, in little memory.
 
+use redrive_core::count;
 use redrive_core::id::{HoldId, RunId};
 use redrive_core::key::{LogicalDate, PartitionKey};
 
@@ -91,6 +92,11 @@ impl<T: Copy + PartialEq> Keyed<T> {
         self.groups.iter().flat_map(|group| group.members.iter().map(|subject| (subject, group.said)))
     }
 
+    /// What is said, and of how many.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (T, u64)> + '_ {
+        self.groups.iter().map(|group| (group.said, group.members.count()))
+    }
+
     /// Everything that is said, without the partitions.
     pub(crate) fn said(&self) -> impl Iterator<Item = T> + '_ {
         self.groups.iter().map(|group| group.said)
@@ -98,6 +104,14 @@ impl<T: Copy + PartialEq> Keyed<T> {
 }
 
 impl Members {
+    fn count(&self) -> u64 {
+        match self {
+            Self::Days(_, more) => count::of(more.len()) + 1,
+            Self::Runs(runs) => count::of(runs.len()),
+            Self::Hold(_) => 1,
+        }
+    }
+
     fn iter(&self) -> Box<dyn Iterator<Item = SubjectShape> + '_> {
         match self {
             Self::Days(first, more) => {

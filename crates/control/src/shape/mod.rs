@@ -1,6 +1,7 @@
 //! What scripts rely on: the JSON that the command line prints and the HTTP API serves. Fields are in the documented order.
 
 mod attempt;
+mod extent;
 mod group;
 mod hold;
 mod keyed;
@@ -11,6 +12,7 @@ mod run;
 mod upload;
 
 pub use attempt::AttemptShape;
+pub use extent::Extent;
 pub use group::RunGroupShape;
 pub use hold::HoldShape;
 pub(crate) use keyed::SubjectRef;

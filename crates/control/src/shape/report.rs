@@ -1,11 +1,13 @@
 //! What an operation did.
 
+use redrive_core::count;
 use redrive_core::id::{HoldId, OpId};
 use redrive_core::partition::{Partition, Status};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::Run;
 use serde::{Serialize, Serializer};
 
+use super::extent::Extent;
 use super::keyed::{Keyed, SubjectRef};
 use super::operation::SubjectShape;
 
@@ -59,6 +61,9 @@ pub struct Report {
     #[serde(serialize_with = "skipped")]
     skipped: Keyed<Refused>,
     pub failed: Vec<Failed>,
+    /// What a dry run would change.
+    #[serde(skip)]
+    pub extent: Extent,
     #[serde(skip)]
     pub halt: Option<Halt>,
 }
@@ -73,6 +78,7 @@ impl Report {
             changed: Keyed::default(),
             skipped: Keyed::default(),
             failed: vec![],
+            extent: Extent::default(),
             halt: None,
         }
     }
@@ -84,6 +90,9 @@ impl Report {
     }
 
     pub(crate) fn change(&mut self, before: Option<&Partition>, after: &Partition) {
+        if self.dry_run {
+            self.extent.add(before.unwrap_or(after));
+        }
         let words = Words { from: before.map(status_word), to: status_word(after) };
         self.changed.push(SubjectRef::Partition(&after.state.key), words);
     }
@@ -112,11 +121,11 @@ impl Report {
     }
 
     pub fn count_changed(&self) -> u64 {
-        u64::try_from(self.changed.len()).unwrap_or(u64::MAX)
+        count::of(self.changed.len())
     }
 
     pub fn count_skipped(&self) -> u64 {
-        u64::try_from(self.skipped.len()).unwrap_or(u64::MAX)
+        count::of(self.skipped.len())
     }
 
     /// What it is about, in the plural.
@@ -128,6 +137,19 @@ impl Report {
             Some(SubjectShape::Hold { .. }) => "holds",
             Some(SubjectShape::Partition(_)) | None => "partitions",
         }
+    }
+
+    /// How many were left as they were, by the reason, the most frequent first.
+    pub fn count_by_reason(&self) -> Vec<(Reason, u64)> {
+        let mut counts: Vec<(Reason, u64)> = Vec::new();
+        for (refused, count) in self.skipped.counts() {
+            match counts.iter_mut().find(|(reason, _)| *reason == refused.reason()) {
+                Some((_, sum)) => *sum += count,
+                None => counts.push((refused.reason(), count)),
+            }
+        }
+        counts.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), reason.as_str()));
+        counts
     }
 
     pub fn any_refused(&self) -> bool {

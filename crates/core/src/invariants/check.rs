@@ -71,11 +71,11 @@ fn on_its_own(attempt: &AttemptFacts, flaws: &mut Vec<Flaw>) {
     if !possible {
         flaws.push(Flaw::RunState { run, state, verdict });
     }
-    let told = match verdict {
+    let expected = match verdict {
         Some(Verdict::Failed) => 1,
         Some(Verdict::Passed | Verdict::NeedsReview) | None => 0,
     };
-    if failures != told {
+    if failures != expected {
         flaws.push(Flaw::History { run, verdict, failures });
     }
     if attempt.is_running() && attempt.lease_until.is_none() {

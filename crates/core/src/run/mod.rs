@@ -13,6 +13,6 @@ mod work;
 pub use apply::{Change, ControlEvent, End, Event, FailureRecord, Fault, apply};
 pub use job::{Job, JobError, MAX_JOB_BYTES, MAX_PAYLOAD_BYTES};
 pub use label::{Outcome, label, outcome};
-pub use outlook::{RunReason, Surroundings, reason};
+pub use outlook::{RunContext, RunReason, reason};
 pub use state::{EndedBy, Run, RunSnapshot, State, Verdict};
 pub use work::{Work, Workload};

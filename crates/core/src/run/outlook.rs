@@ -35,7 +35,7 @@ words!(
 
 /// What has to be known beside a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct RunContext {
     /// Why its last failed try was the last.
     pub stop: Option<StopReason>,
     /// Whether a section serves it, as far as the configuration says.
@@ -47,7 +47,7 @@ pub struct Surroundings {
 }
 
 /// Says why a run is not running now, or that it is.
-pub fn reason(run: &Run, around: &Surroundings, now: Timestamp) -> RunReason {
+pub fn reason(run: &Run, around: &RunContext, now: Timestamp) -> RunReason {
     match run.state {
         State::Storing => RunReason::Storing,
         State::Queued => queued(run, around),
@@ -61,7 +61,7 @@ pub fn reason(run: &Run, around: &Surroundings, now: Timestamp) -> RunReason {
     }
 }
 
-fn is_served(run: &Run, around: &Surroundings) -> bool {
+fn is_served(run: &Run, around: &RunContext) -> bool {
     match run.workload() {
         Workload::Process => around.served,
         // Every worker can; only jobs have categories.
@@ -69,7 +69,7 @@ fn is_served(run: &Run, around: &Surroundings) -> bool {
     }
 }
 
-fn queued(run: &Run, around: &Surroundings) -> RunReason {
+fn queued(run: &Run, around: &RunContext) -> RunReason {
     if !is_served(run, around) {
         RunReason::UnknownCategory
     } else if around.limit.is_some_and(|limit| around.in_flight >= u64::from(limit)) {
@@ -79,7 +79,7 @@ fn queued(run: &Run, around: &Surroundings) -> RunReason {
     }
 }
 
-fn dead(run: &Run, around: &Surroundings) -> RunReason {
+fn dead(run: &Run, around: &RunContext) -> RunReason {
     match (run.ended_by, around.stop) {
         (Some(EndedBy::Cancelled), _) => RunReason::Cancelled,
         (_, Some(StopReason::FinalError)) => RunReason::FinalError,

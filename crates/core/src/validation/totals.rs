@@ -41,14 +41,18 @@ impl Totals {
         let too_few = self.min_records.filter(|min| records < *min);
         let too_many = self.max_records.filter(|max| records > *max);
         let shrunk = self.max_shrink.zip(replaces).filter(|(share, old)| loses_more(*share, *old, records));
-        let said = [
-            too_few.map(|min| format!("min_records: {records} came, and {min} are the least")),
+        let findings = [
+            too_few.map(|min| match (records, min) {
+                (0, 1) => "min_records: nothing came, and 1 is the least; set it to 0 if the source may have nothing"
+                    .to_owned(),
+                _ => format!("min_records: {records} came, and {min} are the least"),
+            }),
             too_many.map(|max| format!("max_records: {records} came, and {max} are the most")),
             shrunk.map(|(share, old)| {
                 format!("max_shrink: {records} came in place of {old}, and {share} of them may be lost")
             }),
         ];
-        said.into_iter().flatten().collect()
+        findings.into_iter().flatten().collect()
     }
 }
 
@@ -78,6 +82,8 @@ mod tests {
             assert_eq!(bounds.check(fine, Some(100)), [""; 0]);
         }
         assert_eq!(bounds.check(1, None), ["min_records: 1 came, and 2 are the least"]);
+        let told = "min_records: nothing came, and 1 is the least; set it to 0 if the source may have nothing";
+        assert_eq!(totals(Some(1), None, None).check(0, None), [told]);
         assert_eq!(bounds.check(5, None), ["max_records: 5 came, and 4 are the most"]);
         assert_eq!(Totals::default().check(0, Some(u64::MAX)), [""; 0]);
     }

@@ -188,10 +188,12 @@ impl Attempt {
 
     async fn extract(&self) -> Result<Extraction, NotJudged> {
         let begun = Instant::now();
-        let mut records = Records::new(self.sink.begin(self.directory()));
+        let mut records = Records::new(self.sink.begin(self.directory())).limited_to(self.source.max_bytes);
         let failure = match self.bring(&mut records).await {
             Brought::Complete => None,
-            Brought::Failed(failure) => Some(self.presentable_failure(failure)),
+            Brought::Failed(failure) => {
+                Some(self.presentable_failure(failure).waiting_at_most(self.source.longest_hint))
+            }
             Brought::SinkFailed(error) => return Err(NotJudged::SinkFailed(error)),
             Brought::ScratchFailed(error) => return Err(Error::from(error).into()),
             Brought::Stopped => return Err(NotJudged::Stopped),
@@ -283,7 +285,7 @@ impl Attempt {
         extraction: Extraction,
     ) -> impl Future<Output = Result<Judged, NotJudged>> + Send + 'static {
         let Extraction { records, failure, begun } = extraction;
-        let (data, view, source) = (self.data.clone(), self.sink.view(), Arc::clone(&self.source));
+        let (data, sink, source) = (self.data.clone(), self.sink.clone(), Arc::clone(&self.source));
         let state = &self.claimed.partition.state;
         let mut submission = Submission {
             key: state.key.clone(),
@@ -302,7 +304,11 @@ impl Attempt {
             let stored = Instant::now();
             let hint = failure.and_then(|failure| failure.retry_after);
             submission.not_before = hint.map(|hint| data.now().saturating_add(hint));
-            let judgement = validate::judge(&view, &source.rules, &submission).await?;
+            let judgement = validate::judge(&sink.view(), &source.rules, &submission).await?;
+            if let Judgement::Rejected { .. } = judgement {
+                // What is missing may be missing because all of the sink is.
+                sink.check_marker().await.map_err(NotJudged::SinkFailed)?;
+            }
             let mut metrics: Map<String, Value> =
                 notes.into_iter().map(|(name, note)| (name.to_owned(), note)).collect();
             metrics.insert("extract_ms".to_owned(), millis(stored.duration_since(begun)));
@@ -325,8 +331,8 @@ impl Attempt {
             metrics: metrics.clone(),
             breaker: self.source.breaker,
         };
-        let told = self.lease.answered(self.recorder.record(judged)).await.map_err(NotJudged::LeaseEnded)?;
-        let verdict = told.map_err(NotJudged::Failed)?;
+        let answer = self.lease.answered(self.recorder.record(judged)).await.map_err(NotJudged::LeaseEnded)?;
+        let verdict = answer.map_err(NotJudged::Failed)?;
         self.log(&verdict, &metrics);
         Ok(match verdict {
             Verdict::Recorded(Judgement::Accepted { records }) => AttemptEnd::Accepted { records },
@@ -440,9 +446,9 @@ fn outcome(failure: Option<&Failure>) -> RunOutcome {
 }
 
 /// With the program's last words, which may say why.
-fn timed_out(limit: Duration, said: Option<String>) -> Failure {
-    let said = said.map_or_else(String::new, |lines| format!(": {lines}"));
-    Failure::retryable(format!("timed out after {} s{said}", limit.as_secs_f64()))
+fn timed_out(limit: Duration, stderr: Option<String>) -> Failure {
+    let stderr = stderr.map_or_else(String::new, |lines| format!(": {lines}"));
+    Failure::retryable(format!("timed out after {} s{stderr}", limit.as_secs_f64()))
 }
 
 fn millis(span: Duration) -> Value {

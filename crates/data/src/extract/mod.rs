@@ -26,7 +26,7 @@ use redrive_store::raw;
 use crate::error::ScratchError;
 pub use crate::failure::{Failure, Scope};
 pub use job::Job;
-pub use records::{MAX_RECORD_BYTES, Records};
+pub use records::{MAX_BYTES, MAX_RECORD_BYTES, Records};
 pub use settings::{ExtractorContext, Settings};
 pub use sources::{ConfiguredSource, Sources};
 pub use workload::Workload;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use memchr::memchr_iter;
+use redrive_core::count;
 use redrive_core::time::Timestamp;
 use redrive_store::raw::{Manifest, RawWriter, RunOutcome};
 use serde_json::Value;
@@ -11,18 +12,29 @@ use super::json_stream::{Fault, RecordStream};
 use super::{Error, Failure};
 
 /// The longest record, so that memory stays bounded whatever a source sends.
-pub const MAX_RECORD_BYTES: usize = 16 << 20;
+pub const MAX_RECORD_BYTES: usize = 4 << 20;
+
+/// The most that an attempt may bring unless its source says otherwise, so that an endless answer ends before the disk does.
+pub const MAX_BYTES: u64 = 10 << 30;
 
 /// The records of one attempt, on their way into the raw sink.
 #[derive(Debug)]
 pub struct Records {
     writer: RawWriter,
+    bytes: u64,
+    max_bytes: u64,
     notes: BTreeMap<&'static str, Value>,
 }
 
 impl Records {
     pub fn new(writer: RawWriter) -> Self {
-        Self { writer, notes: BTreeMap::new() }
+        Self { writer, bytes: 0, max_bytes: MAX_BYTES, notes: BTreeMap::new() }
+    }
+
+    /// With another limit on what all records together have.
+    #[must_use]
+    pub fn limited_to(self, max_bytes: u64) -> Self {
+        Self { max_bytes, ..self }
     }
 
     /// Takes one record: JSON on one line, kept byte for byte. A blank line is none.
@@ -31,12 +43,14 @@ impl Records {
             return Ok(());
         }
         self.check_length(line.len())?;
+        self.count_bytes(line.len())?;
         Ok(self.writer.write_line(line).await?)
     }
 
     /// Takes whole lines at once, each ended by a newline: the fast way for what comes as lines. Blank ones are none.
     pub async fn lines(&mut self, block: &[u8]) -> Result<(), Error> {
         if !has_blank_lines(block) && block.len() <= MAX_RECORD_BYTES && block.ends_with(b"\n") {
+            self.count_bytes(block.len())?;
             return Ok(self.writer.write_lines(block).await?);
         }
         for line in block.split(|&byte| byte == b'\n') {
@@ -73,6 +87,19 @@ impl Records {
         let number = self.count() + 1;
         let limit = MAX_RECORD_BYTES >> 20;
         Err(Failure::fatal(format!("record {number} is longer than {limit} MiB; split it at the source")).into())
+    }
+
+    /// Fails when all records together are more than an attempt may bring.
+    fn count_bytes(&mut self, more: usize) -> Result<(), Error> {
+        self.bytes = self.bytes.saturating_add(count::of(more));
+        if self.bytes <= self.max_bytes {
+            return Ok(());
+        }
+        let (limit, number) = (self.max_bytes, self.count() + 1);
+        let why = format!(
+            "record {number} brings it to more than {limit} bytes; raise max_bytes of the source if all of that is wanted"
+        );
+        Err(Failure::fatal(why).into())
     }
 
     /// How many records have come so far.

@@ -19,6 +19,10 @@ pub struct ConfiguredSource {
     pub rules: Rules,
     /// The most attempts in flight at once, on all machines together.
     pub max_in_flight: Option<u32>,
+    /// The most bytes that an attempt may bring.
+    pub max_bytes: u64,
+    /// The longest that a source's word on when to come again is heeded.
+    pub longest_hint: Duration,
     /// How long a rate limit without a hint of the source holds back its siblings.
     pub cooldown: Duration,
     /// How long the waits that its rate limits ask of one request may be together, before one counts; none means for ever.

@@ -93,6 +93,10 @@ impl worker::Workload for Workload {
         Box::pin(validate::leave_word(&self.data, &self.sink, overdue))
     }
 
+    fn is_ready(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(self.sink.check_marker().await?) })
+    }
+
     fn has_recovered<'a>(&'a self, _: &'a Error) -> BoxFuture<'a, Result<()>> {
         Box::pin(async { Ok(self.sink.check().await?) })
     }

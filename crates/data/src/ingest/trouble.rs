@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt::Write as _;
 
+use redrive_core::cause::chain;
 use redrive_core::failure::ErrorClass;
 use redrive_core::run::Fault;
 
@@ -78,7 +79,7 @@ impl Trouble {
 
     pub(super) fn of(error_type: ErrorType, error: &(dyn StdError + 'static), doing: &str) -> Self {
         let mut trace = format!("{error_type}: {error}\n  while {doing}");
-        for cause in std::iter::successors(error.source(), |&cause| cause.source()) {
+        for cause in chain(error).skip(1) {
             let _ = write!(trace, "\n  caused by: {cause}");
         }
         Self { error_type, message: error.to_string(), trace }

@@ -79,7 +79,7 @@ fn name_of(file: &str) -> String {
 
 /// Where the bytes of a run lie in the sink. The name begins with `_`, so that readers of the partitions beside it pass
 /// it over.
-fn object_of(run_id: RunId) -> String {
+pub(super) fn object_of(run_id: RunId) -> String {
     format!("_uploads/run_id={run_id}/archive")
 }
 

@@ -4,18 +4,22 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{End, Run, Workload as Kind};
+use redrive_core::run::{End, Run, State, Workload as Kind};
 use redrive_store::raw::Blobs;
-use redrive_store::{Backlog, DataStore, Recorded, RunClaim};
+use redrive_store::{Backlog, DataStore, Recorded, RunClaim, RunPage};
 use tokio::sync::Semaphore;
 
 use super::archive::Limits;
 use super::attempt::Attempt;
+use super::upload::object_of;
 use crate::error::{Error, Result};
 use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task};
 
 /// How many archives a worker parses at once: each may hold a large file in memory.
 const AT_ONCE: usize = 4;
+
+/// How many uploads that have not arrived are looked at in one sweep, the newest first.
+const UNFINISHED: u32 = 100;
 
 #[derive(Debug)]
 pub struct Workload {
@@ -65,6 +69,22 @@ impl Workload {
         Ok(Claimed { tasks, look_again: None })
     }
 
+    /// Removes what uploaders that were killed left of their bytes.
+    async fn clear_unfinished(&self) {
+        let states = vec![State::Storing];
+        let page = RunPage { workload: Some(Kind::Ingest), states, limit: UNFINISHED, ..RunPage::default() };
+        let Ok(storing) = self.served.data.view().runs(page).await else { return };
+        for run in storing {
+            match self.served.blobs.clear_staged(&object_of(run.run_id)).await {
+                Ok(0) => {}
+                Ok(files) => {
+                    tracing::info!(run_id = %run.run_id, files, "removed what a killed upload had not finished")
+                }
+                Err(error) => tracing::warn!(run_id = %run.run_id, %error, "what an upload left was not removed"),
+            }
+        }
+    }
+
     fn task(&self, run: Run) -> Option<Task> {
         let (run_id, fence, served) = (run.run_id, run.task_id?, Arc::clone(&self.served));
         let permit = Arc::clone(&self.room).try_acquire_owned().ok();
@@ -91,6 +111,14 @@ impl worker::Workload for Workload {
 
     fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {
         Box::pin(async { Ok(self.served.data.view().run_backlog(Kind::Ingest, None, None).await?) })
+    }
+
+    fn tidy(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.clear_unfinished())
+    }
+
+    fn is_ready(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(self.served.blobs.check_marker().await?) })
     }
 
     fn has_recovered<'a>(&'a self, _: &'a Error) -> BoxFuture<'a, Result<()>> {

@@ -81,8 +81,8 @@ impl Attempt {
         let Ok(ended) = tokio::time::timeout(limit, handled).await else {
             // What a program said is known when it has ended.
             self.context.programs_ended().await;
-            let said = self.context.last_stderr().map_or_else(String::new, |lines| format!(": {lines}"));
-            return Tried::Failed(Failure::retryable(format!("timed out after {} s{said}", limit.as_secs_f64())));
+            let stderr = self.context.last_stderr().map_or_else(String::new, |lines| format!(": {lines}"));
+            return Tried::Failed(Failure::retryable(format!("timed out after {} s{stderr}", limit.as_secs_f64())));
         };
         match ended {
             Ok(Ok(answer)) => Tried::Answered(answer),
@@ -97,6 +97,7 @@ impl Attempt {
     }
 
     fn failed(&self, failure: Failure, begun: Instant) -> End {
+        let failure = failure.waiting_at_most(self.served.section.policy.longest_hint());
         let redactor = Redactor::new(&self.served.handler.secrets());
         let fault = Fault {
             class: failure.class,

@@ -15,9 +15,9 @@ use redrive_store::{DataStore, NewRun};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::lines::{Lines, Overlong};
 use super::post::Server;
 use super::{CommandSettings, Failure, PostSettings, Section};
+use crate::lines::{Lines, Overlong};
 use crate::program::{ChildReaper, ChildTracker, Cut, Launch, Program, Start, Watch};
 use crate::settings::{Placeholders, Redactor, SettingError, Variables};
 use crate::worker::Shutdown;
@@ -28,8 +28,6 @@ const LONGEST_LINE: usize = (1 << 20) + (64 << 10);
 /// From how many jobs, or bytes of their payloads, on a batch is submitted.
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 << 20;
-/// How much of a listing is looked at between two looks at the batch.
-const PIECE: usize = 64 << 10;
 
 /// How long one listing may take.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -212,7 +210,11 @@ impl Discovery {
         if end.is_success() { Ok(()) } else { Err(end.failure()) }
     }
 
-    /// Reads one line.
+    /// Reads one line; a blank one is none.
+    fn job_of(&self, line: &[u8]) -> Option<Result<NewRun, String>> {
+        (!line.trim_ascii().is_empty()).then(|| self.job(line))
+    }
+
     fn job(&self, line: &[u8]) -> Result<NewRun, String> {
         let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
         let written: Written<'_> = serde_json::from_str(text).map_err(|why| format!("it is no job: {why}"))?;
@@ -282,40 +284,37 @@ impl<'a> Batch<'a> {
 
     /// Takes a piece of the listing, and submits what has piled up.
     async fn take(&mut self, mut piece: &[u8]) -> Result<(), Failure> {
-        // A piece may hold more lines than a batch, so it is taken in smaller ones.
-        while !piece.is_empty() {
-            let (some, rest) = piece.split_at(piece.len().min(PIECE));
-            let mut lines = std::mem::replace(&mut self.lines, Lines::new(0));
-            let taken = lines.take(some, |number, line| self.add(number, line));
-            self.lines = lines;
-            taken.map_err(|Overlong| overlong(self.lines.number()))?;
+        loop {
+            let job = match self.lines.next(&mut piece) {
+                Ok(Some(line)) => self.discovery.job_of(line),
+                Ok(None) => return Ok(()),
+                Err(Overlong) => return Err(overlong(self.lines.number())),
+            };
+            self.add(job);
             if self.jobs.len() >= BATCH || self.bytes >= BATCH_BYTES {
                 self.submit().await?;
             }
-            piece = rest;
         }
-        Ok(())
     }
 
     /// Takes what is left after the last line break.
     fn finish(&mut self) {
-        let mut lines = std::mem::replace(&mut self.lines, Lines::new(0));
-        lines.finish(|number, line| self.add(number, line));
+        let job = self.lines.finish().and_then(|line| self.discovery.job_of(line));
+        self.add(job);
     }
 
-    fn add(&mut self, number: u64, line: &[u8]) {
-        if line.trim_ascii().is_empty() {
-            return;
-        }
-        match self.discovery.job(line) {
-            Ok(job) => {
+    fn add(&mut self, job: Option<Result<NewRun, String>>) {
+        match job {
+            None => {}
+            Some(Ok(job)) => {
                 self.bytes += job.payload.as_ref().map_or(0, String::len);
                 self.jobs.push(job);
             }
-            Err(why) => {
+            Some(Err(why)) => {
                 self.found.skipped += 1;
-                let said = || cut(&one_line(&format!("line {number}: {why}")), 400);
-                self.found.first_skipped.get_or_insert_with(said);
+                let number = self.lines.number();
+                let text = || cut(&one_line(&format!("line {number}: {why}")), 400);
+                self.found.first_skipped.get_or_insert_with(text);
             }
         }
     }

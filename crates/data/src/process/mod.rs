@@ -11,7 +11,6 @@ mod context;
 mod discover;
 mod handler;
 mod job;
-mod lines;
 mod post;
 mod sample;
 mod section;

@@ -16,7 +16,7 @@ use url::Url;
 
 use super::{Answer, Context, Error, Failure, Handler, Job, answer};
 use crate::settings::{Placeholders, SettingError, ValueRef, Variables, redact};
-use crate::web::{Client, ClientOptions, Headers, Request, Response, retry_after};
+use crate::web::{Client, ClientOptions, Headers, MAX_RATIO, Request, Response, retry_after};
 
 /// How much of an error's body is read.
 const ERROR_BYTES: usize = 2 << 10;
@@ -58,13 +58,14 @@ impl<J: Placeholders> Server<J> {
         variable: Variables<'_>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SettingError> {
-        let wrong = |why: String| SettingError::at("url", why);
+        let invalid = |why: String| SettingError::at("url", why);
         if !settings.url.starts_with("http://") && !settings.url.starts_with("https://") {
-            return Err(wrong(format!("{:?} must begin with https:// or http://", settings.url)));
+            return Err(invalid(format!("{:?} must begin with https:// or http://", settings.url)));
         }
-        let url = Url::parse(settings.url).map_err(|why| wrong(format!("is no URL: {why}")))?;
+        let url = Url::parse(settings.url).map_err(|why| invalid(format!("is no URL: {why}")))?;
         let PostSettings { connect_timeout, idle_timeout, ca_file, allow_private, redirects, .. } = *settings;
-        let options = ClientOptions { connect_timeout, idle_timeout, ca_file, allow_private, redirects };
+        let options =
+            ClientOptions { connect_timeout, idle_timeout, ca_file, allow_private, redirects, max_ratio: MAX_RATIO };
         let headers = Headers::new(settings.headers, variable)?;
         Ok(Self { url, headers, client: Client::new(options)?, clock })
     }

@@ -67,7 +67,8 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
         self.buffer.drain(..self.handed_out);
         (self.handed_out, self.whole) = (0, 0);
         while !self.ended {
-            self.buffer.reserve(READ);
+            // Exactly: doubled, it would take up to twice as much as the longest line.
+            self.buffer.reserve_exact(READ);
             let more = self.read(process).await?;
             if self.whole > 0 && (more == More::NotNow || self.buffer.len() >= ENOUGH) {
                 return Ok(self.give(self.whole));

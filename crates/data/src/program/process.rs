@@ -1,6 +1,6 @@
-//! A process and everything in its group: who waits for it, and how it ends.
+//! A program and everything in its group: who waits for it, and how it ends.
 //!
-//! The leader is not reaped before its group has been ended. Until then its id cannot be given to another process, so a
+//! The program is not reaped before its group has been ended. Until then neither id can be given to another process, so a
 //! signal to the group can only reach what the program itself started.
 
 use std::io;
@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use super::reaper::{ChildReaper, ReaperGuard};
+use super::group::{Group, id_of};
+use super::reaper::ChildReaper;
 use super::tracker::ChildGuard;
 
 /// What a process has between being asked to end and being ended.
@@ -30,7 +31,7 @@ const LAST_LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Process {
     /// None once it has been reaped or given to the thread that ends it.
     leader: Option<Leader>,
-    group: Pid,
+    id: Pid,
     /// Listened to since before the start, so that no news can be missed.
     news: Signals,
     /// The reading end once more. It hangs up when the last process of the group is gone.
@@ -50,21 +51,25 @@ impl Process {
         use std::os::unix::process::CommandExt as _;
 
         let news = signal(SignalKind::child())?;
-        // Before the start, so that nothing but one write lies between the start and the hold.
-        reaper.ready();
-        let mut child = command.process_group(0).spawn()?;
+        // The group first, and on the reaper's list: no program runs before it is watched.
+        let prepared = Group::prepare(reaper).inspect_err(|error| reaper.no_keeper(error)).ok();
+        let joined = prepared.as_ref().map_or(0, |group| group.id().as_raw_nonzero().get());
+        let mut child = command.process_group(joined).spawn()?;
         let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() };
-        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let group = group.ok_or_else(|| io::Error::other("the operating system gave an impossible process id"))?;
-        let leader = Leader { child, group, hold: Some(reaper.hold(group)), tracked: Some(tracked) };
-        tracing::debug!(group = group.as_raw_nonzero(), "started a program");
+        let id = id_of(&child)?;
+        let group = match prepared {
+            Some(group) => group,
+            None => Group::led_by(&child, reaper)?,
+        };
+        tracing::debug!(process = id.as_raw_nonzero(), "started a program");
+        let leader = Leader { child, id, group, tracked: Some(tracked) };
         let stderr = pipes.stderr.as_ref().and_then(|stderr| stderr.as_fd().try_clone_to_owned().ok());
-        Ok((Self { leader: Some(leader), group, news, stderr, stderr_wanted: Some(stderr_wanted) }, pipes))
+        Ok((Self { leader: Some(leader), id, news, stderr, stderr_wanted: Some(stderr_wanted) }, pipes))
     }
 
     /// Waits until the leader has exited, and leaves it to be reaped.
     pub(super) async fn exited(&mut self) -> io::Result<()> {
-        while !has_exited(self.group)? {
+        while !has_exited(self.id)? {
             self.news.recv().await;
         }
         Ok(())
@@ -83,53 +88,44 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let Some(mut leader) = self.leader.take() else { return };
-        let (group, stderr, stderr_wanted) = (self.group, self.stderr.take(), self.stderr_wanted.take());
-        end(group, Signal::TERM);
+        let (id, stderr, stderr_wanted) = (self.id, self.stderr.take(), self.stderr_wanted.take());
+        leader.group.signal(Signal::TERM);
         // No task: a runtime that is being shut down would drop it, and with it the last word.
         let last_word = move || {
-            await_end(group, stderr, Instant::now() + GRACE);
-            leader.end_group();
-            if !exits_by(group, Instant::now() + PATIENCE) {
+            await_end(id, stderr, Instant::now() + GRACE);
+            leader.group.end();
+            if !exits_by(id, Instant::now() + PATIENCE) {
                 leader.give_up();
             }
             drop(stderr_wanted);
             let _ = leader.reap();
         };
         if let Err(error) = thread::Builder::new().name("redrive-reaper".to_owned()).spawn(last_word) {
-            tracing::debug!(?group, %error, "no thread to wait for a program; it was ended at once");
+            tracing::debug!(process = ?id, %error, "no thread to wait for a program; it was ended at once");
         }
     }
 }
 
-/// The first process of a group, from its start until it is reaped. Dropping it ends the group.
+/// The program itself, from its start until it is reaped. Dropping it ends its group.
 #[derive(Debug)]
 struct Leader {
     child: std::process::Child,
-    group: Pid,
-    /// None once the group was ended.
-    hold: Option<ReaperGuard>,
+    id: Pid,
+    group: Group,
     /// None once no caller waits for it any more.
     tracked: Option<ChildGuard>,
 }
 
 impl Leader {
-    fn end_group(&mut self) {
-        if let Some(hold) = self.hold.take() {
-            end(self.group, Signal::KILL);
-            // Before the id is free: the next who gets it is none of ours, and must not be killed for this one.
-            drop(hold);
-        }
-    }
-
     /// Nothing ends it: it runs as another user, or hangs in the kernel. Its attempt must not hang with it.
     fn give_up(&mut self) {
-        tracing::warn!(group = self.group.as_raw_nonzero(), "a program could not be ended, and is left alone");
+        tracing::warn!(process = self.id.as_raw_nonzero(), "a program could not be ended, and is left alone");
         self.tracked = None;
     }
 
-    /// Ends what is left of the group, and waits for the leader.
+    /// Ends what is left of the group, and waits for the program.
     fn reap(&mut self) -> io::Result<ExitStatus> {
-        self.end_group();
+        self.group.end();
         self.child.wait()
     }
 }
@@ -142,11 +138,11 @@ impl Drop for Leader {
 
 /// Returns when the group has ended, or at the latest then. While a process of it holds stderr it has things to put in
 /// order, although its leader may be gone.
-fn await_end(group: Pid, stderr: Option<OwnedFd>, latest: Instant) {
+fn await_end(leader: Pid, stderr: Option<OwnedFd>, latest: Instant) {
     if let Some(stderr) = stderr {
         await_hangup(&stderr, latest);
     }
-    exits_by(group, latest);
+    exits_by(leader, latest);
 }
 
 /// Whether the leader has exited, now or at the latest then.
@@ -187,13 +183,6 @@ fn has_exited(leader: Pid) -> io::Result<bool> {
     Ok(waitid(WaitId::Pid(leader), options)?.is_some())
 }
 
-/// A group that is gone already needs no signal.
-fn end(group: Pid, by: Signal) {
-    if let Err(error) = kill_process_group(group, by) {
-        tracing::debug!(?group, ?by, %error, "could not signal a process group");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt as _;
@@ -205,12 +194,12 @@ mod tests {
     async fn nobody_waits_for_a_program_that_was_given_up() {
         let (tracker, reaper) = (ChildTracker::default(), ChildReaper::default());
         let child = std::process::Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
-        let group = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-        let mut leader = Leader { child, group, hold: Some(reaper.hold(group)), tracked: Some(tracker.track()) };
-        assert!(!exits_by(group, Instant::now()), "it is at work");
+        let (id, group) = (id_of(&child).unwrap(), Group::led_by(&child, &reaper).unwrap());
+        let mut leader = Leader { child, id, group, tracked: Some(tracker.track()) };
+        assert!(!exits_by(id, Instant::now()), "it is at work");
         leader.give_up();
         tokio::time::timeout(GRACE, tracker.ended()).await.expect("it was waited for");
-        assert!(!exits_by(group, Instant::now()), "it is at work still");
+        assert!(!exits_by(id, Instant::now()), "it is at work still");
         leader.reap().unwrap();
     }
 }

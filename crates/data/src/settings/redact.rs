@@ -65,7 +65,9 @@ impl Redactor {
             self.forms[found.pattern().as_usize()].mark(text, found.range(), &mut black);
         }
         if text.contains(ELLIPSIS) {
-            self.forms.iter().for_each(|form| mark_pieces(text, &form.text, &mut black));
+            for piece in pieces(text) {
+                self.forms.iter().for_each(|form| piece.mark(&form.text, &mut black));
+            }
         }
         let mut shown = String::with_capacity(text.len());
         let mut was_black = false;
@@ -111,10 +113,11 @@ fn parts(secret: &str) -> impl Iterator<Item = &str> {
     whole.into_iter().chain(lines)
 }
 
-/// A secret as it may be written: plain, inside quotes with its backslashes and quotes escaped, in a URL, and in base64.
+/// A secret as it may be written: plain, inside quotes with its backslashes and quotes escaped, in a URL, each of these twice
+/// over, in HTML, in hexadecimal digits, and in base64.
 fn forms(secret: &str) -> Vec<Form> {
-    let json = serde_json::Value::from(secret).to_string();
-    let json = &json[1..json.len() - 1];
+    let json = json_inside(secret);
+    let json = json.as_str();
     let slashes = secret.replace('\\', r"\\");
     let url = utf8_percent_encode(secret, URL).to_string();
     let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
@@ -128,11 +131,19 @@ fn forms(secret: &str) -> Vec<Form> {
         slashes,
         small_escapes(&url),
         small_escapes(&form),
+        json_inside(json),
+        json_inside(&in_ascii(json, |unit| format!("\\u{unit:04x}"))),
+        utf8_percent_encode(&url, URL).to_string(),
+        url::form_urlencoded::byte_serialize(form.as_bytes()).collect(),
+        small_escapes(&utf8_percent_encode(&small_escapes(&url), URL).to_string()),
+        in_hex(secret, |byte| format!("{byte:02x}")),
+        in_hex(secret, |byte| format!("{byte:02X}")),
         url,
         form,
     ];
     plain
         .into_iter()
+        .chain(in_html(secret, json))
         .map(Form::plain)
         .chain([STANDARD, URL_SAFE].iter().flat_map(|base64| in_base64(secret, base64)))
         .collect()
@@ -147,6 +158,29 @@ fn in_base64(secret: &str, base64: &GeneralPurpose) -> impl Iterator<Item = Form
         let text = encoded.get(first..end).filter(|text| text.len() >= SHORTEST)?.to_owned();
         Some(Form { text, shared: [before > 0, !(8 * (before + secret.len())).is_multiple_of(6)] })
     })
+}
+
+/// What stands between the quotes.
+fn json_inside(text: &str) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    json[1..json.len() - 1].to_owned()
+}
+
+fn in_hex(secret: &str, digits: impl Fn(u8) -> String) -> String {
+    secret.bytes().map(digits).collect()
+}
+
+/// As templates write it into a page, where quotes have several names, and as a page shows another one's source.
+fn in_html(secret: &str, json: &str) -> Vec<String> {
+    let page = |text: &str, quote: &str, apostrophe: &str| {
+        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        text.replace('"', quote).replace('\'', apostrophe)
+    };
+    let quotes = [("&quot;", "&#39;"), ("&quot;", "&#x27;"), ("&#34;", "&#39;"), ("&quot;", "&apos;"), ("\"", "'")];
+    let once = quotes.map(|(quote, apostrophe)| page(secret, quote, apostrophe));
+    let twice = page(&once[0], "&quot;", "&#39;");
+    let of_json = [page(json, "&quot;", "&#39;"), page(json, "&quot;", "'")];
+    once.into_iter().chain([twice]).chain(of_json).collect()
 }
 
 /// JSON as many programs write it, with nothing in it but ASCII.
@@ -171,24 +205,45 @@ fn small_escapes(escaped: &str) -> String {
     escaped.chars().map(small).collect()
 }
 
-/// Marks what a cut has left of it: its beginning before a cut, its end after one, its middle between two.
-fn mark_pieces(text: &str, form: &str, black: &mut [bool]) {
-    let mut start = 0;
+/// What stands between two cuts of a text, or between a cut and an end.
+struct Piece<'a> {
+    start: usize,
+    text: &'a str,
+    after_cut: bool,
+    before_cut: bool,
+}
+
+fn pieces(text: &str) -> Vec<Piece<'_>> {
     let last = text.rfind(ELLIPSIS);
-    for piece in text.split(ELLIPSIS) {
-        let end = start + piece.len();
+    let mut next = 0;
+    let piece = |text: &'_ str| {
+        let (start, end) = (next, next + text.len());
+        next = end + ELLIPSIS.len_utf8();
+        (start, end)
+    };
+    let spans: Vec<_> = text.split(ELLIPSIS).map(piece).collect();
+    let piece = |(start, end)| {
         let (after_cut, before_cut) = (start > 0, last.is_some_and(|last| end <= last));
-        if after_cut && before_cut && piece.len() >= SHORTEST && form.contains(piece) {
+        Piece { start, text: &text[start..end], after_cut, before_cut }
+    };
+    spans.into_iter().map(piece).collect()
+}
+
+impl Piece<'_> {
+    /// Marks what a cut has left of a secret: its beginning before a cut, its end after one, its middle between two.
+    fn mark(&self, form: &str, black: &mut [bool]) {
+        let Self { start, text, after_cut, before_cut } = *self;
+        let end = start + text.len();
+        if after_cut && before_cut && text.len() >= SHORTEST && form.contains(text) {
             black[start..end].fill(true);
         }
-        let mut lengths = (SHORTEST..=form.len().min(piece.len())).rev();
-        if before_cut && let Some(length) = lengths.clone().find(|&length| ends_with_beginning(piece, form, length)) {
+        let mut lengths = (SHORTEST..=form.len().min(text.len())).rev();
+        if before_cut && let Some(length) = lengths.clone().find(|&length| ends_with_beginning(text, form, length)) {
             black[end - length..end].fill(true);
         }
-        if after_cut && let Some(length) = lengths.find(|&length| begins_with_end(piece, form, length)) {
+        if after_cut && let Some(length) = lengths.find(|&length| begins_with_end(text, form, length)) {
             black[start..start + length].fill(true);
         }
-        start = end + ELLIPSIS.len_utf8();
     }
 }
 

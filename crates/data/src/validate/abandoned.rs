@@ -14,6 +14,17 @@ pub async fn leave_word(data: &DataStore, sink: &RawSink, abandoned: &[Run]) {
         if let Err(error) = commit_as_failed(data, sink, run).await {
             tracing::warn!(run_id = %run.run_id, %error, "no word could be left of an abandoned attempt");
         }
+        clear_staged(sink, run).await;
+    }
+}
+
+/// Removes the files that the dead writer had not finished.
+async fn clear_staged(sink: &RawSink, run: &Run) {
+    let Some(key) = run.key() else { return };
+    match sink.clear_staged(key, run.run_id).await {
+        Ok(0) => {}
+        Ok(files) => tracing::info!(run_id = %run.run_id, files, "removed what an abandoned attempt had not finished"),
+        Err(error) => tracing::warn!(run_id = %run.run_id, %error, "what an abandoned attempt left was not removed"),
     }
 }
 

@@ -9,13 +9,13 @@ use redrive_core::validation::{Kind, append_same, excerpt, text_of, written_day}
 use super::feed::Look;
 use super::lines::Block;
 use super::record::Values;
-use super::rules::{Asked, Rules, Tallies, Wanted};
+use super::rules::{RuleSet, Rules, Tallies, Wanted};
 use super::scratch::Scratch;
 use super::unique::Keys;
 use crate::error::Result;
 
 pub(super) struct Check {
-    asked: Arc<Asked>,
+    asked: Arc<RuleSet>,
     wanted: Arc<Wanted>,
     day: LogicalDate,
     /// The JSON text of the partition's day: what `date_field` almost always is.

@@ -45,6 +45,9 @@ fn is_damage(error: &raw::Error) -> bool {
         | raw::Error::Storage { .. }
         | raw::Error::Conflict { .. }
         | raw::Error::Line { .. }
+        | raw::Error::NoSink { .. }
+        | raw::Error::OtherSink { .. }
+        | raw::Error::Marker { .. }
         | raw::Error::Interrupted { .. } => false,
     }
 }

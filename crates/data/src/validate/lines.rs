@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use memchr::{memchr, memchr_iter, memrchr};
+use redrive_core::count;
 
+use crate::buffer;
 use crate::extract::MAX_RECORD_BYTES;
 
 /// One or more whole lines. The first record of a run is number 1.
@@ -67,7 +69,7 @@ impl Lines {
             return Ok(ControlFlow::Continue(()));
         }
         let first = self.next;
-        self.next += u64::try_from(memchr_iter(b'\n', bytes).count()).unwrap_or(u64::MAX);
+        self.next += count::of(memchr_iter(b'\n', bytes).count());
         look(Block::Lines { first, bytes })
     }
 
@@ -89,7 +91,7 @@ impl Lines {
     /// Of a line that is too long only as much is kept as shows that it is.
     fn hold(&mut self, bytes: &[u8]) {
         let room = (self.longest + 2).saturating_sub(self.begun.len());
-        self.begun.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        buffer::append(&mut self.begun, &bytes[..bytes.len().min(room)], self.longest + 2);
     }
 
     #[cfg(test)]

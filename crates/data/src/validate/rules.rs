@@ -12,13 +12,13 @@ use super::scratch::Scratch;
 /// What is asked of an attempt. The default asks only that everything is as it was written, and JSON objects.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    asked: Arc<Asked>,
+    asked: Arc<RuleSet>,
     wanted: Arc<Wanted>,
     scratch: Scratch,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct RuleSet {
     pub totals: Totals,
     pub required: Vec<FieldPath>,
     pub types: Vec<(FieldPath, FieldType)>,
@@ -38,7 +38,7 @@ pub(super) struct Wanted {
 }
 
 impl Rules {
-    pub(super) fn new(asked: Asked) -> Self {
+    pub(super) fn new(asked: RuleSet) -> Self {
         let mut fields = Fields::default();
         let mut all: Vec<&FieldPath> = asked.required.iter().chain(&asked.unique).chain(&asked.date).collect();
         all.extend(asked.types.iter().map(|(field, _)| field));
@@ -60,7 +60,7 @@ impl Rules {
         Self { scratch, ..self }
     }
 
-    pub(super) fn asked(&self) -> &Arc<Asked> {
+    pub(super) fn asked(&self) -> &Arc<RuleSet> {
         &self.asked
     }
 
@@ -85,7 +85,7 @@ pub(super) struct Tallies {
 }
 
 impl Tallies {
-    pub(super) fn new(asked: &Asked, day: LogicalDate) -> Self {
+    pub(super) fn new(asked: &RuleSet, day: LogicalDate) -> Self {
         let required = asked.required.iter().map(|field| Tally::new(Rule::Required(field.clone())));
         let types = asked.types.iter().map(|(field, wanted)| Tally::new(Rule::Type(field.clone(), *wanted)));
         Self {

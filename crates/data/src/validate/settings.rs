@@ -7,7 +7,7 @@ use crate::settings::SettingError;
 use redrive_core::validation::{FieldPath, FieldType, PathError, Totals, TotalsError};
 use serde::Deserialize;
 
-use super::rules::{Asked, Rules};
+use super::rules::{RuleSet, Rules};
 use super::schema::Schema;
 
 /// Fields are named by paths such as `campaign.id`; a dot within a name is written `\.`. Whatever is set here, every
@@ -15,6 +15,7 @@ use super::schema::Schema;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
+    /// 1 unless it is set: that a source may have nothing must be said on purpose, by 0.
     pub min_records: Option<u64>,
     pub max_records: Option<u64>,
     /// Fields that every record has, and not as `null`.
@@ -34,13 +35,15 @@ pub struct Settings {
 impl Settings {
     /// The rules, or what is wrong with the settings.
     pub fn build(&self) -> Result<Rules, SettingError> {
-        let totals = Totals::new(self.min_records, self.max_records, self.max_shrink);
+        // A source that may have no record at all has been said to.
+        let least = self.min_records.unwrap_or(if self.max_records == Some(0) { 0 } else { 1 });
+        let totals = Totals::new(Some(least), self.max_records, self.max_shrink);
         let of_type = |(field, wanted): (&String, &FieldType)| {
             let path = path(field).map_err(|why| SettingError::at(field.as_str(), why).within("types"))?;
             Ok((path, *wanted))
         };
         let (date, schema) = (self.date_field.as_deref().map(path), self.schema.as_deref().map(Schema::read));
-        Ok(Rules::new(Asked {
+        Ok(Rules::new(RuleSet {
             totals: totals.map_err(miscounted)?,
             required: paths("required_fields", &self.required_fields)?,
             types: self.types.iter().map(of_type).collect::<Result<_, SettingError>>()?,
@@ -61,10 +64,10 @@ fn miscounted(error: TotalsError) -> SettingError {
 fn paths(setting: &str, fields: &[String]) -> Result<Vec<FieldPath>, SettingError> {
     let mut paths = Vec::new();
     for (index, field) in fields.iter().enumerate() {
-        let wrong = |why: String| SettingError::at(index, why).within(setting);
-        let path = path(field).map_err(wrong)?;
+        let invalid = |why: String| SettingError::at(index, why).within(setting);
+        let path = path(field).map_err(invalid)?;
         if paths.contains(&path) {
-            return Err(wrong(format!("{field:?} is named twice; remove one")));
+            return Err(invalid(format!("{field:?} is named twice; remove one")));
         }
         paths.push(path);
     }

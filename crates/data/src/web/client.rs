@@ -1,13 +1,15 @@
 //! The HTTP client: encryption by rustls, no redirects of its own accord, no proxy from the environment.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_store::trust;
+use reqwest::dns::Resolve;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 
-use super::guard::PublicOnly;
+use super::guard::{NoMetadata, PublicOnly};
 use crate::settings::SettingError;
 
 #[derive(Debug, Clone, Copy)]
@@ -20,26 +22,49 @@ pub(crate) struct ClientOptions<'a> {
     pub(crate) allow_private: bool,
     /// Whether [`Client::fetch`] follows redirects.
     pub(crate) redirects: bool,
+    /// How many bytes may come out of each compressed byte of an answer.
+    pub(crate) max_ratio: u64,
 }
+
+/// What an answer may decompress to unless its source says otherwise: so many times what was sent.
+pub(crate) const MAX_RATIO: u64 = 200;
 
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(super) http: reqwest::Client,
+    /// For addresses that an answer led to.
+    pub(super) led: reqwest::Client,
     pub(super) idle_timeout: Duration,
     pub(super) allow_private: bool,
     pub(super) redirects: bool,
+    pub(super) max_ratio: u64,
 }
 
 impl Client {
     pub(crate) fn new(options: ClientOptions<'_>) -> Result<Self, SettingError> {
-        let ClientOptions { idle_timeout, allow_private, redirects, .. } = options;
-        Ok(Self { http: http(options)?, idle_timeout, allow_private, redirects })
+        let ClientOptions { idle_timeout, allow_private, redirects, max_ratio, .. } = options;
+        let tls = tls(options.ca_file)?;
+        let http = |resolver: Option<Resolver>| http(options, tls.clone(), resolver);
+        let (configured, led) = match allow_private {
+            true => (http(None)?, http(Some(Arc::new(NoMetadata)))?),
+            false => {
+                let public = http(Some(Arc::new(PublicOnly)))?;
+                (public.clone(), public)
+            }
+        };
+        Ok(Self { http: configured, led, idle_timeout, allow_private, redirects, max_ratio })
     }
 }
 
-fn http(options: ClientOptions<'_>) -> Result<reqwest::Client, SettingError> {
+type Resolver = Arc<dyn Resolve>;
+
+fn http(
+    options: ClientOptions<'_>,
+    tls: rustls::ClientConfig,
+    resolver: Option<Resolver>,
+) -> Result<reqwest::Client, SettingError> {
     let builder = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls(options.ca_file)?)
+        .tls_backend_preconfigured(tls)
         .user_agent(concat!("redrive/", env!("CARGO_PKG_VERSION")))
         .default_headers(HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("gzip"))]))
         .connect_timeout(options.connect_timeout)
@@ -47,7 +72,10 @@ fn http(options: ClientOptions<'_>) -> Result<reqwest::Client, SettingError> {
         .referer(false)
         // A proxy would look names up itself, past the guard against private addresses.
         .no_proxy();
-    let builder = if options.allow_private { builder } else { builder.dns_resolver(PublicOnly) };
+    let builder = match resolver {
+        Some(resolver) => builder.dns_resolver(resolver),
+        None => builder,
+    };
     builder.build().map_err(|error| unusable(format!("the HTTP client cannot be made: {error}")))
 }
 

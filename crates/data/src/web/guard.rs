@@ -11,6 +11,18 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PublicOnly;
 
+/// For names that an answer led to, where private addresses are allowed: those of the machine's own surroundings are not.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NoMetadata;
+
+/// An address that no answer may lead to.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{host} is {address}, where this machine or its cloud keeps secrets; no answer may lead there")]
+pub(super) struct MetadataAddress {
+    pub(super) host: String,
+    pub(super) address: String,
+}
+
 /// An address that may not be connected to.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{host} is the private address {address}; set allow_private = true if it is meant to be reached")]
@@ -22,21 +34,63 @@ pub(super) struct PrivateAddress {
 impl Resolve for PublicOnly {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let host = name.as_str().to_owned();
-            let found = tokio::task::spawn_blocking(move || look_up(&host)).await??;
-            let addresses: Addrs = Box::new(found.into_iter());
-            Ok(addresses)
+            let refuse = |host: String, address: String| PrivateAddress { host, address }.into();
+            look_up(&name, is_public, refuse).await
+        })
+    }
+}
+
+impl Resolve for NoMetadata {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let refuse = |host: String, address: String| MetadataAddress { host, address }.into();
+            look_up(&name, |address| !is_metadata(address), refuse).await
         })
     }
 }
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-fn look_up(host: &str) -> Result<Vec<SocketAddr>, AnyError> {
-    let found: Vec<SocketAddr> = (host, 0).to_socket_addrs()?.collect();
-    match found.iter().find(|address| !is_public(address.ip())) {
-        Some(private) => Err(Box::new(PrivateAddress { host: host.to_owned(), address: private.ip().to_string() })),
-        None => Ok(found),
+async fn look_up(
+    name: &Name,
+    may: fn(IpAddr) -> bool,
+    refuse: fn(String, String) -> AnyError,
+) -> Result<Addrs, AnyError> {
+    let host = name.as_str().to_owned();
+    let asked = host.clone();
+    let looked = tokio::task::spawn_blocking(move || (asked.as_str(), 0).to_socket_addrs().map(Vec::from_iter));
+    let found: Vec<SocketAddr> = looked.await??;
+    match found.iter().find(|address| !may(address.ip())) {
+        Some(refused) => Err(refuse(host, refused.ip().to_string())),
+        None => Ok(Box::new(found.into_iter())),
+    }
+}
+
+/// Whether a machine reaches by the address what only it may know: link-local addresses, and those by which clouds serve
+/// metadata and credentials.
+pub(super) fn is_metadata(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_metadata_v4(address),
+        IpAddr::V6(address) => match address.segments() {
+            [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+                let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+                is_metadata_v4(Ipv4Addr::new(a, b, c, d))
+            }
+            // Link-local; then Amazon's, Google's and Scaleway's own.
+            [0xfe80..=0xfebf, ..] => true,
+            [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254] | [0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254] => true,
+            [0xfd00, 0x0042, 0, 0, 0, 0, 0, 0x0042] => true,
+            _ => false,
+        },
+    }
+}
+
+fn is_metadata_v4(address: Ipv4Addr) -> bool {
+    match address.octets() {
+        [169, 254, _, _] => true,
+        // Alibaba's, Oracle's and Azure's own.
+        [100, 100, 100, 200] | [192, 0, 0, 192] | [168, 63, 129, 16] => true,
+        _ => false,
     }
 }
 
@@ -82,6 +136,29 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn link_local_addresses_and_those_of_clouds_are_metadata() {
+        for address in [
+            "169.254.169.254",
+            "169.254.0.1",
+            "100.100.100.200",
+            "192.0.0.192",
+            "168.63.129.16",
+            "::ffff:169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "fe80::1",
+            "febf::1",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+            "fd00:42::42",
+        ] {
+            assert!(is_metadata(address.parse().unwrap()), "{address}");
+        }
+        for address in ["127.0.0.1", "10.0.0.1", "192.168.1.1", "::1", "fd12::1", "8.8.8.8", "2606:4700::1111"] {
+            assert!(!is_metadata(address.parse().unwrap()), "{address}");
+        }
+    }
 
     #[test]
     fn only_the_public_internet_is_public() {

@@ -10,7 +10,7 @@ mod response;
 mod retry_after;
 mod unzip;
 
-pub(crate) use client::{Client, ClientOptions};
+pub(crate) use client::{Client, ClientOptions, MAX_RATIO};
 pub(crate) use excerpt::excerpt;
 pub(crate) use headers::Headers;
 pub(crate) use request::Request;

@@ -8,7 +8,7 @@ use reqwest::{Method, StatusCode};
 use url::{Host, Url};
 
 use super::client::Client;
-use super::guard::{PrivateAddress, is_public};
+use super::guard::{MetadataAddress, PrivateAddress, is_metadata, is_public};
 use super::headers::ResolvedHeader;
 use super::response::{Response, without_query};
 use crate::failure::Failure;
@@ -30,8 +30,11 @@ impl Client {
     pub(crate) async fn fetch(&self, request: &Request, page: Url) -> Result<Response, Failure> {
         let (mut url, mut method, mut body) = (page, request.method.clone(), request.body.clone());
         for _ in 0..=MAX_REDIRECTS {
-            check(&url, self.allow_private)?;
-            let answer = self.send(request.to(&url, &method, body.as_ref())).await?;
+            // An answer may lead to less than the configuration: what it may not know is out of its reach.
+            let is_led = url.origin() != request.url.origin();
+            check(&url, self.allow_private, is_led)?;
+            let http = if is_led { &self.led } else { &self.http };
+            let answer = self.send_by(http, request.to(&url, &method, body.as_ref())).await?;
             let Some(target) = redirected(&answer)? else { return Ok(answer) };
             if !self.redirects {
                 return Err(Failure::retryable(format!(
@@ -71,7 +74,7 @@ impl Request {
 }
 
 /// Fails for what must not be connected to. Names are checked again by whatever they resolve to.
-fn check(url: &Url, allow_private: bool) -> Result<(), Failure> {
+fn check(url: &Url, allow_private: bool, is_led: bool) -> Result<(), Failure> {
     let shown = without_query(url);
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Failure::fatal(format!("{shown} is neither http nor https")));
@@ -85,10 +88,13 @@ fn check(url: &Url, allow_private: bool) -> Result<(), Failure> {
         Some(Host::Ipv6(address)) => Some(address.into()),
         Some(Host::Domain(_)) | None => None,
     };
+    let host = || url.host_str().unwrap_or_default().to_owned();
     match address {
+        Some(address) if is_led && is_metadata(address) => {
+            Err(Failure::fatal(MetadataAddress { host: host(), address: address.to_string() }.to_string()))
+        }
         Some(address) if !allow_private && !is_public(address) => {
-            let host = url.host_str().unwrap_or_default().to_owned();
-            Err(Failure::fatal(PrivateAddress { host, address: address.to_string() }.to_string()).of_setup())
+            Err(Failure::fatal(PrivateAddress { host: host(), address: address.to_string() }.to_string()).of_setup())
         }
         Some(_) | None => Ok(()),
     }

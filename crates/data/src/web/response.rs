@@ -1,18 +1,18 @@
 //! One request and its answer: every wait has an end, and every fault becomes a failure that names the request without
 //! showing its query, which may hold more than a log should.
 
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use bytes::Bytes;
+use redrive_core::cause::{chain, in_words};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use reqwest::{Request, StatusCode, Version};
 use url::Url;
 
 use super::client::Client;
 use super::excerpt::excerpt;
-use super::guard::PrivateAddress;
-use super::unzip::Unzip;
+use super::guard::{MetadataAddress, PrivateAddress};
+use super::unzip::{self, Unzip};
 use crate::failure::Failure;
 
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Response {
     name: String,
     idle_timeout: Duration,
     unzip: Unzip,
+    /// What came last and is not decompressed yet.
+    piece: Bytes,
     ended: bool,
 }
 
@@ -41,14 +43,19 @@ pub(crate) fn without_query(url: &Url) -> String {
 }
 
 impl Client {
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request to a configured address and waits for the head of the answer.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, Failure> {
+        self.send_by(&self.http, request).await
+    }
+
+    pub(super) async fn send_by(&self, http: &reqwest::Client, request: Request) -> Result<Response, Failure> {
         let name = name_of(request.method().as_str(), request.url());
-        match tokio::time::timeout(self.idle_timeout, self.http.execute(request)).await {
+        match tokio::time::timeout(self.idle_timeout, http.execute(request)).await {
             Ok(Ok(head)) => {
                 let encoding = head.headers().get(CONTENT_ENCODING);
-                let unzip = Unzip::new(encoding.map_or("", |value| value.to_str().unwrap_or("?")));
-                Ok(Response { head, name, idle_timeout: self.idle_timeout, unzip, ended: false })
+                let encoding = encoding.map_or("", |value| value.to_str().unwrap_or("?"));
+                let unzip = Unzip::new(encoding, self.max_ratio);
+                Ok(Response { head, name, idle_timeout: self.idle_timeout, unzip, piece: Bytes::new(), ended: false })
             }
             Ok(Err(error)) => Err(fault(&name, &error)),
             Err(_) => Err(silence(&name, self.idle_timeout)),
@@ -91,21 +98,20 @@ impl Response {
             }
     }
 
-    /// The next bytes of the body, decompressed; `None` at its end.
+    /// The next bytes of the body, decompressed; `None` at its end. However well it is compressed, what comes at once fits
+    /// into a megabyte.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         while !self.ended {
-            let unzipped = match tokio::time::timeout(self.idle_timeout, self.head.chunk()).await {
-                Ok(Ok(Some(piece))) => self.unzip.take(piece),
-                Ok(Ok(None)) => {
-                    self.ended = true;
-                    self.unzip.finish()
+            if self.piece.is_empty() {
+                match tokio::time::timeout(self.idle_timeout, self.head.chunk()).await {
+                    Ok(Ok(Some(piece))) => self.piece = piece,
+                    Ok(Ok(None)) => self.ended = true,
+                    Ok(Err(error)) => return Err(fault(&self.name, &error)),
+                    Err(_) => return Err(silence(&self.name, self.idle_timeout)),
                 }
-                Ok(Err(error)) => return Err(fault(&self.name, &error)),
-                Err(_) => return Err(silence(&self.name, self.idle_timeout)),
-            };
-            let broken =
-                |error| Failure::retryable(format!("{}: the answer cannot be decompressed: {error}", self.name));
-            let bytes = unzipped.map_err(broken)?;
+            }
+            let unzipped = if self.ended { self.unzip.finish() } else { self.unzip.take(&mut self.piece) };
+            let bytes = unzipped.map_err(|error| unusable(&self.name, &error))?;
             if !bytes.is_empty() {
                 return Ok(Some(bytes));
             }
@@ -170,35 +176,33 @@ fn ends_in_chunks(coding: &str) -> bool {
     coding.rsplit(',').next().is_some_and(|last| last.trim().eq_ignore_ascii_case("chunked"))
 }
 
+fn unusable(name: &str, error: &unzip::Error) -> Failure {
+    let text = format!("{name}: {error}");
+    match error {
+        unzip::Error::Damaged(_) => Failure::retryable(text),
+        // It was made so, and comes again.
+        unzip::Error::Ratio { .. } => Failure::fatal(text),
+    }
+}
+
 fn silence(name: &str, patience: Duration) -> Failure {
     Failure::retryable(format!("{name}: nothing came for {patience:?}; raise idle_timeout if that is usual"))
 }
 
 fn fault(name: &str, error: &reqwest::Error) -> Failure {
-    if let Some(private) = causes(error).find_map(|cause| cause.downcast_ref::<PrivateAddress>()) {
+    if let Some(private) = chain(error).find_map(|cause| cause.downcast_ref::<PrivateAddress>()) {
         return Failure::fatal(format!("{name}: {private}")).of_setup();
+    }
+    if let Some(metadata) = chain(error).find_map(|cause| cause.downcast_ref::<MetadataAddress>()) {
+        return Failure::fatal(format!("{name}: {metadata}"));
     }
     let text = format!("{name} failed: {}", causes_in_words(error));
     if error.is_builder() { Failure::fatal(text) } else { Failure::retryable(text) }
 }
 
-fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(error.source(), |&cause| cause.source())
-}
-
 /// The causes behind the library's own words, which show the whole URL.
 fn causes_in_words(error: &reqwest::Error) -> String {
-    let mut text = String::new();
-    for cause in causes(error).map(ToString::to_string) {
-        if text.contains(&cause) {
-            continue;
-        }
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&cause);
-    }
-    match text.as_str() {
+    match in_words(chain(error).skip(1)).as_str() {
         "" if error.is_timeout() => "time-out".to_owned(),
         "" => "the connection was lost".to_owned(),
         text => text.replace(['\n', '\r'], " "),

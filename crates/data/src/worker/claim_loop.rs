@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use redrive_core::count;
 use redrive_store::{Backlog, DataStore, Queued};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
@@ -137,14 +138,24 @@ impl Worker {
             // Also what attempts have started that were left to their leases.
             served.workload.stopped().await;
         }
-        worked.map(|()| *self.counts.borrow())
+        match worked {
+            // A call of the database was given up for the sake of the end that was asked for.
+            Err(Error::Store(redrive_store::Error::Stopped { .. })) if self.shutdown.is_requested() => {}
+            worked => worked?,
+        }
+        Ok(*self.counts.borrow())
     }
 
     async fn work(&mut self) -> Result<()> {
         let mut wakeups = self.data.wakeups();
         while !self.shutdown.is_requested() {
-            self.recover().await?;
-            self.sweep().await?;
+            // All of it may wait for a sink that does not answer, and can be given up at any moment.
+            let shutdown = self.shutdown.clone();
+            tokio::select! {
+                biased;
+                () = shutdown.requested() => break,
+                looked = self.look_after() => looked?,
+            }
             // Marked before the claim, so that an announcement during it is not missed.
             if wakeups.has_changed().unwrap_or(true) {
                 wakeups.borrow_and_update();
@@ -157,6 +168,27 @@ impl Worker {
             self.wait(&mut wakeups).await?;
         }
         self.unusable.take().map_or(Ok(()), Err)
+    }
+
+    /// Looks after everything but the attempts.
+    async fn look_after(&mut self) -> Result<()> {
+        self.recover().await?;
+        self.sweep().await?;
+        self.check().await
+    }
+
+    /// Asks each workload that could claim whether what it needs is there.
+    async fn check(&mut self) -> Result<()> {
+        for nth in 0..self.served.len() {
+            if !self.served[nth].wants_check() {
+                continue;
+            }
+            match self.served[nth].workload.is_ready().await {
+                Ok(()) => self.served[nth].checked(),
+                Err(error) => self.fault(nth, "looking at what it needs", error)?,
+            }
+        }
+        Ok(())
     }
 
     /// Asks each workload whose rest is over whether what failed is well again.
@@ -187,9 +219,10 @@ impl Worker {
                 continue;
             }
             match sweep::end_expired(&self.data, &self.served[nth].workload).await {
-                Ok(ended) => self.counts.send_modify(|counts| counts.abandoned += count(ended)),
+                Ok(ended) => self.counts.send_modify(|counts| counts.abandoned += count::of(ended)),
                 Err(error) => self.fault(nth, "ending what was abandoned", error)?,
             }
+            self.served[nth].workload.tidy().await;
         }
         Ok(())
     }
@@ -231,14 +264,14 @@ impl Worker {
             self.turn += 1;
             served.last_turn = self.turn;
         }
-        if count(found) < u64::from(room) {
+        if count::of(found) < u64::from(room) {
             let poll = Instant::now() + self.options.poll;
             served.quiet(claimed.look_again.map_or(poll, |look_again| look_again.min(poll)));
         } else {
             self.gather_until = Instant::now() + GATHER;
         }
         served.running += u32::try_from(found).unwrap_or(u32::MAX);
-        self.counts.send_modify(|counts| counts.claimed += count(found));
+        self.counts.send_modify(|counts| counts.claimed += count::of(found));
         claimed.tasks.into_iter().for_each(|task| self.start(nth, task, asked));
         Ok(found)
     }
@@ -361,6 +394,11 @@ impl Worker {
         if self.options.drain {
             return self.drop_out(nth, error);
         }
+        if let Error::Store(fatal) = &error
+            && fatal.is_fatal()
+        {
+            return Err(error);
+        }
         let (served, why) = (&mut self.served[nth], error.to_string());
         let rest = served.begin_rest(error);
         let workload = served.workload.name();
@@ -394,7 +432,7 @@ impl Worker {
 
     /// Leaves whatever hangs now to its lease.
     fn abandon(&mut self) {
-        let left = count(self.attempts.len());
+        let left = count::of(self.attempts.len());
         tracing::error!(left, "some attempts could not be given back in time; their leases run out");
         self.counts.send_modify(|counts| counts.lost += left);
         self.attempts.abort_all();
@@ -403,7 +441,7 @@ impl Worker {
     /// Lets work under way end by itself, and then has it given back.
     async fn finish(&mut self) {
         let shutdown = self.shutdown.clone();
-        let grace = Instant::now() + self.options.grace;
+        let grace = shutdown.requested_at().unwrap_or_else(Instant::now) + self.options.grace;
         let mut last = None;
         while !self.attempts.is_empty() {
             tokio::select! {
@@ -420,8 +458,4 @@ impl Worker {
             }
         }
     }
-}
-
-fn count(of: usize) -> u64 {
-    u64::try_from(of).unwrap_or(u64::MAX)
 }

@@ -102,6 +102,11 @@ async fn commit_group<I: Clone, O>(mut group: Vec<Waiting<I, O>>, commit: &Commi
                 tracing::warn!(%error, waiting = group.len(), "results could not be recorded; trying again");
                 tokio::time::sleep(TRY_AGAIN).await;
             }
+            // The others would fare no better, and are told by their senders' end.
+            Err(error) if error.is_fatal() => {
+                group.into_iter().next().map(|waiting| waiting.reply.send(Err(error)));
+                return;
+            }
             Err(error) => return commit_each(group, error, commit).await,
         }
     }

@@ -12,6 +12,9 @@ use crate::error::Error;
 const FIRST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(30);
 
+/// How long a look at what a workload needs holds.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+
 #[derive(Debug)]
 pub(super) struct Served {
     pub workload: Arc<dyn Workload>,
@@ -26,6 +29,8 @@ pub(super) struct Served {
     /// Nothing is claimed before then, because something of our own failed.
     rest_until: Option<Instant>,
     rest: Duration,
+    /// Until then its last look at what it needs holds.
+    checked_until: Option<Instant>,
     /// What failed, to be looked at after the rest.
     pub fault: Option<Error>,
     /// A draining worker goes on without it.
@@ -43,6 +48,7 @@ impl Served {
             quiet_until: None,
             rest_until: None,
             rest,
+            checked_until: None,
             fault: None,
             is_out: false,
         }
@@ -58,6 +64,15 @@ impl Served {
             && !self.is_resting()
             && self.fault.is_none()
             && self.quiet_until.is_none_or(|until| Instant::now() >= until)
+    }
+
+    /// Whether what it needs has to be looked at before it claims again.
+    pub(super) fn wants_check(&self) -> bool {
+        self.is_ready() && self.checked_until.is_none_or(|until| Instant::now() >= until)
+    }
+
+    pub(super) fn checked(&mut self) {
+        self.checked_until = Some(Instant::now() + CHECK_EVERY);
     }
 
     /// There may be something to claim again.

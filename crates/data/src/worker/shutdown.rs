@@ -1,6 +1,7 @@
 //! How a worker is asked to stop: first in order, then at once.
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
@@ -13,31 +14,44 @@ enum Phase {
 
 /// Shared by the callers that may stop a worker and by the attempts that have to heed it.
 #[derive(Debug, Clone)]
-pub struct Shutdown(watch::Sender<Phase>);
+pub struct Shutdown(watch::Sender<State>);
+
+#[derive(Debug, Clone, Copy)]
+struct State {
+    phase: Phase,
+    /// When the end was first asked for.
+    requested: Option<Instant>,
+}
 
 impl Default for Shutdown {
     fn default() -> Self {
-        Self(watch::channel(Phase::Working).0)
+        Self(watch::channel(State { phase: Phase::Working, requested: None }).0)
     }
 }
 
 impl Shutdown {
     /// Asks for an orderly end; asked again, for one at once.
     pub fn request(&self) {
-        self.0.send_modify(|phase| {
-            *phase = match *phase {
+        self.0.send_modify(|state| {
+            state.phase = match state.phase {
                 Phase::Working => Phase::Finishing,
                 Phase::Finishing | Phase::Leaving => Phase::Leaving,
             };
+            state.requested.get_or_insert_with(Instant::now);
         });
     }
 
     pub(super) fn leave(&self) {
-        self.0.send_replace(Phase::Leaving);
+        self.0.send_modify(|state| state.phase = Phase::Leaving);
     }
 
     pub fn is_requested(&self) -> bool {
-        *self.0.borrow() > Phase::Working
+        self.0.borrow().phase > Phase::Working
+    }
+
+    /// When the end was first asked for, if it was.
+    pub(super) fn requested_at(&self) -> Option<Instant> {
+        self.0.borrow().requested
     }
 
     /// Returns when an orderly end is asked for.
@@ -52,6 +66,6 @@ impl Shutdown {
 
     async fn reached(&self, wanted: Phase) {
         // The sender is in `self`, so waiting cannot fail.
-        let _ = self.0.subscribe().wait_for(|phase| *phase >= wanted).await;
+        let _ = self.0.subscribe().wait_for(|state| state.phase >= wanted).await;
     }
 }

@@ -40,6 +40,16 @@ pub trait Workload: Send + Sync + fmt::Debug {
         Box::pin(async {})
     }
 
+    /// Looks, once in a while before a claim, whether what its attempts need is there. An error makes it rest.
+    fn is_ready(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Removes what dead processes left behind, besides their runs; once in a while.
+    fn tidy(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     /// Looks, after a rest, whether what failed is well again. An error prolongs the rest.
     fn has_recovered<'a>(&'a self, _from: &'a Error) -> BoxFuture<'a, Result<()>> {
         Box::pin(async { Ok(()) })

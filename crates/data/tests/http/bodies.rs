@@ -168,7 +168,7 @@ async fn a_record_that_is_too_long_is_refused_for_good() {
         });
         let failure = extract(&http(&server, "/x", json!({"format": format}))).await.failure().clone();
         assert_eq!(failure.class, ErrorClass::Final);
-        assert!(failure.message.starts_with("record 1 is longer than 16 MiB"), "{failure}");
+        assert!(failure.message.starts_with("record 1 is longer than 4 MiB"), "{failure}");
     }
 }
 

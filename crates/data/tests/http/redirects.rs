@@ -68,3 +68,21 @@ async fn redirects_come_to_an_end() {
         assert!(failure.message.ends_with("is neither http nor https"), "{failure}");
     }
 }
+
+/// The address that was configured may be one of them; what its answers lead to may not.
+#[tokio::test]
+async fn no_answer_leads_to_where_the_machine_keeps_secrets_even_with_private_addresses_allowed() {
+    for target in [
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[fe80::1]/",
+        "http://[::ffff:169.254.169.254]/",
+        "http://[fd00:ec2::254]/latest/",
+        "http://100.100.100.200/latest/",
+    ] {
+        let server = to(target.to_owned(), 302);
+        let settings = http(&server, "/old", json!({"redirects": true, "allow_private": true}));
+        let failure = extract(&settings).await.failure().clone();
+        assert_eq!(failure.class, ErrorClass::Final, "{target}");
+        assert!(failure.message.contains("no answer may lead there"), "{target}: {failure}");
+    }
+}

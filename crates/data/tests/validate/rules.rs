@@ -4,14 +4,25 @@ use crate::lab::{Lab, rules, submission, told, verdict};
 
 #[tokio::test]
 async fn without_settings_any_objects_will_do() {
-    assert_eq!(told("{}", &[]).await, Ok(0));
     assert_eq!(told("{}", &["{}", "{\"a\":[1,null]}", "{\"a\":1}"]).await, Ok(3));
+}
+
+const NOTHING: &str = "min_records: nothing came, and 1 is the least; set it to 0 if the source may have nothing";
+
+#[tokio::test]
+async fn that_nothing_may_come_is_said_on_purpose() {
+    for settings in ["{}", r#"{"max_records":5}"#, r#"{"min_records":1}"#] {
+        assert_eq!(told(settings, &[]).await.unwrap_err(), NOTHING, "{settings}");
+    }
+    for settings in [r#"{"min_records":0}"#, r#"{"max_records":0}"#] {
+        assert_eq!(told(settings, &[]).await, Ok(0), "{settings}");
+    }
 }
 
 #[tokio::test]
 async fn too_few_and_too_many_records_are_refused() {
     let settings = r#"{"min_records":1,"max_records":2}"#;
-    assert_eq!(told(settings, &[]).await.unwrap_err(), "min_records: 0 came, and 1 are the least");
+    assert_eq!(told(settings, &[]).await.unwrap_err(), NOTHING);
     assert_eq!(told(settings, &["{}"]).await, Ok(1));
     assert_eq!(told(settings, &["{}", "{}"]).await, Ok(2));
     assert_eq!(told(settings, &["{}", "{}", "{}"]).await.unwrap_err(), "max_records: 3 came, and 2 are the most");

@@ -9,8 +9,9 @@ use redrive_core::breaker::BreakerPolicy;
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
+use redrive_core::retry::MAX_HINT;
 use redrive_core::run::Run;
-use redrive_data::extract::{self, ConfiguredSource, Extractor, Sources};
+use redrive_data::extract::{self, ConfiguredSource, Extractor, MAX_BYTES, Sources};
 use redrive_data::validate::{Recorder, Rules};
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_fixture::{OnDatabase, TestClock, TestDatabase, TestStore, with_clock};
@@ -137,6 +138,8 @@ impl Work {
             queries: BTreeMap::new(),
             rules: self.rules.clone(),
             max_in_flight: self.max_in_flight,
+            max_bytes: MAX_BYTES,
+            longest_hint: MAX_HINT,
             cooldown: Duration::from_secs(3600),
             rate_limit_budget: Some(self.rate_limit_budget),
             breaker: self.breaker,

@@ -48,7 +48,7 @@ async fn runs_alone(house: &TestDataPlane, extractor: Arc<dyn Extractor>, messag
 
 async fn a_program_with_an_overlong_line_is_waited_for(house: TestDataPlane) {
     let script = format!("{ALONE} head -c 17000000 /dev/zero; exec sleep 1000");
-    runs_alone(&house, program("command", house.database.path(), &script, ""), "longer than 16 MiB").await;
+    runs_alone(&house, program("command", house.database.path(), &script, ""), "longer than 4 MiB").await;
 }
 
 async fn a_tap_with_a_bad_line_is_waited_for(house: TestDataPlane) {

@@ -36,6 +36,16 @@ pub struct Global {
     /// Say more; twice for everything
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
+    /// How the log on stderr is written
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    /// One JSON object a line
+    Json,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -77,6 +87,11 @@ pub enum Command {
     Bench(redrive_bench::Bench),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
+    /// Write the manual pages into a directory
+    Man {
+        /// Where to; made where it is missing
+        directory: PathBuf,
+    },
 }
 
 impl Command {
@@ -94,7 +109,8 @@ impl Command {
             | Self::Data(_)
             | Self::Ingest(_)
             | Self::Bench(_)
-            | Self::Completions { .. } => false,
+            | Self::Completions { .. }
+            | Self::Man { .. } => false,
         }
     }
 }
@@ -109,6 +125,9 @@ pub struct Init {
     /// Replace a redrive.toml that is there
     #[arg(long)]
     pub force: bool,
+    /// Take the configured raw sink for this database's, whatever it is
+    #[arg(long, conflicts_with_all = ["store", "force"])]
+    pub adopt_sink: bool,
 }
 
 #[derive(Debug, Args)]

@@ -193,7 +193,7 @@ pub struct Apply {
 
 #[derive(Debug, Clone, Args)]
 pub struct Undo {
-    /// The operation's id, as `state audit list` shows it
+    /// The operation's id, as `state audit list` shows it, or the beginning of it; `last` is your own newest one
     pub operation: String,
     #[command(flatten)]
     pub change: ChangeArgs,
@@ -202,15 +202,36 @@ pub struct Undo {
 #[derive(Debug, Subcommand)]
 pub enum Audit {
     /// Operations, newest first
-    List {
-        /// How many at the most; 0 for all
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-    },
+    List(AuditList),
     /// One operation with every change
-    Show { operation: String },
+    Show {
+        /// Its id or the beginning of it; `last` is your own newest one
+        operation: String,
+    },
+    /// Print where the chain ends, to be kept outside of the database
+    Head,
     /// Check the chain from its first row
-    Verify,
+    Verify {
+        /// A head that was printed or logged before: it must still be in the chain
+        #[arg(long, value_name = "SEQ:HASH")]
+        head: Option<redrive_store::Head>,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct AuditList {
+    /// Only by this actor, as the list shows it
+    #[arg(long)]
+    pub actor: Option<String>,
+    /// Only from this day or moment on: 2026-01-31, `yesterday`, `7d`, or 2026-01-31T04:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only of this kind: a word of the command, such as retry, pause or undo
+    #[arg(long, value_name = "VERB")]
+    pub operation: Option<String>,
+    /// How many at the most; 0 for all
+    #[arg(long, default_value_t = 50)]
+    pub limit: u32,
 }
 
 #[derive(Debug, Subcommand)]

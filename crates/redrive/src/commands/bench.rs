@@ -4,13 +4,15 @@ use redrive_bench::{Bench, Figures, conf, extract, partitions, queue, state};
 use redrive_store::StoreUrl;
 
 use super::Context;
-use crate::cli::Format;
+use crate::cli::Global;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
 use crate::output::progress::{Progress, Style};
 
 pub async fn run(bench: &Bench, context: &Context) -> Result<Exit> {
+    // What it has made is taken away again.
+    context.stop.in_order();
     let progress = Progress::start(Style::Phases, context.global.quiet);
     let on_phase = |name: &'static str| progress.message(name.to_owned());
     let measured = match bench {
@@ -31,7 +33,7 @@ pub async fn run(bench: &Bench, context: &Context) -> Result<Exit> {
     };
     drop(progress);
     let figures = measured?;
-    show(&figures, context.global.output)?;
+    show(&figures, &context.global)?;
     Ok(if figures.is_good() { Exit::Done } else { Exit::SomeFailed })
 }
 
@@ -43,13 +45,12 @@ fn store(url: Option<&str>, context: &Context) -> Result<StoreUrl> {
     }
 }
 
-fn show(figures: &Figures, format: Format) -> Result<()> {
-    match format {
-        Format::Json | Format::Jsonl => return output::json(figures),
-        Format::Table | Format::Csv => {}
-    }
-    let summary = figures.summary();
-    output::line(&summary.heading)?;
-    output::line(&output::table(&summary.columns, summary.rows.into_iter().map(Vec::from).collect()))?;
-    summary.notes.iter().try_for_each(|note| output::line(note))
+fn show(figures: &Figures, global: &Global) -> Result<()> {
+    let value = serde_json::to_value(figures)?;
+    let names: Vec<&str> = value.as_object().into_iter().flat_map(|fields| fields.keys().map(String::as_str)).collect();
+    output::one(&names, figures, global, || {
+        let summary = figures.summary();
+        let table = output::table(&summary.columns, summary.rows.into_iter().map(Vec::from).collect());
+        [vec![summary.heading, table], summary.notes].concat().join("\n")
+    })
 }

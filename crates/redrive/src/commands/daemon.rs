@@ -1,10 +1,9 @@
 //! `redrive daemon`: ticks until a signal stops it.
 
-use redrive_control::daemon::Tick;
+use redrive_control::daemon::{Action, Tick};
 use redrive_control::{ControlPlane, Insight};
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Context, person};
+use super::{Context, Missing, person};
 use crate::cli::{Daemon, Format};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
@@ -15,7 +14,7 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
     let actor = format!("daemon {} pid {}", person(), std::process::id());
     let ticks = match args.dry_run {
         true => Ticks::Foreseen(context.insight(&config).await?),
-        false => Ticks::Done(context.control(&config).await?, actor),
+        false => Ticks::Done(context.control(&config, Missing::Make).await?, actor),
     };
     let interval = args.interval.unwrap_or(config.settings.daemon.interval);
     if interval.is_zero() {
@@ -27,10 +26,9 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     tracing::info!(interval_ms = interval.as_millis(), dry_run = args.dry_run, "started");
-    // Heard from now on, also while a tick is at work; it is finished first.
-    let listen = |kind| signal(kind).map_err(Error::io("cannot listen for signals"));
-    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-    loop {
+    // A tick that is at work is finished first, or given up after a few seconds.
+    context.stop.in_order();
+    while !context.stop.is_requested() {
         match ticks.next().await {
             Ok(tick) => tracing::info!(
                 considered = tick.considered,
@@ -40,13 +38,14 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
                 pruned = tick.pruned,
                 "tick"
             ),
+            Err(redrive_control::Error::Store(error)) if error.is_fatal() && !context.stop.is_requested() => {
+                return Err(error.into());
+            }
             // The next tick looks at everything again, so nothing is lost by going on.
             Err(error) => tracing::error!(%error, "tick failed"),
         }
         tokio::select! {
-            biased;
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            () = context.stop.requested() => {}
             () = tokio::time::sleep(interval) => {}
         }
     }
@@ -71,19 +70,23 @@ impl Ticks {
 
 fn show(tick: &Tick, dry_run: bool, context: &Context) -> Result<()> {
     match context.global.output {
-        Format::Json => return output::json(tick),
         Format::Jsonl if dry_run => return tick.would.iter().try_for_each(output::json),
-        Format::Jsonl => return output::json(tick),
         Format::Csv if dry_run => return actions(tick),
-        Format::Csv => return output::record(&["considered", "requeued", "overtaken", "enqueued", "pruned"], tick),
-        Format::Table => {}
+        Format::Jsonl | Format::Csv | Format::Json | Format::Table => {}
     }
-    for action in &tick.would {
-        let (key, attempts, delay) = (&action.key, action.attempt_count, action.delay_seconds);
-        output::line(&format!("would {} {key} (attempts {attempts}, delay {delay} s)", action.action))?;
-    }
+    let names = ["considered", "requeued", "overtaken", "enqueued", "pruned"];
+    output::one(&names, tick, &context.global, || in_words(tick, dry_run))
+}
+
+fn in_words(tick: &Tick, dry_run: bool) -> String {
+    let action = |action: &Action| {
+        let Action { action, key, attempt_count, delay_seconds, .. } = action;
+        format!("would {action} {key} (attempts {attempt_count}, delay {delay_seconds} s)")
+    };
+    let mut text: Vec<String> = tick.would.iter().map(action).collect();
     let would = if dry_run { "would requeue" } else { "requeued" };
-    output::line(&format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued))
+    text.push(format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued));
+    text.join("\n")
 }
 
 fn actions(tick: &Tick) -> Result<()> {

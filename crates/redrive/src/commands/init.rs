@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use redrive_store::{Open, Options, Schema, Store, StoreUrl};
 
 use super::Context;
+use super::sink::adopt_sink;
 use crate::cli::Init;
 use crate::config::{Config, FILE};
 use crate::error::{Error, Result};
@@ -23,6 +24,9 @@ pub async fn run(args: &Init, context: &Context) -> Result<Exit> {
     let store_url = StoreUrl::parse(url).map_err(|error| Error::Usage(format!("--store: {error}")))?;
     std::fs::create_dir_all(&directory).map_err(Error::io(format!("cannot make {}", directory.display())))?;
     let file = directory.join(FILE);
+    if args.adopt_sink {
+        return adopt(&file, &directory, context).await;
+    }
     if file.exists() && !args.force {
         return complete(&file, &directory, args, context).await;
     }
@@ -34,6 +38,18 @@ pub async fn run(args: &Init, context: &Context) -> Result<Exit> {
     write_whole(&file, &text, mode).map_err(Error::io(format!("cannot write {}", file.display())))?;
     if !context.global.quiet {
         output::line(&format!("wrote {} and made {}", file.display(), store.place()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Takes the configured place for the database's raw sink.
+async fn adopt(file: &Path, directory: &Path, context: &Context) -> Result<Exit> {
+    let config = Config::load(Some(file), &context.environment)?;
+    let url = beneath(directory, config.store.clone());
+    let store = Store::open(&url, Open::Current, config.settings.store.options()).await?;
+    let id = adopt_sink(&config, &store).await?;
+    if !context.global.quiet {
+        output::line(&format!("{} writes to {} from now on, as sink {id}", store.place(), config.raw))?;
     }
     Ok(Exit::Done)
 }

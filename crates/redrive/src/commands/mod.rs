@@ -8,25 +8,29 @@ pub mod demo;
 pub mod doctor;
 pub mod ingest;
 pub mod init;
+pub mod man;
 pub mod migrate;
 mod opening;
 pub mod runs;
+pub mod sink;
 pub mod state;
 pub mod worker;
 
 use redrive_control::{ControlPlane, Insight, Sink};
-use redrive_store::{Store, View};
+use redrive_store::{Options, Store, View};
 
 use crate::cli::Global;
 use crate::config::{Config, Environment};
 use crate::error::Result;
-pub use opening::open;
+use crate::stop::StopSignals;
+pub use opening::{Missing, open};
 
 /// What every command is given.
 #[derive(Debug)]
 pub struct Context {
     pub global: Global,
     pub environment: Environment,
+    pub stop: StopSignals,
 }
 
 impl Context {
@@ -37,19 +41,25 @@ impl Context {
     /// The same, with this configuration file and no environment over it.
     pub fn with_config_alone(&self, file: &str) -> Self {
         let global = Global { config: Some(file.into()), ..self.global.clone() };
-        Self { global, environment: Environment::default() }
+        Self { global, environment: Environment::default(), stop: self.stop.clone() }
     }
 
     /// What can be seen of the configured store, opened to be read: nothing is made or migrated.
     pub async fn insight(&self, config: &Config) -> Result<Insight> {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
-        Ok(Insight::new(look(config).await?, raw, config.sources.clone(), earliest).with_queues(config.queues.clone()))
+        Ok(Insight::new(look(config, self).await?, raw, config.sources.clone(), earliest)
+            .with_queues(config.queues.clone()))
+    }
+
+    /// How the configured store is opened.
+    pub fn store_options(&self, config: &Config) -> Options {
+        Options { hurry: self.stop.hurry(), ..config.settings.store.options() }
     }
 
     /// The control plane over the configured store and sink.
-    pub async fn control(&self, config: &Config) -> Result<ControlPlane> {
-        let store = open(config, self).await?;
+    pub async fn control(&self, config: &Config, missing: Missing) -> Result<ControlPlane> {
+        let store = open(config, missing, self).await?;
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
@@ -58,13 +68,28 @@ impl Context {
 }
 
 /// Opens the configured store to look at it and no more.
-pub async fn look(config: &Config) -> redrive_store::Result<View> {
-    Store::open_read_only(&config.store, config.settings.store.options()).await
+pub async fn look(config: &Config, context: &Context) -> redrive_store::Result<View> {
+    Store::open_read_only(&config.store, context.store_options(config)).await
 }
 
-/// Who is at the keyboard: the operating system's user at this host.
+impl Context {
+    /// Whom the audit trail names: `REDRIVE_ACTOR`, otherwise the user at this host, before `sudo` where that was used.
+    pub fn actor(&self) -> String {
+        let named = |name| self.environment.get(name).filter(|value| !value.is_empty());
+        match (named("REDRIVE_ACTOR"), named("SUDO_USER")) {
+            (Some(actor), _) => actor.to_owned(),
+            (None, Some(user)) => at_host(user),
+            (None, None) => person(),
+        }
+    }
+}
+
+/// The operating system's user at this host.
 pub fn person() -> String {
-    let user = whoami::username().unwrap_or_else(|_| "unknown".to_owned());
+    at_host(&whoami::username().unwrap_or_else(|_| "unknown".to_owned()))
+}
+
+fn at_host(user: &str) -> String {
     let host = whoami::hostname().unwrap_or_else(|_| "unknown".to_owned());
     format!("{user}@{host}")
 }

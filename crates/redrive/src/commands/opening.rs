@@ -1,5 +1,5 @@
-//! Opening the configured store to change it. Only commands that change something make a missing database, and they say so:
-//! otherwise a service started in the wrong folder would run on an empty database unnoticed.
+//! Opening the configured store to change it. Only commands that bring in something new make a missing database, and they
+//! say so: any other, started in the wrong folder, would run on an empty database unnoticed.
 
 use std::path::Path;
 
@@ -9,14 +9,23 @@ use super::Context;
 use crate::config::Config;
 use crate::output;
 
+/// What to do about a database that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    Make,
+    Refuse,
+}
+
 /// Opens the configured store. A SQLite file belongs to this program and is kept up to date by it; a server's schema is
 /// changed only by `redrive migrate`.
-pub async fn open(config: &Config, context: &Context) -> redrive_store::Result<Store> {
-    let (how, new) = match &config.store {
-        StoreUrl::Sqlite(path) => (Open::Migrate, is_absent(path).then_some(path)),
-        StoreUrl::Postgres(_) => (Open::Current, None),
+pub async fn open(config: &Config, missing: Missing, context: &Context) -> redrive_store::Result<Store> {
+    context.stop.in_order();
+    let (how, new) = match (&config.store, missing) {
+        (StoreUrl::Sqlite(path), Missing::Make) => (Open::Migrate, is_absent(path).then_some(path)),
+        (StoreUrl::Sqlite(_), Missing::Refuse) => (Open::Upgrade, None),
+        (StoreUrl::Postgres(_), _) => (Open::Current, None),
     };
-    let store = Store::open(&config.store, how, config.settings.store.options()).await?;
+    let store = Store::open(&config.store, how, context.store_options(config)).await?;
     if let Some(path) = new
         && !context.global.quiet
     {

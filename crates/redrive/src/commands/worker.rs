@@ -8,31 +8,32 @@ use redrive_data::validate::Recorder;
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_data::{extract, ingest};
 use redrive_store::Store;
-use redrive_store::raw::{Blobs, RawSink};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{Context, open, person};
+use super::sink::open_sink;
+use super::{Context, Missing, open, person};
 use crate::cli;
 use crate::config::{Config, Plan};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
-use crate::{cli::Format, output};
+use crate::output;
+use crate::stop::StopSignals;
 
 pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let plan = config.plan(&kinds(args), &context.environment)?;
     let only = categories(args, &plan.sections)?;
     check_served(args, &plan)?;
-    let store = open(&config, context).await?;
+    let store = open(&config, Missing::Refuse, context).await?;
     let mut options = options(&config, args.drain);
     options.concurrency = args.concurrency.unwrap_or(options.concurrency);
     let (sources, sections) = (plan.sources.names().len(), plan.sections.iter().count());
     tracing::info!(name = options.name, concurrency = options.concurrency, sources, sections, "started");
     let shutdown = Shutdown::default();
-    let service = Service::start(&config, &store, plan, only.as_deref(), options, shutdown.clone()).await?;
-    let heeding = tokio::spawn(heed_signals(shutdown.clone()).map_err(Error::io("cannot listen for signals"))?);
+    context.stop.with_grace(options.grace);
+    let heeding = tokio::spawn(heed_signals(context.stop.clone(), shutdown.clone()));
+    let service = Service::start(&config, &store, plan, only.as_deref(), options, shutdown, context).await?;
     let counts = service.counts();
     let ended = service.run().await;
     heeding.abort();
@@ -116,18 +117,19 @@ impl Service {
         only: Option<&[String]>,
         options: WorkerOptions,
         shutdown: Shutdown,
+        context: &Context,
     ) -> Result<Self> {
-        let keeper = LeaseKeeper::start(&config.store, config.settings.store.options(), options.terms).await?;
+        let keeper = LeaseKeeper::start(&config.store, context.store_options(config), options.terms).await?;
         let mut workloads: Vec<Arc<dyn Workload>> = Vec::new();
-        if !plan.sources.is_empty() {
-            let sink = RawSink::open(&config.raw, &config.raw_options).await?;
+        let (extracts, uploads) = (!plan.sources.is_empty(), plan.uploads);
+        let sink = if extracts || uploads { Some(open_sink(config, store).await?) } else { None };
+        if let Some(sink) = sink.clone().filter(|_| extracts) {
             let recorder = Recorder::start(store.verdicts());
             workloads.push(Arc::new(extract::Workload::new(store.data(), recorder, sink, plan.sources)));
         }
-        if plan.uploads {
-            let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
+        if let Some(sink) = sink.filter(|_| uploads) {
             let (limits, policy) = (config.ingestion.limits.clone(), config.ingestion.policy.clone());
-            workloads.push(Arc::new(ingest::Workload::new(store.data(), blobs, limits, policy)));
+            workloads.push(Arc::new(ingest::Workload::new(store.data(), sink.blobs(), limits, policy)));
         }
         workloads.extend(plan.sections.workloads(&store.data(), only));
         let is_served = |section: &Section| match only {
@@ -183,18 +185,19 @@ pub fn options(config: &Config, drain: bool) -> WorkerOptions {
 }
 
 /// The first signal asks for an orderly end, the next one for an end at once.
-pub fn heed_signals(shutdown: Shutdown) -> std::io::Result<impl Future<Output = ()>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
+async fn heed_signals(stop: StopSignals, shutdown: Shutdown) {
+    let asked = async {
+        for count in 1..=2 {
+            stop.heard(count).await;
             tracing::info!("asked to stop");
             shutdown.request();
         }
-    })
+    };
+    let left = async {
+        shutdown.leaving().await;
+        stop.give_back();
+    };
+    tokio::join!(asked, left);
 }
 
 /// What JSON calls the counts.
@@ -224,16 +227,12 @@ fn others(counts: &WorkerCounts) -> String {
 }
 
 fn show(counts: &WorkerCounts, context: &Context) -> Result<()> {
-    match context.global.output {
-        Format::Json | Format::Jsonl => output::json(counts),
-        Format::Csv => output::record(&COUNTS, counts),
-        Format::Table => {
-            let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
-            output::line(&format!(
-                "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
-                 {released} given back, {lost} lost{}",
-                others(counts)
-            ))
-        }
-    }
+    let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
+    output::one(&COUNTS, counts, &context.global, || {
+        format!(
+            "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
+             {released} given back, {lost} lost{}",
+            others(counts)
+        )
+    })
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use redrive_core::key::{QueryName, Source};
 use redrive_core::retry::RetryPolicy;
-use redrive_data::extract::{ConfiguredSource, ExtractorContext, Settings, Sources, Template};
+use redrive_data::extract::{ConfiguredSource, ExtractorContext, MAX_BYTES, Settings, Sources, Template};
 use redrive_data::program::ChildReaper;
 use redrive_data::settings::SettingError;
 use redrive_store::clock::SystemClock;
 
 use super::sections::{QuerySection, SourceSection};
+use super::sources::policy;
 
 const COOLDOWN: Duration = Duration::from_secs(30);
 
@@ -41,12 +42,17 @@ fn source_plan(
     if section.max_in_flight == Some(0) {
         return Err(SettingError::at("max_in_flight", "0 is too little; nothing would ever run"));
     }
+    if section.max_bytes == Some(0) {
+        return Err(SettingError::at("max_bytes", "0 is too little; no record would fit"));
+    }
     Ok(ConfiguredSource {
         extractor: extract.build(context).map_err(|mistake| mistake.within("extract"))?,
         timeout: extract.timeout(),
         queries: queries(&section.queries)?,
         rules: section.validate.build().map_err(|mistake| mistake.within("validate"))?,
         max_in_flight: section.max_in_flight,
+        max_bytes: section.max_bytes.unwrap_or(MAX_BYTES),
+        longest_hint: policy(&section.retry, RetryPolicy::partitions())?.longest_hint(),
         cooldown: section.cooldown.unwrap_or(COOLDOWN),
         rate_limit_budget: section.retry.rate_limit_budget.or(RetryPolicy::partitions().rate_limit_budget),
         breaker: section.breaker.policy(),

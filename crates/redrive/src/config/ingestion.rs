@@ -21,7 +21,7 @@ pub struct Ingestion {
 }
 
 pub(super) fn resolve(section: &IngestSection) -> Result<Ingestion, SettingError> {
-    let wrong = |key: &str, why: &str| Err(SettingError::at(key, why).within("ingest"));
+    let invalid = |key: &str, why: &str| Err(SettingError::at(key, why).within("ingest"));
     let default = Limits::default();
     let limits = Limits {
         max_bytes: section.max_bytes.unwrap_or(default.max_bytes),
@@ -32,7 +32,7 @@ pub(super) fn resolve(section: &IngestSection) -> Result<Ingestion, SettingError
         max_path: section.max_path.map_or(default.max_path, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
     };
     if limits.max_bytes > MOST_BYTES {
-        return wrong("max_bytes", "more than 8 GiB of configuration cannot be kept; choose less");
+        return invalid("max_bytes", "more than 8 GiB of configuration cannot be kept; choose less");
     }
     if section.retry.base.is_some() || section.retry.multiplier.is_some() || section.retry.cap.is_some() {
         let why = "uploads are tried again after fixed delays; give delays instead of base, multiplier and cap";

@@ -34,9 +34,10 @@ enum Origin {
 impl KeyLocations {
     /// Positions behind the text's end are those of the variables, in their order.
     pub(super) fn new(file: &Path, text: &str, variables: &[&str], document: &DeTable<'_>) -> Self {
+        let newlines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
         let origin = |span: &Range<usize>| match span.start.checked_sub(text.len() + 1) {
             Some(number) => Origin::Variable(variables.get(number).copied().unwrap_or_default().to_owned()),
-            None => Origin::Line(line(text, span.start)),
+            None => Origin::Line(newlines.partition_point(|newline| *newline < span.start) + 1),
         };
         let mut known = Vec::new();
         walk_table(document, &KeyPath::default(), &mut |path, key, value| {

@@ -147,13 +147,13 @@ fn tag_extracts(document: &mut DeTable<'_>) -> Result<(), SettingError> {
 
 fn tag(extract: &mut Spanned<DeValue<'_>>) -> Result<(), SettingError> {
     let position = extract.span();
-    let wrong = |why| Err(SettingError::at("kind", format!("kind {why}; it names the extractor, like \"command\"")));
-    let DeValue::Table(section) = extract.get_mut() else { return wrong("is missing") };
+    let invalid = |why| Err(SettingError::at("kind", format!("kind {why}; it names the extractor, like \"command\"")));
+    let DeValue::Table(section) = extract.get_mut() else { return invalid("is missing") };
     check_tables(section)?;
     section.iter_mut().for_each(|(_, value)| dates_as_texts(value.get_mut()));
-    let Some(kind) = section.remove("kind") else { return wrong("is missing") };
+    let Some(kind) = section.remove("kind") else { return invalid("is missing") };
     let kind_position = kind.span();
-    let DeValue::String(kind) = kind.into_inner() else { return wrong("is no text") };
+    let DeValue::String(kind) = kind.into_inner() else { return invalid("is no text") };
     let section = DeValue::Table(std::mem::take(section));
     let tagged = [(Spanned::new(kind_position, kind), Spanned::new(position, section))];
     *extract.get_mut() = DeValue::Table(tagged.into_iter().collect());

@@ -116,9 +116,9 @@ fn server<'a>(section: &'a ProcessSection, url: &'a str) -> PostSettings<'a> {
 
 /// What no single key's type can tell.
 fn check(section: &ProcessSection) -> Result<(), SettingError> {
-    let wrong = |key: &str, why: &str| Err(SettingError::at(key, why));
+    let invalid = |key: &str, why: &str| Err(SettingError::at(key, why));
     if section.categories.is_empty() {
-        return wrong("categories", "names no category; list at least one");
+        return invalid("categories", "names no category; list at least one");
     }
     for (nth, category) in section.categories.iter().enumerate() {
         if category.is_empty() || category.contains('\0') {
@@ -129,10 +129,10 @@ fn check(section: &ProcessSection) -> Result<(), SettingError> {
         }
     }
     if section.max_in_flight == Some(0) {
-        return wrong("max_in_flight", "0 is too little; nothing would ever run");
+        return invalid("max_in_flight", "0 is too little; nothing would ever run");
     }
     if section.timeout.is_some_and(|timeout| timeout.is_zero()) {
-        return wrong("timeout", "0 is too little; every attempt would fail");
+        return invalid("timeout", "0 is too little; every attempt would fail");
     }
     let discover = section.discover.as_ref();
     let has_command = section.command.is_some() || discover.is_some_and(|discover| discover.command.is_some());
@@ -147,10 +147,10 @@ fn check(section: &ProcessSection) -> Result<(), SettingError> {
         ("ca_file", section.ca_file.is_some()),
     ];
     if let Some((key, _)) = for_programs.iter().find(|(_, is_set)| *is_set && !has_command) {
-        return wrong(key, "is for programs, and this section has no command; leave it out");
+        return invalid(key, "is for programs, and this section has no command; leave it out");
     }
     if let Some((key, _)) = for_urls.iter().find(|(_, is_set)| *is_set && !has_url) {
-        return wrong(key, "is for URLs, and this section has no url; leave it out");
+        return invalid(key, "is for URLs, and this section has no url; leave it out");
     }
     Ok(())
 }

@@ -115,6 +115,8 @@ pub struct SourceSection {
     pub extract: Option<extract::Settings>,
     pub validate: validate::Settings,
     pub max_in_flight: Option<u32>,
+    /// The most bytes that an attempt may bring.
+    pub max_bytes: Option<u64>,
     /// How long a rate limit that does not say holds back its siblings.
     #[serde(deserialize_with = "duration::option")]
     pub cooldown: Option<Duration>,

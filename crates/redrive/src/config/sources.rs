@@ -14,10 +14,10 @@ use super::sections::{CalendarSection, RetrySection, SourceSection};
 pub(super) fn resolve(sections: &BTreeMap<Source, SourceSection>) -> Result<Sources, SettingError> {
     let mut known = BTreeMap::new();
     for (source, section) in sections {
-        let wrong = |mistake: SettingError| mistake.within(source.as_str()).within("sources");
-        let calendar = section.calendar.as_ref().map(calendar).transpose().map_err(wrong)?;
+        let invalid = |mistake: SettingError| mistake.within(source.as_str()).within("sources");
+        let calendar = section.calendar.as_ref().map(calendar).transpose().map_err(invalid)?;
         let rules = SourceRules {
-            retry: policy(&section.retry, RetryPolicy::partitions()).map_err(wrong)?,
+            retry: policy(&section.retry, RetryPolicy::partitions()).map_err(invalid)?,
             terminal_after: section.terminal_after,
             customers: section.customers.clone(),
             queries: section.queries.keys().cloned().collect(),
@@ -46,18 +46,18 @@ pub(super) fn policy(section: &RetrySection, default: RetryPolicy) -> Result<Ret
         },
         (None, fixed @ Backoff::Fixed(_)) => fixed,
     };
-    let wrong = |key: &str, why: String| Err(SettingError::at(key, why).within("retry"));
+    let invalid = |key: &str, why: String| Err(SettingError::at(key, why).within("retry"));
     if let Some(multiplier) = section.multiplier
         && !(multiplier.is_finite() && multiplier >= 1.0)
     {
-        return wrong("multiplier", format!("{multiplier} is less than 1; delays must not shrink"));
+        return invalid("multiplier", format!("{multiplier} is less than 1; delays must not shrink"));
     }
     if section.delays.is_some() && (section.base.is_some() || section.multiplier.is_some() || section.cap.is_some()) {
         let why = "delays stand instead of base, multiplier and cap; give one or the other";
         return Err(SettingError::at("delays", why).also(&["base", "multiplier", "cap"]).within("retry"));
     }
     if section.max_attempts == Some(0) {
-        return wrong("max_attempts", "0 is too little; at least one attempt must be allowed".to_owned());
+        return invalid("max_attempts", "0 is too little; at least one attempt must be allowed".to_owned());
     }
     Ok(RetryPolicy {
         backoff,

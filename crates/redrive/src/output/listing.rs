@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use comfy_table::{ColumnConstraint, Width};
 use serde::Serialize;
 
-use super::{cells, csv_row, flush, ignore_broken_pipe, note, plain_table, write};
+use super::{cells, csv_row, flush, ignore_broken_pipe, json_text, note, plain_table, write};
 use crate::cli::{Format, Global};
 use crate::error::Result;
 
@@ -71,7 +71,7 @@ impl Listing<BufWriter<Stdout>> {
             format @ (Format::Json | Format::Csv | Format::Table) => format,
         };
         let mut listing = Self::to(stdout(), layout, format, global.quiet);
-        listing.opening = opening(&serde_json::to_string(object)?, layout.name);
+        listing.opening = opening(&json_text(object)?, layout.name);
         Ok(listing)
     }
 
@@ -96,10 +96,10 @@ impl<W: Write> Listing<W> {
             Format::Json => {
                 let before = if first { self.opening.as_str() } else { "," };
                 write(&mut self.out, before.as_bytes())?;
-                write(&mut self.out, &serde_json::to_vec(row)?)
+                write(&mut self.out, json_text(row)?.as_bytes())
             }
             Format::Jsonl => {
-                let text = serde_json::to_string(row)?;
+                let text = json_text(row)?;
                 self.line(&text)
             }
             Format::Csv => {

@@ -6,13 +6,14 @@ const KEY: [&str; 8] =
     ["--source", "ads", "--customer-id", "1", "--query-name", "daily", "--logical-date", "2026-01-01"];
 
 /// Commands that only look, dry runs among them: words, and whether a key follows.
-const LOOKS: [(&[&str], bool); 14] = [
+const LOOKS: [(&[&str], bool); 15] = [
     (&["state", "inspect"], false),
     (&["state", "inspect", "--missing"], false),
     (&["state", "terminal"], false),
     (&["state", "explain"], true),
     (&["state", "audit", "list"], false),
     (&["state", "audit", "show", "01a1e18e-328a-75a2-8b9c-f003d4b5a133"], false),
+    (&["state", "audit", "head"], false),
     (&["state", "audit", "verify"], false),
     (&["state", "cooldown", "list"], false),
     (&["state", "cooldown", "lift", "--dry-run", "--source", "ads"], false),
@@ -64,12 +65,12 @@ fn looking_where_no_file_could_be_is_an_error() {
 }
 
 #[test]
-fn a_change_makes_the_file_and_says_so_once() {
+fn what_brings_in_something_new_makes_the_file_and_says_so_once() {
     let config = "[sources.ads.extract]\nkind = \"sample\"\n";
     let changes: [(&[&str], bool); 4] = [
         (&["state", "backfill", "enqueue"], true),
-        (&["state", "retry"], true),
-        (&["worker", "--drain"], false),
+        (&["runs", "submit", "--category", "mail", "--external-id", "1"], false),
+        (&["ingest", "upload", "redrive.toml"], false),
         (&["daemon", "--once"], false),
     ];
     for (command, with_key) in changes {
@@ -83,5 +84,38 @@ fn a_change_makes_the_file_and_says_so_once() {
         let home = Home::with_config(config);
         let quiet = home.run(&words(command, with_key, &["-q"])).done();
         assert!(!quiet.stderr.contains("made a new") && home.file("redrive.db").exists(), "{quiet}");
+    }
+}
+
+/// In the wrong folder they would change nothing, and leave a database that looks like the right one.
+#[test]
+fn what_changes_only_what_is_there_makes_no_file() {
+    let config = "[sources.ads.extract]\nkind = \"sample\"\n";
+    let id = "01a1e18e-328a-75a2-8b9c-f003d4b5a133";
+    let changes: [(&[&str], bool); 11] = [
+        (&["state", "retry"], true),
+        (&["state", "reprocess"], true),
+        (&["state", "pause"], true),
+        (&["state", "resume"], true),
+        (&["state", "mark-terminal"], true),
+        (&["state", "undo", id], false),
+        (&["state", "cooldown", "lift", "--source", "ads"], false),
+        (&["runs", "retry", id], false),
+        (&["runs", "cancel", id], false),
+        (&["runs", "prune", "--older-than", "1d"], false),
+        (&["worker", "--drain"], false),
+    ];
+    for (command, with_key) in changes {
+        for is_empty in [false, true] {
+            let home = Home::with_config(config);
+            if is_empty {
+                home.write("redrive.db", "");
+            }
+            let told = home.run(&words(command, with_key, &[]));
+            let line = told.stderr.lines().last().unwrap_or_default();
+            assert_eq!(told.code, 6, "{command:?}\n{told}");
+            assert!(line.contains("redrive.db") && line.contains("`redrive migrate` makes it"), "{command:?}: {line}");
+            assert_eq!(home.file("redrive.db").exists(), is_empty, "{command:?} left {:?}", home.files());
+        }
     }
 }

@@ -14,6 +14,16 @@ fn every_shell_has_a_script_that_knows_the_commands() {
 }
 
 #[test]
+fn every_command_has_a_manual_page() {
+    let home = Home::new();
+    home.run(&["man", "pages"]).done();
+    for page in ["redrive.1", "redrive-worker.1", "redrive-state-retry.1", "redrive-runs-submit.1"] {
+        let text = std::fs::read_to_string(home.file("pages").join(page)).unwrap();
+        assert!(text.contains(".SH OPTIONS"), "{page}");
+    }
+}
+
+#[test]
 fn completions_need_no_configuration() {
     Home::with_config("this is not TOML").run(&["completions", "bash"]).done();
 }

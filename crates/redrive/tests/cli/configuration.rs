@@ -206,3 +206,17 @@ fn doctor_tells_what_keeps_workers_from_starting() {
     assert_eq!((&told["checks"][1]["ok"], &told["checks"][1]["note"]), (&true.into(), &true.into()), "{told}");
     assert_eq!(told["checks"][0].get("note"), None, "{told}");
 }
+
+/// Reading it in quadratic time took minutes in a build like this one.
+#[test]
+fn thousands_of_sources_are_read_soon_and_mistakes_named_with_their_line() {
+    let source = |nth| {
+        format!("[sources.s{nth}]\nmax_in_flight = 4\n[sources.s{nth}.extract]\nkind = 'command'\ncommand = ['x']\n")
+    };
+    let mut text: String = (0..8000).map(source).collect();
+    text.push_str("[worker]\nlease = 'soon'\n");
+    let begun = std::time::Instant::now();
+    let told = Home::with_config(&text).run(&["migrate"]).complaint(2);
+    assert!(told.starts_with("error: redrive.toml:40002: worker.lease: "), "{told}");
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+}

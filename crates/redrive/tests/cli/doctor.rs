@@ -31,6 +31,7 @@ fn after_init_all_is_well() {
          check          finding
      ok  configuration  redrive.toml is understood
      ok  store          redrive.db is at version 1
+     ok  integrity      the database finds itself sound
      ok  clock          this host's clock agrees with the database's
      ok  audit chain    0 rows, whole
      ok  raw sink       file:raw can be read
@@ -41,13 +42,14 @@ fn after_init_all_is_well() {
     --- exit 0
     ");
     assert_snapshot!(home.run(&["doctor", "-o", "json"]), @r#"
-    {"breaches":[],"checks":[{"check":"configuration","ok":true,"says":"redrive.toml is understood"},{"check":"store","ok":true,"says":"redrive.db is at version 1"},{"check":"clock","ok":true,"says":"this host's clock agrees with the database's"},{"check":"audit chain","ok":true,"says":"0 rows, whole"},{"check":"raw sink","ok":true,"says":"file:raw can be read"},{"check":"attempts","ok":true,"says":"0 under way"},{"check":"partitions","ok":true,"says":"0 with 0 attempts, sound"},{"check":"raw data","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}]}
+    {"breaches":[],"checks":[{"check":"configuration","ok":true,"says":"redrive.toml is understood"},{"check":"store","ok":true,"says":"redrive.db is at version 1"},{"check":"integrity","ok":true,"says":"the database finds itself sound"},{"check":"clock","ok":true,"says":"this host's clock agrees with the database's"},{"check":"audit chain","ok":true,"says":"0 rows, whole"},{"check":"raw sink","ok":true,"says":"file:raw can be read"},{"check":"attempts","ok":true,"says":"0 under way"},{"check":"partitions","ok":true,"says":"0 with 0 attempts, sound"},{"check":"raw data","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}]}
     --- stderr
     --- exit 0
     "#);
     assert_snapshot!(home.run(&["doctor", "-o", "jsonl"]), @r#"
     {"check":"configuration","ok":true,"says":"redrive.toml is understood"}
     {"check":"store","ok":true,"says":"redrive.db is at version 1"}
+    {"check":"integrity","ok":true,"says":"the database finds itself sound"}
     {"check":"clock","ok":true,"says":"this host's clock agrees with the database's"}
     {"check":"audit chain","ok":true,"says":"0 rows, whole"}
     {"check":"raw sink","ok":true,"says":"file:raw can be read"}
@@ -91,9 +93,9 @@ fn a_raw_sink_that_cannot_be_read_is_wrong() {
     let told = home.run(&["doctor", "-o", "json"]);
     assert_eq!(told.code, 6, "{told}");
     let told = told.json();
-    assert_eq!((&told["checks"][1]["ok"], &told["checks"][3]["ok"]), (&json!(true), &json!(false)), "{told}");
+    assert_eq!((&told["checks"][1]["ok"], &told["checks"][5]["ok"]), (&json!(true), &json!(false)), "{told}");
     // The database is looked at all the same; what lies in the sink is not judged.
-    assert_eq!((&told["checks"][5]["check"], &told["checks"][6]), (&json!("partitions"), &Value::Null), "{told}");
+    assert_eq!((&told["checks"][7]["check"], &told["checks"][8]), (&json!("partitions"), &Value::Null), "{told}");
 }
 
 /// What it says of one check, and that it ends with `code`.
@@ -138,6 +140,29 @@ fn a_changed_audit_row_is_found(subject: TestProgram) {
     assert_eq!(the_finding(&subject, "audit chain", 1), json!({"check": "audit chain", "ok": false, "says": says}));
     let told = subject.home.run(&["doctor"]);
     assert!(told.stdout.contains("WRONG  audit chain"), "{told}");
+}
+
+/// What is broken below the rows that are looked at: a page of an index that no check reads.
+#[test]
+fn a_damaged_file_is_found() {
+    let subject = TestProgram::from(redrive_fixture::TestDatabase::sqlite());
+    furnish(&subject);
+    let file = subject.home.file("redrive.db");
+    let connection = rusqlite::Connection::open(&file).unwrap();
+    connection.pragma_update(None, "journal_mode", "delete").unwrap();
+    let page = |sql: &str| usize::from(connection.query_row(sql, (), |row| row.get::<_, u16>(0)).unwrap());
+    let size = page("PRAGMA page_size");
+    let root = page("SELECT rootpage FROM sqlite_schema WHERE name = 'run_failures_recent'");
+    drop(connection);
+    assert_eq!(the_finding(&subject, "integrity", 0)["ok"], true);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[(root - 1) * size..root * size].fill(0x55);
+    std::fs::write(&file, bytes).unwrap();
+    let finding = the_finding(&subject, "integrity", 1);
+    let says = finding["says"].as_str().unwrap();
+    assert!(finding["ok"] == false && says.starts_with("the database is damaged: "), "{says}");
+    let quick = subject.home.run(&["doctor", "--quick"]);
+    assert!(quick.code == 1 && quick.stdout.contains("WRONG  integrity"), "{quick}");
 }
 
 fn a_schema_from_the_future_is_wrong(subject: TestProgram) {

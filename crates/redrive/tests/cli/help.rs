@@ -56,6 +56,7 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
           --force            Replace a redrive.toml that is there
       -o, --output <OUTPUT>  How to print what is found [default: table] [possible values: table, json,
                              jsonl, csv]
+          --adopt-sink       Take the configured raw sink for this database's, whatever it is
       -q, --quiet            Say only what is asked for
       -v, --verbose...       Say more; twice for everything
       -h, --help             Print help
@@ -108,7 +109,12 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
       -v, --verbose...         Say more; twice for everything
           --batch <BATCH>      How many runs a worker claims and completes at once [default: 1000]
           --workers <WORKERS>  How many workers, each with its own connection [default: 2]
+          --worker             Also drain as many runs with a whole worker, whose handler is Rust code
+                               that passes every job
           --pickups <PICKUPS>  How often to measure the pickup of a single run [default: 200]
+          --singles <N>        Also have 64 callers submit so many single runs each
+          --history <N>        Also measure what a claim costs beside so many finished runs
+          --waiting <N>        With --history: how many runs also wait for their time [default: 0]
       -h, --help               Print help
       -V, --version            Print version
     --- stderr

@@ -41,6 +41,12 @@ fn an_empty_folder_gets_a_configuration_and_a_database() {
     # [sources.ads.extract]
     # kind = "command"               # command | http | google-ads | singer | airbyte | sample
     # command = ["python3", "extract.py"]
+
+    # What handles jobs. A program gets the job as JSON on stdin and prints {"verdict":"passed"} as its last line:
+    # [process.reviews]
+    # categories = ["review"]
+    # command = ["python3", "review.py"]   # or url = "https://…"
+    # keep = "90d"                   # how long finished jobs are kept; without it, for ever
     "#);
 }
 
@@ -57,6 +63,7 @@ fn what_init_writes_is_understood_by_every_other_command() {
          check          finding
      ok  configuration  redrive.toml is understood
      ok  store          redrive.db is at version 1
+     ok  integrity      the database finds itself sound
      ok  clock          this host's clock agrees with the database's
      ok  audit chain    0 rows, whole
      ok  raw sink       file:raw can be read

@@ -13,5 +13,6 @@ mod home;
 mod init;
 mod migrate;
 mod mistakes;
+mod special_files;
 mod stdout;
 mod unavailable;

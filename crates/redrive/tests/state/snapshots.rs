@@ -66,6 +66,8 @@ fn retry_as_a_table_and_as_json() {
      ads  111  daily  2026-01-02  would change  failed → pending
      ads  111  daily  2026-01-04  refused  no_raw_partition
      ads  111  daily  2026-01-03  skipped  paused
+    1 no_raw_partition: no attempt has left anything in the raw sink; --allow-missing-raw retries all the same
+    1 paused: `redrive state resume` lets them go on
     retry: 3 matched, 1 would change, 2 skipped, 0 failed
     --- stderr
     --- exit 4
@@ -75,6 +77,8 @@ fn retry_as_a_table_and_as_json() {
      ads  111  daily  2026-01-02  changed  failed → pending
      ads  111  daily  2026-01-04  refused  no_raw_partition
      ads  111  daily  2026-01-03  skipped  paused
+    1 no_raw_partition: no attempt has left anything in the raw sink; --allow-missing-raw retries all the same
+    1 paused: `redrive state resume` lets them go on
     retry: 3 matched, 1 changed, 2 skipped, 0 failed; operation [id]
     --- stderr
     --- exit 4

@@ -30,9 +30,13 @@ impl Programs {
 impl Drop for Programs {
     fn drop(&mut self) {
         for pid in self.pids().iter().filter(|pid| Seen::of(pid).is_some()) {
-            let _ = Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status();
+            kill(pid);
         }
     }
+}
+
+pub fn kill(pid: &str) {
+    let _ = Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status();
 }
 
 /// What the system says of a process that is there. One that has only to be reaped is not.
@@ -51,13 +55,25 @@ impl Seen {
     }
 }
 
+fn pids() -> impl Iterator<Item = String> {
+    std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+}
+
+fn arguments_of(pid: &str) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
+}
+
+/// The processes that have a text among their arguments.
+pub fn pids_with_argument(text: &str) -> Vec<String> {
+    let has = |pid: &String| String::from_utf8_lossy(&arguments_of(pid)).contains(text) && Seen::of(pid).is_some();
+    pids().filter(has).collect()
+}
+
 /// The pid of the process that watches over this worker's programs.
-fn watcher_of(worker: &Process) -> Option<String> {
+pub fn watcher_of(worker: &Process) -> Option<String> {
     let worker = worker.child.id().to_string();
-    let all = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut watchers = all.filter(|pid| {
-        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        arguments.ends_with(b"\0redrive-reaper\0") && Seen::of(pid).is_some_and(|seen| seen.parent == worker)
+    let mut watchers = pids().filter(|pid| {
+        arguments_of(pid).ends_with(b"\0redrive-reaper\0") && Seen::of(pid).is_some_and(|seen| seen.parent == worker)
     });
     let first = watchers.next();
     assert!(watchers.next().is_none(), "one watches over all programs of a worker");

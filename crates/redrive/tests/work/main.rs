@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 #![expect(clippy::print_stdout, reason = "a random test prints its seed")]
 
+mod aimed_kills;
 mod breaker;
 mod chaos;
 mod clock_steps;
 mod demo;
+mod file_gone;
 mod freezing;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
@@ -15,6 +17,10 @@ mod ingest;
 mod job_chaos;
 mod jobs;
 mod killing;
+mod memory;
 mod rate_limit;
 mod rig;
+mod s3_hangs;
+mod sink_gone;
 mod stopping;
+mod unanswered;

@@ -2,6 +2,8 @@
 //!
 //! The chain's head is a row of its own, so that writers take turns and a cut-off tail shows.
 
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -18,7 +20,13 @@ impl View {
 
     /// Checks the whole chain.
     pub async fn verify_audit(&self) -> Result<Verified> {
-        read!(self, "verify audit", |tx| verify(tx))
+        read!(self, "verify audit", |tx| verify(tx, None))
+    }
+
+    /// Checks the whole chain, and that it goes through a head which was noted before, outside of the database. A chain that
+    /// was cut and given a new head, or written anew, is whole in itself, but does not.
+    pub async fn verify_audit_against(&self, anchor: Head) -> Result<Verified> {
+        read!(self, "verify audit", |tx, anchor| verify(tx, Some(&anchor)))
     }
 }
 
@@ -37,6 +45,33 @@ impl Head {
     fn read(row: &Row<'_>) -> Result<Self> {
         let mut row = row.cursor();
         Ok(Self { seq: row.int()?, hash: row.bytes()? })
+    }
+}
+
+/// `SEQ:HASH`, as it is noted outside of the database.
+impl std::fmt::Display for Head {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.seq, self.hex())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a head of the audit trail; `redrive state audit head` prints one, as SEQ:HASH")]
+pub struct NotAHead(String);
+
+impl std::str::FromStr for Head {
+    type Err = NotAHead;
+
+    fn from_str(text: &str) -> Result<Self, NotAHead> {
+        let parse = || {
+            let (seq, hash) = text.trim().split_once(':')?;
+            let seq = seq.parse().ok().filter(|seq| *seq >= 0)?;
+            let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+            let is_hash = hash.len() == 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit());
+            let hash = is_hash.then(|| hash.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>())??;
+            Some(Self { seq, hash })
+        };
+        parse().ok_or_else(|| NotAHead(text.to_owned()))
     }
 }
 
@@ -91,6 +126,11 @@ impl Chain {
 
     fn at(seq: i64, hash: [u8; 32]) -> Self {
         Self { seq, hash, row: Vec::with_capacity(512) }
+    }
+
+    /// Whether the chain is the one of an anchor, as far as that can be said at this row.
+    fn agrees_with(&self, anchor: Option<&Head>) -> bool {
+        anchor.is_none_or(|anchor| anchor.seq != self.seq || anchor.hash == self.hash)
     }
 
     /// Makes this the head.
@@ -183,12 +223,20 @@ impl Link {
 /// How many rows are checked at a time.
 const STRETCH: i64 = 10_000;
 
-async fn verify(tx: &mut Tx<'_>) -> Result<Verified> {
-    let head = head(tx).await?;
+async fn verify(tx: &mut Tx<'_>, anchor: Option<&Head>) -> Result<Verified> {
+    // A trail that was deleted may have lost its head, too.
+    let Some(head) = tx.row(&READ_HEAD, &[], Head::read).await? else { return Ok(broken(0, "there is no head")) };
+    if let Some(anchor) = anchor.filter(|anchor| anchor.seq > head.seq) {
+        let why = format!("the row is missing: the trail ended with row {} when the given head was noted", anchor.seq);
+        return Ok(broken(head.seq.saturating_add(1), &why));
+    }
     if let Some(seq) = first_between(tx, i64::MIN, 0).await? {
         return Ok(broken(seq, "the row lies before the first"));
     }
     let mut chain = Chain::at(0, [0; 32]);
+    if !chain.agrees_with(anchor) {
+        return Ok(broken(0, "the given head is of no trail of this program"));
+    }
     while chain.seq < head.seq {
         let to = head.seq.min(chain.seq.saturating_add(STRETCH));
         for link in links(tx, chain.seq, to).await? {
@@ -205,6 +253,12 @@ async fn verify(tx: &mut Tx<'_>) -> Result<Verified> {
             };
             if !linked || chain.hash.as_slice() != link.hash() {
                 return Ok(broken(due, "the row is not as it was written"));
+            }
+            if !chain.agrees_with(anchor) {
+                return Ok(broken(
+                    due,
+                    "up to this row the trail is not the one of the given head: it was written anew",
+                ));
             }
         }
         if chain.seq < to {

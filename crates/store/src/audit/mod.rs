@@ -5,7 +5,7 @@ mod changes;
 mod operations;
 mod snapshot;
 
-pub use chain::{Head, Verified};
+pub use chain::{Head, NotAHead, Verified};
 pub use changes::{AuditedChange, Subject};
 pub use operations::{Operation, PastOperation};
 

@@ -21,6 +21,11 @@ impl View {
     pub async fn operation(&self, id: OpId) -> Result<Option<Operation>> {
         read!(self, "operation", |tx, id| operation(tx, *id))
     }
+
+    /// The ids from `first` to `last`, the lowest first, and no more than `most` of them.
+    pub async fn operation_ids_between(&self, first: OpId, last: OpId, most: u32) -> Result<Vec<OpId>> {
+        read!(self.read_by_index, "operation ids", |tx, first, last, most| between(tx, *first, *last, *most))
+    }
 }
 
 /// An operation as it is asked for; its row is written with its first change.
@@ -135,6 +140,21 @@ async fn operations(tx: &mut Tx<'_>, before: i64, limit: u32) -> Result<Vec<Past
         Ok(PastOperation { seq, operation, changes: row.cursor_at(OPERATION.len()).count()? })
     })
     .await
+}
+
+static BETWEEN: Sql = Sql::new(
+    "/* audit::between */
+     SELECT op_id
+     FROM operations
+     WHERE op_id >= ?1
+       AND op_id <= ?2
+     ORDER BY op_id
+     LIMIT CAST(?3 AS BIGINT)",
+);
+
+async fn between(tx: &mut Tx<'_>, first: OpId, last: OpId, most: u32) -> Result<Vec<OpId>> {
+    let params = [first.uuid().into(), last.uuid().into(), i64::from(most).into()];
+    tx.rows(&BETWEEN, &params, |row| row.id(0).map(OpId::from_uuid)).await
 }
 
 static OPERATION_BY_ID: Sql = Sql::new(

@@ -10,6 +10,8 @@ mod sql;
 mod sqlite;
 mod sqlite_clock;
 mod sqlite_file;
+mod sqlite_lock;
+mod sqlite_watch;
 mod tx;
 mod value;
 
@@ -20,6 +22,7 @@ use tokio::sync::watch;
 
 use crate::clock::{Clock, ServerClock};
 use crate::error::Result;
+use crate::hurry::Hurry;
 use crate::url::StoreUrl;
 
 use postgres::Planner;
@@ -44,6 +47,8 @@ pub struct Options {
     /// Whether statements are prepared on PostgreSQL; off for a pooler that shares connections by transaction and does
     /// not keep track of them.
     pub prepared: bool,
+    /// How much time calls have left, for a program that may be told to stop.
+    pub hurry: Hurry,
 }
 
 impl Default for Options {
@@ -54,6 +59,7 @@ impl Default for Options {
             connections: 8,
             listen: Listen::Same,
             prepared: true,
+            hurry: Hurry::default(),
         }
     }
 }

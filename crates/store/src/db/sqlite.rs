@@ -14,11 +14,14 @@ use futures_util::future::BoxFuture;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use crate::blocking::blocking;
 use crate::error::{Error, Result};
 use crate::migrate;
 
 use super::sqlite_clock::{HostClock, TxClock};
 use super::sqlite_file::{FileSystem, open_reader, open_wal_anchor, open_writer, schema_of, unavailable, user_version};
+use super::sqlite_lock::{gave_up, heeding};
+use super::sqlite_watch::FileWatch;
 use super::tx::{Tx, sqlite_fault};
 use super::{Options, Schema};
 
@@ -51,6 +54,7 @@ pub(crate) struct Sqlite {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<std::thread::JoinHandle<()>>,
     readers: Arc<Readers>,
+    watch: Arc<FileWatch>,
     anchor: Option<Mutex<Connection>>,
     clock: HostClock,
     wake: Arc<watch::Sender<u64>>,
@@ -64,13 +68,16 @@ impl Drop for Sqlite {
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }
-        self.anchor = None;
+        if let Some(anchor) = self.anchor.take() {
+            self.watch.close(anchor.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
     }
 }
 
 #[derive(Debug)]
 struct Readers {
     path: PathBuf,
+    watch: Arc<FileWatch>,
     file_system: FileSystem,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
@@ -78,30 +85,32 @@ struct Readers {
 
 impl Sqlite {
     pub(super) async fn open(path: &Path, create: bool, options: &Options) -> Result<Self> {
-        let owned = path.to_owned();
-        let connection = blocking(move || open_writer(&owned, create)).await?;
+        let (owned, waiting) = (path.to_owned(), options.hurry.clone());
+        let connection = blocking(move || heeding(&waiting, || open_writer(&owned, create))).await?;
+        let watch = Arc::new(FileWatch::of(path)?);
         let (jobs, inbox) = mpsc::channel();
         let clock = HostClock::new(Arc::clone(&options.clock), options.follow_database_clock);
         let writer = std::thread::Builder::new()
             .name("redrive-sqlite".to_owned())
             .spawn({
-                let clock = clock.clone();
-                move || write_loop(connection, &inbox, &clock)
+                let (hurry, watched, clock) = (options.hurry.clone(), Arc::clone(&watch), clock.clone());
+                move || heeding(&hurry, || write_loop(connection, &inbox, &watched, &clock))
             })
             .map_err(|error| unavailable(path, &error))?;
-        let (readers, wake) =
-            (Readers::new(path, FileSystem::Writable, options.connections), Arc::new(watch::channel(0).0));
-        Ok(Self { path: path.to_owned(), jobs: Some(jobs), writer: Some(writer), readers, anchor: None, clock, wake })
+        let readers = Readers::new(path, FileSystem::Writable, options.connections, &watch);
+        let (path, wake) = (path.to_owned(), Arc::new(watch::channel(0).0));
+        Ok(Self { path, jobs: Some(jobs), writer: Some(writer), readers, watch, anchor: None, clock, wake })
     }
 
     /// Opens a file that must be there, without a writer: every write is refused.
     pub(super) async fn open_to_read(path: &Path, options: &Options) -> Result<Self> {
         let owned = path.to_owned();
         let (anchor, file_system) = blocking(move || open_wal_anchor(&owned)).await?;
-        let (readers, wake) = (Readers::new(path, file_system, options.connections), Arc::new(watch::channel(0).0));
-        let anchor = Some(Mutex::new(anchor));
+        let watch = Arc::new(FileWatch::of(path)?);
+        let readers = Readers::new(path, file_system, options.connections, &watch);
+        let (wake, anchor) = (Arc::new(watch::channel(0).0), Some(Mutex::new(anchor)));
         let clock = HostClock::new(Arc::clone(&options.clock), options.follow_database_clock);
-        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, anchor, clock, wake })
+        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, watch, anchor, clock, wake })
     }
 
     pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -149,7 +158,15 @@ impl Sqlite {
             Some(Ok(())) => answer.await.unwrap_or_else(|_| Err(gone(name))),
             Some(Err(_)) | None => Err(gone(name)),
         };
-        result.map_err(|error| named(error, &self.path))
+        result.map_err(|error| self.explain(error))
+    }
+
+    /// Names the file, or says that it is another one now: that explains every other fault.
+    fn explain(&self, error: Error) -> Error {
+        match self.watch.look() {
+            Err(replaced) if error.is_unavailable() => replaced,
+            Ok(()) | Err(_) => named(error, &self.path),
+        }
     }
 
     pub(super) async fn read<T, F>(&self, name: &'static str, work: F) -> Result<T>
@@ -171,7 +188,7 @@ impl Sqlite {
             result
         })
         .await
-        .map_err(|error| named(error, &self.path))
+        .map_err(|error| self.explain(error))
     }
 
     pub(super) async fn migrate(&self) -> Result<(i64, i64)> {
@@ -208,14 +225,21 @@ impl Sqlite {
 }
 
 impl Readers {
-    fn new(path: &Path, file_system: FileSystem, count: usize) -> Arc<Self> {
-        let permits = Arc::new(Semaphore::new(count.max(1)));
-        Arc::new(Self { path: path.to_owned(), file_system, idle: Mutex::new(Vec::new()), permits })
+    fn new(path: &Path, file_system: FileSystem, count: usize, watch: &Arc<FileWatch>) -> Arc<Self> {
+        let (permits, idle) = (Arc::new(Semaphore::new(count.max(1))), Mutex::new(Vec::new()));
+        Arc::new(Self { path: path.to_owned(), watch: Arc::clone(watch), file_system, idle, permits })
     }
 
     fn take(&self) -> Result<Connection> {
+        self.watch.look_now_and_then()?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| open_reader(&self.path, self.file_system), Ok)
+        if let Some(connection) = idle {
+            return Ok(connection);
+        }
+        let connection = open_reader(&self.path, self.file_system)?;
+        // It may have been opened after another file took the place of the first.
+        self.watch.look()?;
+        Ok(connection)
     }
 
     /// Only a connection that is outside a transaction comes back; any other is closed by its drop.
@@ -251,15 +275,28 @@ fn atomically<T>(
     result.and_then(|value| ended.map(|()| value))
 }
 
-fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>, clock: &HostClock) {
+fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>, watch: &FileWatch, clock: &HostClock) {
+    write_groups(&mut connection, inbox, watch, clock);
+    watch.close(connection);
+}
+
+fn write_groups(connection: &mut Connection, inbox: &mpsc::Receiver<Job>, watch: &FileWatch, clock: &HostClock) {
     while let Ok(first) = inbox.recv() {
         let group: Vec<Job> = std::iter::once(first).chain(inbox.try_iter().take(GROUP - 1)).collect();
-        let clock = match begin(&connection, clock) {
+        if watch.look_now_and_then().is_err() {
+            group.into_iter().for_each(|job| job(Err(watch.replaced()))(None));
+            continue;
+        }
+        let clock = match begin(connection, clock) {
             Ok(clock) => clock,
             Err(error) => {
                 // A caller that came while it was tried has waited as long.
                 for job in group.into_iter().chain(inbox.try_iter()) {
-                    job(Err(sqlite_fault("begin", copy_of(&error))))(None);
+                    let fault = match gave_up() {
+                        true => Error::Stopped { place: String::new(), name: "begin" },
+                        false => sqlite_fault("begin", copy_of(&error)),
+                    };
+                    job(Err(fault))(None);
                 }
                 continue;
             }
@@ -268,7 +305,7 @@ fn write_loop(mut connection: Connection, inbox: &mpsc::Receiver<Job>, clock: &H
         let mut told = Vec::with_capacity(group.len());
         let mut jobs = group.into_iter();
         for job in jobs.by_ref() {
-            told.push(job(Ok(Turn { connection: &mut connection, isolation, clock: clock.clone() })));
+            told.push(job(Ok(Turn { connection: &mut *connection, isolation, clock: clock.clone() })));
             if connection.is_autocommit() {
                 break;
             }
@@ -321,6 +358,7 @@ fn named(mut error: Error, path: &Path) -> Error {
     if let Error::Full { place }
     | Error::ReadOnly { place, .. }
     | Error::Busy { place, .. }
+    | Error::Stopped { place, .. }
     | Error::Lost { place, .. } = &mut error
     {
         *place = path.display().to_string();
@@ -333,12 +371,5 @@ fn ready<T>(future: BoxFuture<'_, T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
         Poll::Pending => unreachable!("work on SQLite waited for something else"),
-    }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Error::Statement { name: "blocking", why: error.to_string() }),
     }
 }

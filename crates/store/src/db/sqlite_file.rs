@@ -1,27 +1,25 @@
 //! Opening a SQLite file: to write, or to look without leaving a trace.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::{Error, Result};
 use crate::migrate;
 
 use super::Schema;
+use super::sqlite_lock::{patience, wait_to_read, wait_to_write};
 use super::tx::sqlite_fault;
 
-/// How long a process waits for another's write lock before it says so.
-pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(60);
 const STATEMENTS: usize = 256;
 
 /// Whether another process can write to the file while it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileSystem {
     Writable,
-    /// On a file system that is mounted read-only. SQLite would want to make files beside the database; told that nothing
-    /// can change, it reads without them.
+    /// This process may not write it. SQLite would want to make files beside the database, which it could not or which
+    /// would be in its owner's way; told that nothing can change, it reads without them.
     ReadOnly,
 }
 
@@ -36,7 +34,7 @@ pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection> {
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
     let fault = |error: rusqlite::Error| unavailable(path, &error);
     let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
-    connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
+    connection.busy_handler(Some(wait_to_write)).map_err(fault)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     keep_plans(&connection).map_err(fault)?;
     let place = path.display().to_string();
@@ -64,33 +62,39 @@ pub(super) fn open_wal_anchor(path: &Path) -> Result<(Connection, FileSystem)> {
     if !path.exists() {
         return Err(unavailable(path, &"it does not exist; `redrive migrate` makes it"));
     }
-    let file_system = file_system_of(path);
-    let connection = match file_system {
-        FileSystem::ReadOnly => open_reader(path, file_system)?,
-        FileSystem::Writable => {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let fault = |error: rusqlite::Error| unavailable(path, &error);
-            let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
-            connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
-            connection.pragma_update(None, "query_only", true).map_err(fault)?;
-            connection
+    let place = path.display().to_string();
+    if file_system_of(path) == FileSystem::Writable {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let fault = |error: rusqlite::Error| unavailable(path, &error);
+        let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+        connection.busy_handler(Some(wait_to_read)).map_err(fault)?;
+        connection.pragma_update(None, "query_only", true).map_err(fault)?;
+        // Only what has read once holds the two files.
+        match user_version(&connection, &place) {
+            Ok(_) => return Ok((connection, FileSystem::Writable)),
+            // The file may be written, and its directory may not.
+            Err(Error::ReadOnly { .. }) if !has_log(path) => {}
+            Err(error) => return Err(error),
         }
-    };
-    // Only what has read once holds the two files.
-    user_version(&connection, &path.display().to_string())?;
-    Ok((connection, file_system))
+    }
+    let connection = open_reader(path, FileSystem::ReadOnly)?;
+    user_version(&connection, &place)?;
+    Ok((connection, FileSystem::ReadOnly))
 }
 
-/// A write-ahead log that another process left there still belongs to the database, so that one with it is not called frozen.
+/// A write-ahead log that another process has or left there belongs to the database, so that one with it is not called frozen.
 fn file_system_of(path: &Path) -> FileSystem {
-    let read_only = std::fs::OpenOptions::new().append(true).open(path).err().map(|error| error.kind());
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let has_log = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
-    match read_only == Some(std::io::ErrorKind::ReadOnlyFilesystem) && !has_log {
-        true => FileSystem::ReadOnly,
-        false => FileSystem::Writable,
-    }
+    let is_refused = std::fs::OpenOptions::new().append(true).open(path).is_err();
+    if is_refused && !has_log(path) { FileSystem::ReadOnly } else { FileSystem::Writable }
+}
+
+fn has_log(path: &Path) -> bool {
+    let beside = |suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        std::fs::metadata(name)
+    };
+    beside("-wal").is_ok_and(|log| log.len() > 0) || beside("-shm").is_ok()
 }
 
 /// SQLite does not call the busy handler for this, so that several processes that open a new file at once must wait here.
@@ -98,14 +102,14 @@ fn use_write_ahead_log(connection: &Connection) -> rusqlite::Result<()> {
     let mut tries = 0;
     loop {
         match connection.pragma_update(None, "journal_mode", "wal") {
-            Err(error) if is_busy(&error) && wait_for_lock(tries) => tries += 1,
+            Err(error) if is_busy(&error) && wait_to_write(tries) => tries += 1,
             other => return other,
         }
     }
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
-    let busy = [rusqlite::ErrorCode::DatabaseBusy, rusqlite::ErrorCode::DatabaseLocked];
+    let busy = [ErrorCode::DatabaseBusy, ErrorCode::DatabaseLocked];
     error.sqlite_error_code().is_some_and(|code| busy.contains(&code))
 }
 
@@ -120,7 +124,7 @@ pub(super) fn open_reader(path: &Path, file_system: FileSystem) -> Result<Connec
         }
     };
     let mut connection = opened.map_err(fault)?;
-    connection.busy_handler(Some(wait_for_lock)).map_err(fault)?;
+    connection.busy_handler(Some(wait_to_read)).map_err(fault)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     keep_plans(&connection).map_err(fault)?;
     connection.pragma_update(None, "cache_size", -16 * 1024).map_err(fault)?;
@@ -133,22 +137,17 @@ fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// Waits a little longer each time, with a spread so that processes do not wait in step.
-fn wait_for_lock(tries: i32) -> bool {
-    thread_local!(static SINCE: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) });
-    let now = Instant::now();
-    let since = if tries == 0 { now } else { SINCE.get().unwrap_or(now) };
-    SINCE.set(Some(since));
-    let tries = u64::try_from(tries).unwrap_or(0);
-    let spread = u64::from(std::process::id()).wrapping_add(tries.wrapping_mul(7)) % 5;
-    std::thread::sleep(Duration::from_micros(100 * (tries.min(40) + 1) + 100 * spread));
-    now.duration_since(since) < BUSY_PATIENCE
-}
-
 pub(super) fn user_version(connection: &Connection, place: &str) -> Result<i64> {
-    connection
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(|error| Error::Unavailable { place: place.to_owned(), why: error.to_string() })
+    connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|error| {
+        let (place, why) = (place.to_owned(), error.to_string());
+        match error.sqlite_error_code() {
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => Error::ReadOnly { place, why },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Error::Busy { place, seconds: patience().as_secs() }
+            }
+            _ => Error::Unavailable { place, why },
+        }
+    })
 }
 
 pub(super) fn schema_of(connection: &Connection) -> Result<Schema> {

@@ -322,7 +322,7 @@ pub(super) fn sqlite_fault(name: &'static str, error: rusqlite::Error) -> Error 
         Some(ErrorCode::DiskFull) => Error::Full { place: place() },
         Some(ErrorCode::ReadOnly) => Error::ReadOnly { place: place(), why },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Error::Busy { place: place(), seconds: super::sqlite_file::BUSY_PATIENCE.as_secs() }
+            Error::Busy { place: place(), seconds: super::sqlite_lock::patience().as_secs() }
         }
         Some(
             ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase,

@@ -50,7 +50,7 @@ pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<Partition>>
 const SERIES_AT_ONCE: usize = 1000;
 
 /// A series of a page, and the period after which its days are wanted.
-struct Stretch {
+struct SeriesSpan {
     series_id: i64,
     /// Any key of the series.
     key: PartitionKey,
@@ -96,7 +96,7 @@ async fn rest_of_series(tx: &mut Tx<'_>, page: &Page, key: &PartitionKey, first:
     let Some((series, period)) = places.first().and_then(|place| Some((place.series?, place.period))) else {
         return Ok(vec![]);
     };
-    let rest = Stretch { series_id: series.id, key: key.clone(), after: first.max(period.number()) };
+    let rest = SeriesSpan { series_id: series.id, key: key.clone(), after: first.max(period.number()) };
     days(tx, page, &[rest], usize::try_from(page.limit).unwrap_or(usize::MAX)).await
 }
 
@@ -107,7 +107,7 @@ async fn next_series(
     beyond: Option<&PartitionKey>,
     limit: usize,
     first: i64,
-) -> Result<Vec<Stretch>> {
+) -> Result<Vec<SeriesSpan>> {
     let mut conditions = Conditions::of_series(filter);
     if let Some(key) = beyond {
         conditions.beyond(filter, key);
@@ -123,10 +123,10 @@ async fn next_series(
          LIMIT CAST({limit} AS BIGINT)",
         conditions = conditions.text,
     );
-    tx.built_rows(&sql, &conditions.params, |row| Stretch::read(row, first)).await
+    tx.built_rows(&sql, &conditions.params, |row| SeriesSpan::read(row, first)).await
 }
 
-impl Stretch {
+impl SeriesSpan {
     fn read(row: &Row<'_>, after: i64) -> Result<Self> {
         let bad = |error| Error::row("series", error);
         let mut row = row.cursor();
@@ -150,7 +150,7 @@ const STRETCH: [(&str, Kind); 5] = [
 ];
 
 /// The days of some series that a page means; at most `limit`.
-async fn days(tx: &mut Tx<'_>, page: &Page, series: &[Stretch], limit: usize) -> Result<Vec<Partition>> {
+async fn days(tx: &mut Tx<'_>, page: &Page, series: &[SeriesSpan], limit: usize) -> Result<Vec<Partition>> {
     let filter = &page.filter;
     let mut conditions = String::new();
     let mut and = |text: &str| conditions += &format!(" AND {text}");

@@ -15,15 +15,16 @@ use object_store::{ObjectStoreExt as _, WriteMultipart};
 use sha2::Digest as _;
 use tokio::sync::mpsc;
 
-use super::blocking::blocking;
 use super::digest::Sha256;
 use super::error::{self, Damage, Error};
 use super::files::{self, Staged};
+use super::marker;
 use super::place::Place;
 use super::put::{self, Object};
 use super::s3::S3Options;
 use super::sync::Directory;
 use super::url::RawUrl;
+use crate::blocking::blocking;
 
 /// How large a part on S3 is; a smaller object is put whole.
 const PART: usize = 8 << 20;
@@ -67,6 +68,20 @@ impl Blobs {
     /// Opens the sink to read.
     pub async fn open_to_read(url: &RawUrl, options: &S3Options) -> Result<Self, Error> {
         Ok(Self { place: Place::open_to_read(url, options).await? })
+    }
+
+    pub(super) fn new(place: Place) -> Self {
+        Self { place }
+    }
+
+    /// Whether the sink is still the one that the database knows.
+    pub async fn check_marker(&self) -> Result<(), Error> {
+        self.place.check_marker().await
+    }
+
+    /// Removes what an uploader that is gone left of an object; gives how many files.
+    pub async fn clear_staged(&self, object: &str) -> Result<usize, Error> {
+        self.place.clear_staged_beside(&self.path(object)).await
     }
 
     /// Whether the sink can be written now.
@@ -171,10 +186,8 @@ impl Blobs {
         let (path, failure) = (self.path(object), Failure::default());
         let name = self.place.name(&path);
         if self.place.directories().is_some() {
-            let file = self.place.file(&path);
-            let shown = name.clone();
-            let opened =
-                blocking(move || files::open(&file).map_err(|error| Error::file("read", shown, error))).await?;
+            let place = self.place.clone();
+            let opened = blocking(move || files::open(&place, &path)).await?;
             return Ok(opened.map(|(file, size)| BlobReader { from: From::File(file), name, size, at: 0, failure }));
         }
         let size = match self.place.store.head(&path).await {
@@ -222,8 +235,8 @@ fn write_file(place: &Place, path: &Path, mut pieces: mpsc::Receiver<Piece>) -> 
     let failed = |error| Error::file("write", place.name(path), error);
     let target = place.file(path);
     let directory = target.parent().unwrap_or(&target);
-    std::fs::create_dir_all(directory).map_err(failed)?;
-    let (staged, mut file) = Staged::create(&target).map_err(failed)?;
+    let mut staged = Staged::create(place, &target)?;
+    let file = staged.file();
     loop {
         match pieces.blocking_recv() {
             Some(Piece::Bytes(piece)) => file.write_all(&piece).map_err(failed)?,
@@ -241,7 +254,8 @@ fn write_file(place: &Place, path: &Path, mut pieces: mpsc::Receiver<Piece>) -> 
     }
     let cannot_sync = |error| Error::file("sync", place.name(path), error);
     Directory::open(directory).and_then(|directory| directory.sync()).map_err(cannot_sync)?;
-    place.directories().map_or(Ok(()), |directories| directories.sync_way_to(directory)).map_err(cannot_sync)
+    place.directories().map_or(Ok(()), |directories| directories.sync_way_to(directory)).map_err(cannot_sync)?;
+    marker::check_files(place)
 }
 
 enum Piece {
@@ -260,9 +274,9 @@ impl Failure {
     }
 
     fn keep(&self, error: Error) -> io::Error {
-        let told = io::Error::other(error.to_string());
+        let error_for_reader = io::Error::other(error.to_string());
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        told
+        error_for_reader
     }
 }
 

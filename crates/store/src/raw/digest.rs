@@ -45,13 +45,13 @@ impl FromStr for Sha256 {
     type Err = NotSha256;
 
     fn from_str(text: &str) -> Result<Self, NotSha256> {
-        let wrong = || NotSha256 { text: text.to_owned() };
+        let invalid = || NotSha256 { text: text.to_owned() };
         if text.len() != 64 || !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-            return Err(wrong());
+            return Err(invalid());
         }
         let mut bytes = [0; 32];
         for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| wrong())?;
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| invalid())?;
         }
         Ok(Self(bytes))
     }

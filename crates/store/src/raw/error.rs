@@ -1,12 +1,13 @@
 //! What can go wrong with the sink. Every text is one line that names the object and says what to do.
 
-use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
 
 use object_store::client::{HttpError, HttpErrorKind};
+use redrive_core::cause::chain;
 use redrive_core::text;
 
 use super::digest::Sha256;
+use super::marker::SinkId;
 
 /// How much of another library's text goes into our line, in bytes.
 const TEXT_MAX: usize = 200;
@@ -32,6 +33,18 @@ pub enum Error {
     Manifest { object: String, why: String },
     #[error("{object} has format {format}, and this build reads format {}; upgrade redrive", super::runs::FORMAT)]
     Format { object: String, format: u32 },
+    #[error(
+        "the raw sink is not at {sink}: nothing there says that it is sink {expected}, which this database writes to; \
+         mount or restore it, or correct raw.url; `redrive init --adopt-sink` takes the place as it is"
+    )]
+    NoSink { sink: String, expected: SinkId },
+    #[error(
+        "{sink} is another raw sink: its id is {found}, and this database writes to {expected}; correct raw.url; \
+         `redrive init --adopt-sink` takes the place as it is"
+    )]
+    OtherSink { sink: String, found: SinkId, expected: SinkId },
+    #[error("{object} is no marker of a raw sink: {why}; restore it from a backup")]
+    Marker { object: String, why: String },
     #[error(transparent)]
     Damaged(#[from] Damage),
 }
@@ -148,10 +161,6 @@ fn of_http(error: &HttpError) -> Option<Problem> {
         HttpErrorKind::Timeout => Some(Problem::Unreachable("timed out".to_owned())),
         _ => None,
     }
-}
-
-fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |&error| error.source())
 }
 
 pub(super) fn short(text: &str) -> String {

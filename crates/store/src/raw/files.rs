@@ -9,8 +9,11 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use object_store::path::Path as ObjectPath;
+
 use super::digest::Sha256;
 use super::error::Error;
+use super::marker;
 use super::place::{Found, Place};
 use super::put::Object;
 use super::sync::{Directories, Directory};
@@ -38,36 +41,110 @@ pub(super) fn commit(place: &Place, directories: &Directories, objects: &[Object
     directory.sync().map_err(cannot_sync)?;
     publish(place, last, staged)?;
     directory.sync().map_err(cannot_sync)?;
-    directories.sync_way_to(path).map_err(cannot_sync)
+    directories.sync_way_to(path).map_err(cannot_sync)?;
+    // It may have gone while this was written.
+    marker::check_files(place)
 }
 
 /// Reads an object, or nothing when it is not there. One that is not `size` bytes long is not read.
-pub(super) fn read(path: &Path, size: Option<u64>) -> io::Result<Option<Found>> {
-    let Some((file, found)) = open(path)? else { return Ok(None) };
+pub(super) fn read(place: &Place, path: &ObjectPath, size: Option<u64>) -> Result<Option<Found>, Error> {
+    let Some((file, found)) = open(place, path)? else { return Ok(None) };
     if size.is_some_and(|size| size != found) {
         return Ok(Some(Found::OtherSize(found)));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(found).unwrap_or(0));
     // Bounded, it is read by one call: its length need not be asked again, nor whether more follows.
-    file.take(found).read_to_end(&mut bytes)?;
+    let read = file.take(found).read_to_end(&mut bytes);
+    read.map_err(|error| Error::file("read", place.name(path), error))?;
     Ok(Some(Found::Bytes(bytes.into())))
 }
 
 /// Opens an object, with its size; none when it is not there.
-pub(super) fn open(path: &Path) -> io::Result<Option<(File, u64)>> {
-    let file = match File::open(path) {
+pub(super) fn open(place: &Place, path: &ObjectPath) -> Result<Option<(File, u64)>, Error> {
+    open_below(place.root(), &place.file(path)).map_err(|error| Error::file("read", place.name(path), error))
+}
+
+fn open_below(root: &Path, path: &Path) -> io::Result<Option<(File, u64)>> {
+    refuse_links(root, path)?;
+    let file = match open_at_once(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     let metadata = file.metadata()?;
-    // A directory can be opened and not read.
-    Ok(metadata.is_file().then_some((file, metadata.len())))
+    match metadata.is_file() {
+        true => Ok(Some((file, metadata.len()))),
+        // A directory can be opened and not read.
+        false if metadata.is_dir() => Ok(None),
+        false => Err(io::Error::other("it is no regular file; remove it")),
+    }
 }
 
-/// An object under its first name, written and synced. Dropping it removes that name.
+/// Opens a file without waiting for anyone: a pipe without a writer would hold the reader for ever.
+#[cfg(unix)]
+fn open_at_once(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NOFOLLOW;
+    File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+#[cfg(not(unix))]
+fn open_at_once(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Fails where a link stands on the way below the root, or in the object's own place: it could lead out of the sink.
+fn refuse_links(root: &Path, target: &Path) -> io::Result<()> {
+    let Ok(below) = target.strip_prefix(root) else { return Ok(()) };
+    let mut path = root.to_owned();
+    for step in below.components() {
+        path.push(step);
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() => {
+                let why = format!("{} is a symbolic link, and none is followed; remove it", path.display());
+                return Err(io::Error::other(why));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Removes what writers that are gone left under first names in a directory; gives how many. A writer that is alive has its
+/// file locked.
+pub(super) fn clear_staged(directory: &Path) -> io::Result<usize> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let mut removed = 0;
+    for entry in entries {
+        let entry = entry?;
+        if !is_first_name(&entry.file_name()) || !entry.file_type()?.is_file() {
+            continue;
+        }
+        if open_at_once(&entry.path())?.try_lock().is_ok() {
+            fs::remove_file(entry.path())?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// Whether a name is an object's first one: it ends in `#` and a number.
+fn is_first_name(name: &std::ffi::OsStr) -> bool {
+    let number = name.to_str().and_then(|name| name.rsplit_once('#')).map(|(_, number)| number);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// An object under its first name. Dropping it removes that name.
 pub(super) struct Staged {
     path: PathBuf,
+    /// Locked as long as its writer lives.
+    file: File,
 }
 
 impl Staged {
@@ -75,13 +152,37 @@ impl Staged {
         &self.path
     }
 
-    pub(super) fn create(target: &Path) -> io::Result<(Self, File)> {
+    pub(super) fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Makes the file, and the directories that lead to it.
+    pub(super) fn create(place: &Place, target: &Path) -> Result<Self, Error> {
+        let failed = |error| Error::file("write", target.display().to_string(), error);
+        refuse_links(place.root(), target).map_err(failed)?;
+        match Self::create_in_place(target) {
+            // Most objects come after another one of their directory.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // A sink that is gone is not made anew.
+                marker::check_files(place)?;
+                fs::create_dir_all(target.parent().unwrap_or(target)).map_err(failed)?;
+                Self::create_in_place(target).map_err(failed)
+            }
+            created => created.map_err(failed),
+        }
+    }
+
+    fn create_in_place(target: &Path) -> io::Result<Self> {
         let mut number = 1_u32;
         loop {
             let mut path = OsString::from(target);
             path.push(format!("#{number}"));
             match File::create_new(&path) {
-                Ok(file) => return Ok((Self { path: path.into() }, file)),
+                Ok(file) => {
+                    // Where the file system knows no locks, what a crash leaves stays.
+                    let _ = file.try_lock();
+                    return Ok(Self { path: path.into(), file });
+                }
                 // Another writer's, or left by a crash.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(error),
@@ -98,21 +199,11 @@ impl Drop for Staged {
 }
 
 fn stage(place: &Place, object: &Object) -> Result<Staged, Error> {
-    let write = || {
-        let target = place.file(&object.path);
-        let (staged, mut file) = match Staged::create(&target) {
-            // Most objects come after another one of their directory.
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                fs::create_dir_all(target.parent().unwrap_or(&target))?;
-                Staged::create(&target)?
-            }
-            created => created?,
-        };
-        file.write_all(&object.bytes)?;
-        file.sync_all()?;
-        Ok(staged)
-    };
-    write().map_err(|error| Error::file("write", place.name(&object.path), error))
+    let mut staged = Staged::create(place, &place.file(&object.path))?;
+    let file = staged.file();
+    let written = file.write_all(&object.bytes).and_then(|()| file.sync_all());
+    written.map_err(|error| Error::file("write", place.name(&object.path), error))?;
+    Ok(staged)
 }
 
 /// Gives the object its final name, or finds the same object there.
@@ -125,7 +216,7 @@ fn publish(place: &Place, object: &Object, staged: Staged) -> Result<(), Error> 
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(failed(error)),
         }
-        match sync_found(&target, object).map_err(failed)? {
+        match sync_found(place.root(), &target, object).map_err(failed)? {
             Some(true) => return Ok(()),
             Some(false) => return Err(Error::Conflict { object: place.name(&object.path) }),
             None => {}
@@ -136,8 +227,8 @@ fn publish(place: &Place, object: &Object, staged: Staged) -> Result<(), Error> 
 
 /// Tells whether the object that was found is the same, and then makes its content durable: another process may have
 /// written it without a sync. None when nothing is there any more.
-fn sync_found(target: &Path, object: &Object) -> io::Result<Option<bool>> {
-    match open(target)? {
+fn sync_found(root: &Path, target: &Path, object: &Object) -> io::Result<Option<bool>> {
+    match open_below(root, target)? {
         None if target.exists() => Ok(Some(false)),
         None => Ok(None),
         Some((_, found)) if found != object.size() => Ok(Some(false)),

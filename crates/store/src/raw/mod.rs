@@ -1,13 +1,13 @@
 //! The raw sink: what extractors brought back, kept exactly as it came, on a file system or on S3.
 //!
-//! Objects are created and read here; nothing is ever changed or removed. [`runs`] lays the runs of a partition out as
+//! Objects are created and read here; none is ever changed or removed. [`runs`] lays the runs of a partition out as
 //! objects; the other modules store objects of any kind.
 
 mod blob;
-mod blocking;
 mod digest;
 mod error;
 mod files;
+mod marker;
 mod place;
 mod put;
 mod runs;
@@ -16,10 +16,11 @@ mod shared_sync;
 mod sync;
 mod url;
 
+pub use crate::blocking::blocking;
 pub use blob::{BlobError, BlobInfo, BlobReader, Blobs, Failure as BlobFailure};
-pub use blocking::blocking;
 pub use digest::Sha256;
 pub use error::{Damage, Error, Problem};
+pub use marker::SinkId;
 pub use runs::{FORMAT, Manifest, PartInfo, RawOptions, RawSink, RawView, RawWriter, RunHeader, RunOutcome};
 pub use s3::S3Options;
 pub use url::RawUrl;

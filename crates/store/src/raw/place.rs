@@ -10,12 +10,13 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
-use super::blocking::blocking;
 use super::error::{self, Error};
 use super::files;
+use super::marker::{self, SinkId};
 use super::s3::{self, Patience, S3Options};
 use super::sync::{self, Directories};
 use super::url::RawUrl;
+use crate::blocking::blocking;
 
 #[derive(Clone)]
 pub(super) struct Place {
@@ -26,6 +27,8 @@ pub(super) struct Place {
     directories: Option<Arc<Directories>>,
     /// What stands before an object's path when it is shown.
     shown: Arc<str>,
+    /// The sink that this must be, by its marker.
+    expected: Option<SinkId>,
 }
 
 /// The object store's own debug text may hold settings.
@@ -78,6 +81,37 @@ impl Place {
         Self::locate(url, options)?.probed(url, "write to", probe).await
     }
 
+    /// Opens the sink that a database knows, which must be there; or, where the database knows none, one that may be new,
+    /// and leaves a marker in it.
+    pub(super) async fn open_known(url: &RawUrl, options: &S3Options, known: Option<SinkId>) -> Result<Self, Error> {
+        let Some(known) = known else {
+            let mut place = Self::open_to_write(url, options).await?;
+            place.expected = Some(marker::ensure(&place).await?);
+            return Ok(place);
+        };
+        let opened = Self::locate(url, options)?;
+        let quick = Self { store: Arc::clone(&opened.check), ..opened.place.clone() };
+        marker::check(&quick, known).await?;
+        let probe = |directories: &Directories| {
+            sync::probe_writable(directories.root())?;
+            sync::probe_readable(directories.root())
+        };
+        let place = opened.probed(url, "write to", probe).await?;
+        Ok(Self { expected: Some(known), ..place })
+    }
+
+    pub(super) fn expected(&self) -> Option<SinkId> {
+        self.expected
+    }
+
+    /// Fails when the sink is not, or is no longer, the one that it must be.
+    pub(super) async fn check_marker(&self) -> Result<(), Error> {
+        match self.expected {
+            Some(expected) => marker::check(self, expected).await,
+            None => Ok(()),
+        }
+    }
+
     fn locate(url: &RawUrl, options: &S3Options) -> Result<OpenedPlace, Error> {
         match url {
             RawUrl::File(path) => {
@@ -89,14 +123,14 @@ impl Place {
                 // With the whole file system as its base the store does not ask that the directory be there.
                 let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new());
                 let directories = Some(Arc::new(Directories::new(root)));
-                let place = Self { store: store.clone(), base, directories, shown: "/".into() };
+                let place = Self { store: store.clone(), base, directories, shown: "/".into(), expected: None };
                 Ok(OpenedPlace { place, check: store })
             }
             RawUrl::S3 { bucket, prefix } => {
                 let client = |patience| s3::client(&url.to_string(), bucket, options, patience);
                 let shown = format!("s3://{bucket}/").into();
                 let store = Arc::new(client(Patience::Work)?);
-                let place = Self { store, base: prefix.clone(), directories: None, shown };
+                let place = Self { store, base: prefix.clone(), directories: None, shown, expected: None };
                 Ok(OpenedPlace { place, check: Arc::new(client(Patience::Check)?) })
             }
         }
@@ -104,6 +138,7 @@ impl Place {
 
     /// Fails when the place could not be opened to write again, or has no room.
     pub(super) async fn check(&self) -> Result<(), Error> {
+        self.check_marker().await?;
         let name = self.name(&self.base);
         let Some(directories) = self.directories.clone() else {
             return answers(&*self.store, &self.base).await.map_err(|error| Error::storage("read", name, error));
@@ -118,6 +153,11 @@ impl Place {
     /// The directories of a place on a file system.
     pub(super) fn directories(&self) -> Option<&Arc<Directories>> {
         self.directories.as_ref()
+    }
+
+    /// The directory of a place on a file system.
+    pub(super) fn root(&self) -> &std::path::Path {
+        self.directories.as_ref().map_or_else(|| std::path::Path::new(""), |directories| directories.root())
     }
 
     /// How errors call an object.
@@ -139,11 +179,24 @@ impl Place {
         self.directories.as_ref().map_or_else(PathBuf::new, |directories| directories.root().join(below))
     }
 
+    /// Removes what writers that are gone left in the directory of an object. On S3 they leave nothing that has a name.
+    pub(super) async fn clear_staged_beside(&self, path: &Path) -> Result<usize, Error> {
+        if self.directories.is_none() {
+            return Ok(0);
+        }
+        let (file, name) = (self.file(path), self.name(path));
+        blocking(move || {
+            let directory = file.parent().unwrap_or(&file);
+            files::clear_staged(directory).map_err(|error| Error::file("clear", name, error))
+        })
+        .await
+    }
+
     /// The bytes of an object, or none when it is not there. An object that is not `size` bytes long is not read.
     pub(super) async fn read(&self, path: &Path, size: Option<u64>) -> Result<Option<Found>, Error> {
         if self.directories.is_some() {
-            let (file, name) = (self.file(path), self.name(path));
-            return blocking(move || files::read(&file, size).map_err(|error| Error::file("read", name, error))).await;
+            let (place, path) = (self.clone(), path.clone());
+            return blocking(move || files::read(&place, &path, size)).await;
         }
         let failed = |error| Error::storage("read", self.name(path), error);
         let got = match self.store.get(path).await {

@@ -12,11 +12,11 @@ use object_store::{PutMode, PutPayload};
 use redrive_core::count;
 use tokio::time::Instant;
 
-use super::blocking::blocking;
 use super::digest::Sha256;
 use super::error::{self, Error};
 use super::files;
 use super::place::{Found, Place};
+use crate::blocking::blocking;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

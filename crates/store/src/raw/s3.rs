@@ -68,13 +68,15 @@ impl Patience {
 }
 
 pub(super) fn client(url: &str, bucket: &str, options: &S3Options, patience: Patience) -> Result<AmazonS3, Error> {
-    let wrong = |why: String| Error::Settings { url: url.to_owned(), why };
+    let invalid = |why: String| Error::Settings { url: url.to_owned(), why };
     if let Some(endpoint) = options.endpoint() {
         let parsed =
-            ::url::Url::parse(endpoint).map_err(|why| wrong(format!("endpoint {endpoint:?} is no url ({why})")))?;
+            ::url::Url::parse(endpoint).map_err(|why| invalid(format!("endpoint {endpoint:?} is no url ({why})")))?;
         let allowed = options.get(AmazonS3ConfigKey::Client(object_store::ClientConfigKey::AllowHttp));
         if parsed.scheme() == "http" && allowed.is_none_or(|value| !value.eq_ignore_ascii_case("true")) {
-            return Err(wrong(format!("endpoint {endpoint} is not encrypted; use https, or set AWS_ALLOW_HTTP=true")));
+            return Err(invalid(format!(
+                "endpoint {endpoint} is not encrypted; use https, or set AWS_ALLOW_HTTP=true"
+            )));
         }
     }
     trust::install_provider();
@@ -86,7 +88,7 @@ pub(super) fn client(url: &str, bucket: &str, options: &S3Options, patience: Pat
         .with_conditional_put(S3ConditionalPut::ETagMatch)
         .with_retry(patience.retry())
         .build()
-        .map_err(|why| wrong(short(&why.to_string())))
+        .map_err(|why| invalid(short(&why.to_string())))
 }
 
 #[cfg(test)]

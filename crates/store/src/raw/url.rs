@@ -28,14 +28,14 @@ impl FromStr for RawUrl {
     type Err = Error;
 
     fn from_str(url: &str) -> Result<Self, Error> {
-        let wrong = |why: &'static str| Error::Url { url: without_secret(url), why };
+        let invalid = |why: &'static str| Error::Url { url: without_secret(url), why };
         match url.split_once(':') {
-            Some(("file", path)) => file(path).map_err(wrong),
+            Some(("file", path)) => file(path).map_err(invalid),
             Some(("s3", rest)) => {
-                s3(rest.strip_prefix("//").ok_or_else(|| wrong("lacks the // of s3://"))?).map_err(wrong)
+                s3(rest.strip_prefix("//").ok_or_else(|| invalid("lacks the // of s3://"))?).map_err(invalid)
             }
-            Some(_) => Err(wrong("has a scheme this build does not know")),
-            None => Err(wrong("has no scheme")),
+            Some(_) => Err(invalid("has a scheme this build does not know")),
+            None => Err(invalid("has no scheme")),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::handles::{ControlStore, transact};
 /// What became of one run of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "nearly every outcome is the large one")]
-pub enum RunOutcome {
+pub enum RunChangeOutcome {
     Changed {
         before: Run,
         after: Run,
@@ -51,7 +51,7 @@ impl ControlStore {
         &self,
         operation: &Operation,
         DecidedRuns(decided): DecidedRuns,
-    ) -> Result<Vec<RunOutcome>> {
+    ) -> Result<Vec<RunChangeOutcome>> {
         let changes = decided.iter().flatten().map(|decided| {
             let written = WrittenChange::of_run(&decided.before, &decided.change.after)?;
             Ok((decided.change.clone(), written))
@@ -74,15 +74,15 @@ enum Written {
     Overtaken(Option<Box<Run>>),
 }
 
-fn outcome(decided: Result<DecidedRun, Refused>, written: &mut impl Iterator<Item = Written>) -> RunOutcome {
+fn outcome(decided: Result<DecidedRun, Refused>, written: &mut impl Iterator<Item = Written>) -> RunChangeOutcome {
     let DecidedRun { before, change } = match decided {
         Ok(decided) => decided,
-        Err(refused) => return RunOutcome::Refused(refused),
+        Err(refused) => return RunChangeOutcome::Refused(refused),
     };
     match written.next() {
-        Some(Written::Changed) => RunOutcome::Changed { before, after: change.after },
-        Some(Written::Overtaken(Some(now))) => RunOutcome::Overtaken(now),
-        Some(Written::Overtaken(None)) | None => RunOutcome::Overtaken(Box::new(before)),
+        Some(Written::Changed) => RunChangeOutcome::Changed { before, after: change.after },
+        Some(Written::Overtaken(Some(now))) => RunChangeOutcome::Overtaken(now),
+        Some(Written::Overtaken(None)) | None => RunChangeOutcome::Overtaken(Box::new(before)),
     }
 }
 

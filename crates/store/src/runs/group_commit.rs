@@ -39,12 +39,8 @@ enum Answer {
     Submitted(Vec<Submitted>),
     /// The group was not committed, and nothing of it is there: each caller tries alone and hears what is wrong with its own.
     Alone(Vec<Begun>),
-    /// It is not known whether the group was committed.
-    Lost {
-        place: String,
-        name: &'static str,
-        why: String,
-    },
+    /// The database could not be reached, or it is not known whether the group was committed. No caller tries again.
+    Failed(Error),
 }
 
 impl SubmitLine {
@@ -92,7 +88,7 @@ pub(super) async fn submit(inner: &Arc<Inner>, runs: Vec<Begun>) -> Result<Vec<S
     drop(turn);
     match answer {
         Answer::Submitted(submitted) => Ok(submitted),
-        Answer::Lost { place, name, why } => Err(Error::Lost { place, name, why }),
+        Answer::Failed(error) => Err(error),
         Answer::Alone(runs) => commit(inner, &Arc::new(runs)).await,
     }
 }
@@ -125,13 +121,39 @@ async fn commit_group(inner: &Arc<Inner>) -> Found {
     for (reply, count) in replies {
         let answer = match &mut submitted {
             Ok(submitted) => Answer::Submitted(submitted.by_ref().take(count).collect()),
-            Err(Error::Lost { place, name, why }) => Answer::Lost { place: place.clone(), name, why: why.clone() },
-            Err(_) => Answer::Alone(runs.by_ref().take(count).collect()),
+            Err(error) => match of_all(error) {
+                Some(error) => Answer::Failed(error),
+                None => Answer::Alone(runs.by_ref().take(count).collect()),
+            },
         };
         // A caller that has gone needs no answer.
         let _ = reply.send(answer);
     }
     Found::Something
+}
+
+/// An error that every caller of a group would get by itself.
+fn of_all(error: &Error) -> Option<Error> {
+    match error {
+        Error::Lost { place, name, why } => Some(Error::Lost { place: place.clone(), name, why: why.clone() }),
+        Error::Unknown { place, name, why } => Some(Error::Unknown { place: place.clone(), name, why: why.clone() }),
+        Error::Stopped { place, name } => Some(Error::Stopped { place: place.clone(), name }),
+        Error::Busy { place, seconds } => Some(Error::Busy { place: place.clone(), seconds: *seconds }),
+        Error::Url { .. }
+        | Error::Unavailable { .. }
+        | Error::NewerSchema { .. }
+        | Error::OlderSchema { .. }
+        | Error::Foreign { .. }
+        | Error::Replaced { .. }
+        | Error::ReadOnly { .. }
+        | Error::Full { .. }
+        | Error::Cancelled { .. }
+        | Error::Statement { .. }
+        | Error::Row { .. }
+        | Error::Refused(_)
+        | Error::Input { .. }
+        | Error::Absent { .. } => None,
+    }
 }
 
 async fn commit(inner: &Inner, runs: &Arc<Vec<Begun>>) -> Result<Vec<Submitted>> {

@@ -20,7 +20,7 @@ mod submit;
 mod verdicts;
 
 pub use attempts::Running;
-pub use change::{DecidedRuns, RunOutcome};
+pub use change::{DecidedRuns, RunChangeOutcome};
 pub use claim::{ClaimedRun, RunClaim};
 pub use failures::PastFailure;
 pub use groups::RunGroup;

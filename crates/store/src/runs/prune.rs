@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use redrive_core::count;
 use redrive_core::id::RunId;
 use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
@@ -129,7 +130,7 @@ async fn prune(
         let by_id = [Column::ids(&ids, |id| Some(id.uuid()))];
         tx.batch(&FORGET_FAILURES, &by_id).await?;
         tx.batch(&FORGET_SPEC, &by_id).await?;
-        pruned += u64::try_from(ids.len()).unwrap_or(u64::MAX);
+        pruned += count::of(ids.len());
     }
     Ok(pruned)
 }

@@ -66,10 +66,11 @@ impl Verdicts {
     /// Records all of a group if everything is as the worker saw it, and nothing otherwise.
     async fn judge_unread(&self, judged: &[JudgedAttempt]) -> Result<Option<Vec<Run>>> {
         let (judged, inner) = (judged.to_vec(), Arc::clone(&self.inner));
-        match transact!(self.inner, "judge many", |tx, judged, inner| {
+        let written = transact!(self.inner, "judge many", |tx, judged, inner| {
             let changes = changes_of_all(&judged, tx.now())?;
             write(tx, changes, &inner.ids).await
-        }) {
+        });
+        match written {
             Ok(runs) => Ok(Some(runs)),
             Err(Error::Refused(_)) => Ok(None),
             Err(error) => Err(error),
@@ -86,7 +87,8 @@ struct Changes {
 fn changes_of_all(judged: &[JudgedAttempt], now: Timestamp) -> Result<Changes> {
     let changes: Option<Vec<_>> = judged.iter().map(|attempt| changes_of(attempt, now)).collect();
     let (partitions, runs) = changes.ok_or(Refused::Rule(Reason::StaleFence))?.into_iter().unzip();
-    Ok(Changes { partitions, runs, breakers: judged.iter().map(|attempt| attempt.breaker).collect() })
+    let breakers = judged.iter().map(|attempt| attempt.breaker).collect();
+    Ok(Changes { partitions, runs, breakers })
 }
 
 fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Change, run::Change)> {
@@ -101,6 +103,7 @@ fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Cha
 
 /// Writes all or nothing. Runs before partitions, as everywhere, so that no two transactions wait for each other.
 async fn write(tx: &mut Tx<'_>, changes: Changes, ids: &Ids) -> Result<Vec<Run>> {
+    let now = tx.now();
     let all = |took: &[bool]| took.iter().all(|took| *took);
     let is_whole =
         all(&record::write(tx, &changes.runs).await?) && all(&partitions::write(tx, &changes.partitions).await?);
@@ -109,7 +112,6 @@ async fn write(tx: &mut Tx<'_>, changes: Changes, ids: &Ids) -> Result<Vec<Run>>
     }
     let noted = changes.runs.iter().zip(&changes.breakers);
     let noted: Vec<_> = noted.filter_map(|(change, breaker)| noted_verdict(change, *breaker)).collect();
-    let now = tx.now();
     holds::note(tx, ids, &noted, now).await?;
     tx.wake();
     Ok(changes.runs.into_iter().map(|change| change.after).collect())

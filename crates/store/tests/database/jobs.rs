@@ -9,7 +9,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::id::RunId;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{ControlEvent, End, Run, State, Verdict, Workload, label};
-use redrive_store::{Backlog, Error, HeartbeatAnswer, NewRun, Queued, RunClaim, RunOutcome, RunPage};
+use redrive_store::{Backlog, Error, HeartbeatAnswer, NewRun, Queued, RunChangeOutcome, RunClaim, RunPage};
 
 use crate::steps::{fault, job_claim, named_job, recorded, upload};
 use crate::support::{LEASE, START, TestStore};
@@ -22,18 +22,18 @@ fn passed() -> End {
 }
 
 trait Asked {
-    async fn put_runs(&self, items: Vec<(Run, ControlEvent)>) -> Vec<RunOutcome>;
-    async fn ask_run(&self, id: RunId, event: ControlEvent) -> RunOutcome;
+    async fn put_runs(&self, items: Vec<(Run, ControlEvent)>) -> Vec<RunChangeOutcome>;
+    async fn ask_run(&self, id: RunId, event: ControlEvent) -> RunChangeOutcome;
 }
 
 impl Asked for TestStore {
-    async fn put_runs(&self, items: Vec<(Run, ControlEvent)>) -> Vec<RunOutcome> {
+    async fn put_runs(&self, items: Vec<(Run, ControlEvent)>) -> Vec<RunChangeOutcome> {
         let control = self.store.control();
         let decided = control.decide_runs(items);
         control.write_runs(&self.operation("runs"), decided).await.unwrap()
     }
 
-    async fn ask_run(&self, id: RunId, event: ControlEvent) -> RunOutcome {
+    async fn ask_run(&self, id: RunId, event: ControlEvent) -> RunChangeOutcome {
         let run = self.run(id).await;
         self.put_runs(vec![(run, event)]).await.remove(0)
     }
@@ -43,10 +43,10 @@ fn cancel() -> ControlEvent {
     ControlEvent::Cancel { by: "ada".to_owned() }
 }
 
-fn after(outcome: RunOutcome) -> Run {
+fn after(outcome: RunChangeOutcome) -> Run {
     match outcome {
-        RunOutcome::Changed { after, .. } => after,
-        RunOutcome::Refused(_) | RunOutcome::Overtaken(_) => panic!("not changed: {outcome:?}"),
+        RunChangeOutcome::Changed { after, .. } => after,
+        RunChangeOutcome::Refused(_) | RunChangeOutcome::Overtaken(_) => panic!("not changed: {outcome:?}"),
     }
 }
 
@@ -138,7 +138,7 @@ async fn retry_and_cancel_are_written_once_and_undone(subject: TestStore) {
     ];
     let queued = subject.run(ids[2]).await;
     let outcomes = subject.put_runs(items).await;
-    assert_eq!(outcomes[3], RunOutcome::Refused(Refused::NoOp(Reason::AlreadyPending)));
+    assert_eq!(outcomes[3], RunChangeOutcome::Refused(Refused::NoOp(Reason::AlreadyPending)));
     let changed: Vec<Run> = outcomes.into_iter().take(3).map(after).collect();
     assert_eq!(changed.iter().map(|run| run.state).collect::<Vec<_>>(), [State::Queued, State::Dead, State::Dead]);
     for run in &changed {
@@ -152,14 +152,14 @@ async fn retry_and_cancel_are_written_once_and_undone(subject: TestStore) {
     assert_eq!(back, Run { version: back.version, ..queued });
     assert_eq!(
         subject.ask_run(ids[2], undo(&changed[2], &back)).await,
-        RunOutcome::Refused(Refused::Rule(Reason::ChangedSincePlan))
+        RunChangeOutcome::Refused(Refused::Rule(Reason::ChangedSincePlan))
     );
     let back = after(subject.ask_run(ids[0], undo(&changed[0], &dead)).await);
     assert_eq!((back.state, back.error_class), (State::Dead, Some(ErrorClass::Final)));
 
     assert_eq!(subject.claim_jobs(9).await.len(), 2);
     let overtaken = subject.put_runs(vec![(stale, cancel())]).await.remove(0);
-    assert_eq!(overtaken, RunOutcome::Overtaken(Box::new(subject.run(ids[3]).await)));
+    assert_eq!(overtaken, RunChangeOutcome::Overtaken(Box::new(subject.run(ids[3]).await)));
     assert_eq!(subject.run(ids[3]).await.state, State::Running);
 }
 
@@ -171,7 +171,7 @@ async fn a_run_that_was_claimed_and_given_back_is_not_as_it_was_read(subject: Te
     let released = recorded(subject.report(&claimed[0], End::Released { why: None }).await);
     assert_eq!((released.state, released.attempt), (State::Queued, 0));
     let outcome = subject.put_runs(vec![(read, cancel())]).await.remove(0);
-    assert_eq!(outcome, RunOutcome::Overtaken(Box::new(released)));
+    assert_eq!(outcome, RunChangeOutcome::Overtaken(Box::new(released)));
 }
 
 async fn what_does_not_fit_is_refused(subject: TestStore) {

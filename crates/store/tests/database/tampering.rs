@@ -2,7 +2,7 @@
 
 use redrive_core::lane::Lane;
 use redrive_core::partition::ControlEvent;
-use redrive_store::{Operation, Verified};
+use redrive_store::{Head, Operation, Verified};
 
 use crate::raw::Raw;
 use crate::steps::{changed, keys, pause};
@@ -36,13 +36,17 @@ async fn furnish(subject: &TestStore) -> Raw {
 async fn broken_by(subject: &TestStore, raw: &Raw, tampering: &str) -> Option<i64> {
     raw.run(tampering).await;
     let found = subject.store.view().verify_audit().await.unwrap();
-    for table in TABLES {
-        raw.run(&format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept_{table}")).await;
-    }
+    put_back(raw).await;
     assert!(matches!(subject.store.view().verify_audit().await.unwrap(), Verified::Whole(_)), "not put back");
     match found {
         Verified::Whole(_) => None,
         Verified::Broken { seq, .. } => Some(seq),
+    }
+}
+
+async fn put_back(raw: &Raw) {
+    for table in TABLES {
+        raw.run(&format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept_{table}")).await;
     }
 }
 
@@ -174,7 +178,59 @@ async fn a_changed_head_is_found(subject: TestStore) {
     }
 }
 
+const ALL_GONE: &str = "DELETE FROM operation_changes; DELETE FROM operations;";
+const TAIL_GONE: &str = "DELETE FROM operation_changes WHERE seq = 9; DELETE FROM operations WHERE seq = 8;";
+
+/// CP-5.4: a trail that is whole in itself, and is not the one whose head was noted outside of the database.
+async fn a_head_that_was_noted_finds_what_is_whole_in_itself(subject: TestStore) {
+    let raw = furnish(&subject).await;
+    let noted = subject.store.view().audit_head().await.unwrap();
+    let noted: Head = noted.to_string().parse().unwrap();
+    let against = async || subject.store.view().verify_audit_against(noted.clone()).await.unwrap();
+    assert!(matches!(against().await, Verified::Whole(_)));
+    let zeros = raw.bytes(&"00".repeat(32));
+    let cut =
+        format!("{TAIL_GONE} UPDATE audit_head SET seq = 7, hash = (SELECT hash FROM operation_changes WHERE seq = 7)");
+    let emptied = format!("{ALL_GONE} UPDATE audit_head SET seq = 0, hash = {zeros}");
+    for (tampering, seq) in [(&cut, 8), (&emptied, 1)] {
+        raw.run(tampering).await;
+        assert!(matches!(subject.store.view().verify_audit().await.unwrap(), Verified::Whole(_)), "whole in itself");
+        let found = against().await;
+        assert!(matches!(found, Verified::Broken { seq: at, .. } if at == seq), "{tampering}: {found:?}");
+        put_back(&raw).await;
+    }
+    // Emptied, and filled with other operations beyond the noted row.
+    raw.run(&emptied).await;
+    let more = keys("ads", &["b"], 12).iter().map(|key| subject.wanted(key.clone(), Lane::Backfill)).collect();
+    subject.store.control().enqueue(&subject.operation("state backfill enqueue"), more).await.unwrap();
+    assert!(matches!(subject.store.view().verify_audit().await.unwrap(), Verified::Whole(head) if head.seq == 13));
+    assert!(matches!(against().await, Verified::Broken { seq: 9, .. }));
+    put_back(&raw).await;
+    // What is found without a noted head is found with one.
+    let swapped = "UPDATE operation_changes SET after = (SELECT after FROM kept_operation_changes WHERE seq = 7), \
+         period = (SELECT period FROM kept_operation_changes WHERE seq = 7) WHERE seq = 6";
+    for (tampering, seq) in [
+        ("UPDATE operations SET actor = 'eve' WHERE seq = 5", 5),
+        (swapped, 6),
+        ("DELETE FROM operations WHERE seq = 5", 5),
+        ("DELETE FROM audit_head", 0),
+        (ALL_GONE, 1),
+        (&change_at(&raw, 10), 10),
+        (&operation_at(&raw, 3), 3),
+    ] {
+        raw.run(tampering).await;
+        let found = against().await;
+        assert!(matches!(found, Verified::Broken { seq: at, .. } if at == seq), "{tampering}: {found:?}");
+        put_back(&raw).await;
+    }
+    // The trail grows, and the noted head stays in it.
+    let more = keys("ads", &["c"], 2).iter().map(|key| subject.wanted(key.clone(), Lane::Backfill)).collect();
+    subject.store.control().enqueue(&subject.operation("state backfill enqueue"), more).await.unwrap();
+    assert!(matches!(against().await, Verified::Whole(head) if head.seq == 12));
+}
+
 crate::on_both_databases!(
+    a_head_that_was_noted_finds_what_is_whole_in_itself,
     an_altered_row_is_named,
     nothing_is_not_the_same_as_an_empty_text,
     a_deleted_row_is_named,

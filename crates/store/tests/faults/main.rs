@@ -17,5 +17,6 @@ mod server_lost;
 mod support;
 mod time;
 mod tls;
+mod unanswered;
 mod wakeups;
 mod workers;

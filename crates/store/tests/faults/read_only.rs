@@ -104,6 +104,67 @@ async fn a_user_without_the_right_to_write_is_told_and_nothing_is_touched() {
     assert_eq!(count_in(&place.file(), "SELECT count(*) FROM runs"), 1);
 }
 
+/// Looks for a user without the right to write, in a process of its own.
+#[tokio::test]
+async fn looking_child() {
+    let Some(order) = child::order() else { return };
+    let view = Store::open_read_only(&sqlite(Path::new(&order)), standing_still()).await.unwrap();
+    let metrics = view.run_metrics(redrive_core::run::Workload::Process, 1).await.unwrap();
+    assert_eq!(metrics.by_state.len(), 1);
+}
+
+/// Files that SQLite made beside the database would belong to the wrong user, and be in the way of the right one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_without_the_right_to_write_can_look_and_leaves_nothing() {
+    let place = Place::new();
+    make(&place.file()).await;
+    if chown(place.file(), Some(0), Some(0)).is_err() {
+        redrive_fixture::skip("only root can become another user");
+        return;
+    }
+    let directory = place.directory.path();
+    let look = |directory_mode, file_mode| {
+        fs::set_permissions(directory, fs::Permissions::from_mode(directory_mode)).unwrap();
+        fs::set_permissions(place.file(), fs::Permissions::from_mode(file_mode)).unwrap();
+        let mut command = child::command("read_only::looking_child", &place.file());
+        match command.uid(NOBODY).gid(NOBODY).current_dir("/").spawn() {
+            Ok(child) => drop(child::succeeded(child)),
+            Err(why) => redrive_fixture::skip(&format!("this test binary cannot be run as another user: {why}")),
+        }
+    };
+    let before = listing(directory);
+    for (directory_mode, file_mode) in [(0o755, 0o444), (0o755, 0o666), (0o555, 0o444), (0o777, 0o444)] {
+        look(directory_mode, file_mode);
+        assert!(listing(directory) == before, "something was left with {directory_mode:o} {file_mode:o}");
+    }
+    // Also while its owner has it open, and has written what stands only in the log.
+    let owner = open(&place.url()).await;
+    owner.control().submit(vec![job("later")]).await.unwrap();
+    for (directory_mode, file_mode) in [(0o755, 0o644), (0o777, 0o644)] {
+        look(directory_mode, file_mode);
+    }
+    drop(owner);
+    closed(&place.file()).await;
+}
+
+/// A lock that keeps readers out, too: nothing can be read, and that is said soon.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_does_not_wait_for_a_lock() {
+    let place = Place::new();
+    make(&place.file()).await;
+    let other = rusqlite::Connection::open(place.file()).unwrap();
+    let look = async || {
+        let view = Store::open_read_only(&place.url(), standing_still()).await?;
+        view.run_metrics(redrive_core::run::Workload::Process, 1).await
+    };
+    other.execute_batch("BEGIN EXCLUSIVE; UPDATE audit_head SET seq = seq").unwrap();
+    let seen = crate::support::within(std::time::Duration::from_secs(3), "a look beside a writer", look()).await;
+    assert_eq!(seen.unwrap().by_state.len(), 1);
+    other.execute_batch("ROLLBACK; PRAGMA journal_mode = delete; BEGIN EXCLUSIVE").unwrap();
+    let refused = crate::support::within(std::time::Duration::from_secs(12), "an answer", look()).await.unwrap_err();
+    assert!(matches!(refused, Error::Busy { seconds: 5, .. }), "{refused:?}");
+}
+
 #[tokio::test]
 async fn a_read_only_postgres_is_told_and_nothing_is_changed() {
     let database = Postgres::shared().fresh_database();

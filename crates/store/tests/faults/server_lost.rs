@@ -49,7 +49,7 @@ impl Ledger {
             match result {
                 Ok(value) => return value,
                 Err(error) => {
-                    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+                    assert!(matches!(error, Error::Lost { .. } | Error::Unknown { .. }), "{error:?}");
                     unavailable_at(&error, place);
                     self.losses[caller].fetch_add(1, Ordering::SeqCst);
                 }

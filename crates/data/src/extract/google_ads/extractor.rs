@@ -18,7 +18,7 @@ use super::token::{Last, Token, Tokens};
 use crate::extract::json_stream::{Path, RecordStream, Step};
 use crate::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records};
 use crate::settings::{Secret, SecretRef, SettingError, UsedSecrets, redact};
-use crate::web::{Client, ClientOptions, Response, excerpt, retry_after};
+use crate::web::{Client, ClientOptions, MAX_RATIO, Response, excerpt, retry_after};
 
 /// How much of an error is read; the API repeats the query in it.
 const ERROR_BYTES: usize = 256 << 10;
@@ -88,6 +88,7 @@ impl GoogleAds {
             ca_file: None,
             allow_private: true,
             redirects: false,
+            max_ratio: MAX_RATIO,
         };
         Ok(Self {
             base: settings.base()?,

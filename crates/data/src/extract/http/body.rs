@@ -2,7 +2,8 @@
 
 use super::settings::{Format, Settings};
 use crate::extract::json_stream::RecordStream;
-use crate::extract::{Error, Failure, Records};
+use crate::extract::{Error, Failure, MAX_RECORD_BYTES, Records};
+use crate::lines::{Lines, Overlong};
 use crate::web::Response;
 
 /// Reads one page to its end; gives the record stream back, with what it kept.
@@ -25,57 +26,39 @@ pub(super) async fn read(
                 let why = "the answer has neither a length nor chunks, so that a cut would pass for its end";
                 return Err(Failure::retryable(format!("{}: {why}; {todo}", answer.name())).into());
             }
-            let mut lines = Lines::default();
+            // One more than a record may have, for a carriage return.
+            let mut lines = Lines::new(MAX_RECORD_BYTES + 1);
             while let Some(chunk) = answer.chunk().await? {
-                lines.feed(&chunk, records).await?;
+                feed(&mut lines, &chunk, records).await?;
             }
-            lines.finish(answer.name(), records).await?;
+            if let Some(rest) = lines.finish() {
+                finish(without_return(rest), answer.name(), records).await?;
+            }
         }
     }
     Ok(stream)
 }
 
-/// The beginning of a line whose end has not come yet.
-#[derive(Debug, Default)]
-struct Lines {
-    begun: Vec<u8>,
+async fn feed(lines: &mut Lines, mut chunk: &[u8], records: &mut Records) -> Result<(), Error> {
+    loop {
+        match lines.next(&mut chunk) {
+            Ok(Some(line)) => records.record(without_return(line)).await?,
+            Ok(None) => return Ok(()),
+            Err(Overlong) => return records.check_length(usize::MAX),
+        }
+    }
 }
 
-impl Lines {
-    async fn feed(&mut self, chunk: &[u8], records: &mut Records) -> Result<(), Error> {
-        let Some(last) = memchr::memrchr(b'\n', chunk) else { return self.keep(chunk, records) };
-        let (mut whole, rest) = chunk.split_at(last + 1);
-        if !self.begun.is_empty() {
-            let first = memchr::memchr(b'\n', whole).unwrap_or(last);
-            self.keep(&whole[..first], records)?;
-            records.record(without_return(&self.begun)).await?;
-            self.begun.clear();
-            whole = &whole[first + 1..];
-        }
-        for line in whole.split_inclusive(|byte| *byte == b'\n') {
-            records.record(without_return(&line[..line.len() - 1])).await?;
-        }
-        self.keep(rest, records)
+/// The last line may lack its end, but it must not be cut: a connection that was closed looks the same.
+async fn finish(line: &[u8], name: &str, records: &mut Records) -> Result<(), Error> {
+    if line.trim_ascii().is_empty() {
+        return Ok(());
     }
-
-    /// The last line may lack its end, but it must not be cut: a connection that was closed looks the same.
-    async fn finish(self, name: &str, records: &mut Records) -> Result<(), Error> {
-        let line = without_return(&self.begun);
-        if line.trim_ascii().is_empty() {
-            return Ok(());
-        }
-        if serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err() {
-            let text = format!("{name}: the answer breaks off within record {}", records.count() + 1);
-            return Err(Failure::retryable(text).into());
-        }
-        records.record(line).await
+    if serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err() {
+        let text = format!("{name}: the answer breaks off within record {}", records.count() + 1);
+        return Err(Failure::retryable(text).into());
     }
-
-    fn keep(&mut self, bytes: &[u8], records: &Records) -> Result<(), Error> {
-        records.check_length(self.begun.len() + bytes.len())?;
-        self.begun.extend_from_slice(bytes);
-        Ok(())
-    }
+    records.record(line).await
 }
 
 fn without_return(line: &[u8]) -> &[u8] {

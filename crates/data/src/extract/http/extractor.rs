@@ -52,6 +52,7 @@ impl Http {
             ca_file: settings.ca_file.as_deref(),
             allow_private: settings.allow_private,
             redirects: settings.redirects,
+            max_ratio: settings.max_ratio,
         };
         Ok(Self {
             url: Template::parse(&settings.url).map_err(at("url"))?,

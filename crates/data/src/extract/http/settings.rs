@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::settings::{ValueRef, duration};
+use crate::web::MAX_RATIO;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,6 +51,9 @@ pub struct Settings {
     /// More pages than this are an error.
     #[serde(default = "max_pages")]
     pub max_pages: u64,
+    /// How many times as much as was sent an answer may decompress to. The first 8 MiB of it are free.
+    #[serde(default = "max_ratio")]
+    pub max_ratio: u64,
     /// How long an attempt may take.
     #[serde(default, deserialize_with = "duration::option")]
     pub timeout: Option<Duration>,
@@ -98,6 +102,10 @@ pub enum RateLimitScope {
 
 fn max_pages() -> u64 {
     10_000
+}
+
+fn max_ratio() -> u64 {
+    MAX_RATIO
 }
 
 fn idle_timeout() -> Duration {

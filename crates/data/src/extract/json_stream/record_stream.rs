@@ -4,6 +4,7 @@ use super::fault::Fault;
 use super::path::Path;
 use super::path_matcher::PathMatcher;
 use super::scanner::{Bracket, Piece, Scanner};
+use crate::buffer;
 use crate::extract::MAX_RECORD_BYTES;
 
 /// The longest value that is kept besides the records.
@@ -109,7 +110,7 @@ impl RecordStream {
             Doing::Looking => return Ok(false),
             Doing::Skipping { open } => open,
             Doing::Recording { open } => {
-                append(&mut self.record, piece, bytes);
+                append(&mut self.record, piece, bytes, MAX_RECORD_BYTES);
                 if self.record.len() > MAX_RECORD_BYTES {
                     return Err(Fault::LongRecord { bytes: self.record.len() });
                 }
@@ -117,7 +118,7 @@ impl RecordStream {
             }
             Doing::Keeping { which, open } => {
                 let Kept { path, json, .. } = &mut self.kept[which];
-                append(json, piece, bytes);
+                append(json, piece, bytes, MAX_VALUE_BYTES);
                 if json.len() > MAX_VALUE_BYTES {
                     return Err(Fault::LongValue { path: path.to_string(), limit: MAX_VALUE_BYTES });
                 }
@@ -188,11 +189,11 @@ impl RecordStream {
     }
 }
 
-fn append(text: &mut Vec<u8>, piece: Piece, bytes: &[u8]) {
+fn append(text: &mut Vec<u8>, piece: Piece, bytes: &[u8], longest: usize) {
     match piece {
         Piece::Space => text.extend(bytes.iter().filter(|byte| !matches!(byte, b'\n' | b'\r'))),
         Piece::Nothing | Piece::Mark | Piece::Open(_) | Piece::Close | Piece::Key { .. } | Piece::Scalar { .. } => {
-            text.extend_from_slice(bytes);
+            buffer::append(text, bytes, longest);
         }
     }
 }

@@ -246,7 +246,7 @@ fn what_is_too_long_is_refused_before_it_is_held() {
         let mut part = part.as_bytes();
         stream.next(&mut part).err()
     });
-    assert!(matches!(fault, Some(Fault::LongRecord { bytes }) if bytes <= (17 << 20) + 2), "{fault:?}");
+    assert!(matches!(fault, Some(Fault::LongRecord { bytes }) if bytes <= (5 << 20) + 2), "{fault:?}");
 
     let mut stream = RecordStream::new(path("rows"), [path("next")]);
     let document = format!("{{\"next\":\"{text}\"}}");

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::*;
 
@@ -18,16 +18,28 @@ struct Program(Child);
 
 impl Program {
     fn start() -> Self {
-        Self(Command::new("sleep").arg("600").process_group(0).spawn().unwrap())
+        Self::start_in(0)
+    }
+
+    fn start_in(group: i32) -> Self {
+        Self(Command::new("sleep").arg("600").process_group(group).spawn().unwrap())
     }
 
     fn group(&self) -> Pid {
         id(&self.0)
     }
 
+    /// Whether it has died; it is not reaped, so its group is still there.
+    fn is_dead(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.group()), options).unwrap().is_some()
+    }
+
     /// The signal that it has died of, or dies of now: an earlier one that kills is never overtaken.
     fn last_signal(&mut self) -> Option<i32> {
-        kill_process(self.group(), Signal::TERM).unwrap();
+        if self.0.try_wait().unwrap().is_none() {
+            kill_process(self.group(), Signal::TERM).unwrap();
+        }
         exit(&mut self.0).signal()
     }
 }
@@ -74,24 +86,31 @@ fn wait_until_it_has_read(reaper: &ChildReaper) {
     });
 }
 
-/// Lets the pipe go as the system does for a process that is gone, and waits until the watcher has done its work.
-fn die(reaper: &ChildReaper) {
+/// Lets the pipe go as the system does for a process that is gone, and waits until the watcher has done its work. Reaps the
+/// programs meanwhile, as the system does for orphans.
+fn die(reaper: &ChildReaper, programs: &mut [&mut Program]) {
     let mut groups = reaper.lock();
     let watcher = groups.watcher.as_mut().unwrap();
     drop(watcher.0.stdin.take());
-    assert!(exit(&mut watcher.0).code().is_some(), "it ends by itself");
+    let ended = until("the watcher has ended", || {
+        for program in programs.iter_mut() {
+            program.0.try_wait().unwrap();
+        }
+        watcher.0.try_wait().unwrap()
+    });
+    assert!(ended.code().is_some(), "it ends by itself");
 }
 
 #[test]
 fn what_is_held_is_killed_and_what_was_let_go_is_not() {
     let reaper = ChildReaper::default();
-    reaper.ready();
+    reaper.lock().start();
     // Started after the watcher: if they inherited its pipe, it would never close.
     let [mut first, mut gone, mut last] = [(); 3].map(|()| Program::start());
     let holds = [&first, &gone, &last].map(|program| reaper.hold(program.group()));
     let [_first, let_go, _last] = holds;
     drop(let_go);
-    die(&reaper);
+    die(&reaper, &mut [&mut first, &mut gone, &mut last]);
     assert_eq!(first.last_signal(), KILLED);
     assert_eq!(gone.last_signal(), UNHARMED);
     assert_eq!(last.last_signal(), KILLED);
@@ -106,7 +125,7 @@ fn after_many_programs_only_those_that_run_are_on_the_list() {
     }
     let _hold = reaper.hold(runs.group());
     assert_eq!(reaper.lock().places.len(), 2, "places are used again");
-    die(&reaper);
+    die(&reaper, &mut [&mut runs, &mut ended]);
     assert_eq!(runs.last_signal(), KILLED);
     assert_eq!(ended.last_signal(), UNHARMED);
 }
@@ -133,7 +152,7 @@ fn signals_that_ask_to_end_do_not_end_it() {
     for signal in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
         kill_process(watcher(&reaper), signal).unwrap();
     }
-    die(&reaper);
+    die(&reaper, &mut [&mut program]);
     assert_eq!(program.last_signal(), KILLED);
 }
 
@@ -145,10 +164,9 @@ fn a_watcher_that_is_gone_is_replaced_and_the_next_knows_everything() {
     drop(let_go);
     let first = watcher(&reaper);
     kill_process(first, Signal::KILL).unwrap();
-    until("it is gone", || reaper.lock().watcher.as_mut().unwrap().0.try_wait().unwrap());
     let _after = reaper.hold(after.group());
-    assert_ne!(watcher(&reaper), first);
-    die(&reaper);
+    until("another is there", || (watcher(&reaper) != first).then_some(()));
+    die(&reaper, &mut [&mut before, &mut ended, &mut after]);
     assert_eq!(before.last_signal(), KILLED);
     assert_eq!(ended.last_signal(), UNHARMED);
     assert_eq!(after.last_signal(), KILLED);
@@ -177,7 +195,7 @@ fn a_watcher_that_does_not_read_holds_nobody_up_and_is_replaced() {
     }
     assert!(in_time, "it is not held up");
     assert_ne!(watcher(&reaper), first);
-    die(&reaper);
+    die(&reaper, &mut [&mut runs, &mut ended]);
     assert_eq!(runs.last_signal(), KILLED);
     assert_eq!(ended.last_signal(), UNHARMED);
 }
@@ -186,7 +204,6 @@ fn a_watcher_that_does_not_read_holds_nobody_up_and_is_replaced() {
 fn without_a_watcher_the_work_goes_on_and_a_later_one_knows_everything() {
     let reaper = ChildReaper::default();
     reaper.lock().shell = "/does/not/exist";
-    reaper.ready();
     let [mut first, mut second] = [(); 2].map(|()| Program::start());
     let _first = reaper.hold(first.group());
     drop(reaper.hold(second.group()));
@@ -195,7 +212,32 @@ fn without_a_watcher_the_work_goes_on_and_a_later_one_knows_everything() {
     drop(groups);
     reaper.lock().shell = SHELL;
     let _second = reaper.hold(second.group());
-    die(&reaper);
+    die(&reaper, &mut [&mut first, &mut second]);
     assert_eq!(first.last_signal(), KILLED);
     assert_eq!(second.last_signal(), KILLED);
+}
+
+#[test]
+fn a_watcher_that_is_killed_is_replaced_before_the_next_program() {
+    let reaper = ChildReaper::default();
+    let mut program = Program::start();
+    let _hold = reaper.hold(program.group());
+    let first = watcher(&reaper);
+    kill_process(first, Signal::KILL).unwrap();
+    until("another is there", || (watcher(&reaper) != first).then_some(()));
+    die(&reaper, &mut [&mut program]);
+    assert_eq!(program.last_signal(), KILLED);
+}
+
+/// The system was starting it when the worker was killed: it joins a group that has been killed once already.
+#[test]
+fn a_program_that_joins_its_group_late_is_killed_too() {
+    let reaper = ChildReaper::default();
+    let mut first = Program::start();
+    let _hold = reaper.hold(first.group());
+    drop(reaper.lock().watcher.as_mut().unwrap().0.stdin.take());
+    until("the group was killed", || first.is_dead().then_some(()));
+    let mut late = Program::start_in(first.group().as_raw_nonzero().get());
+    assert_eq!(exit(&mut late.0).signal(), KILLED);
+    die(&reaper, &mut [&mut first]);
 }

@@ -77,6 +77,38 @@ fn secrets_are_blacked_out_in_either_case_of_an_escape() {
 }
 
 #[test]
+fn secrets_are_blacked_out_in_hex_in_html_and_where_they_are_escaped_twice() {
+    let secret = r#"s3cr"et\T0K'N/<odd>&chars=ä"#;
+    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let json = serde_json::Value::from(secret).to_string();
+    let twice = serde_json::Value::from(json.as_str()).to_string();
+    let url = utf8_percent_encode(secret, URL).to_string();
+    let html = r#"s3cr&quot;et\T0K&#39;N/&lt;odd&gt;&amp;chars=ä"#;
+    let said = [
+        hex.clone(),
+        hex.to_uppercase(),
+        html.to_owned(),
+        html.replace("&#39;", "&#x27;"),
+        html.replace("&#39;", "&apos;"),
+        html.replace("&quot;", "&#34;"),
+        html.replace('&', "&amp;"),
+        json.replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;")
+            .replace('\'', "&#39;"),
+        twice,
+        utf8_percent_encode(&url, URL).to_string(),
+        serde_json::Value::from(url.as_str()).to_string(),
+    ];
+    for said in said {
+        let shown = hidden(&format!("bad token {said} refused"), secret);
+        let left = shown.contains("T0K") || shown.contains("s3cr") || shown.contains("chars") || shown.contains("5430");
+        assert!(shown.contains("***") && !left, "{said}\n{shown}");
+    }
+}
+
+#[test]
 fn secrets_are_blacked_out_in_base64() {
     for said in ["Pz8/Pj4+LXNlY3JldA==", "Pz8/Pj4+LXNlY3JldA", "Pz8_Pj4-LXNlY3JldA==", "Pz8_Pj4-LXNlY3JldA"] {
         assert_eq!(hidden(&format!("bad {said} refused"), "???>>>-secret"), "bad *** refused", "{said}");
@@ -118,6 +150,7 @@ fn is_shown(secret: &str, shown: &str) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
     fn no_cut_shows_a_piece_of_a_secret(
         secret in "[a-zA-Z0-9/+\"'\\\\é\n]{12,60}",

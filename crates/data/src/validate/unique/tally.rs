@@ -1,5 +1,6 @@
 //! From suspicion to proof: which records do repeat a key.
 
+use redrive_core::count;
 use redrive_core::validation::{NAMED, Tally};
 use redrive_store::raw::{Manifest, RawView, blocking};
 
@@ -30,9 +31,9 @@ pub(in crate::validate) async fn tally(
         .await?;
         sorted = back;
         let Some(last) = found.first.last().map(|suspect| suspect.record) else { return Ok(()) };
-        let suspects = u64::try_from(found.first.len()).unwrap_or(u64::MAX);
+        let suspects = count::of(found.first.len());
         let confirmed = feed(raw, manifest, Confirm::new(rules, fingerprint, &found.first)).await?.repeats;
-        let proved = u64::try_from(confirmed.len()).unwrap_or(u64::MAX);
+        let proved = count::of(confirmed.len());
         cleared = Cleared { up_to: last, count: cleared.count + suspects.saturating_sub(proved) };
         if proved > 0 {
             tally.add(found.total.saturating_sub(cleared.count).saturating_sub(proved));

@@ -64,7 +64,7 @@ async fn a_line_as_long_as_a_record_may_be_is_kept_and_a_longer_one_is_refused()
         let left = Lab::new().await.sh(&line(bytes)).await;
         let failure = left.failure();
         assert_eq!(failure.class, ErrorClass::Final, "{bytes}");
-        assert_eq!(failure.message, "record 2 is longer than 16 MiB; split it at the source", "{bytes}");
+        assert_eq!(failure.message, "record 2 is longer than 4 MiB; split it at the source", "{bytes}");
     }
 }
 

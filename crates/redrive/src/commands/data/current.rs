@@ -12,6 +12,7 @@ use redrive_store::raw::{Manifest, RawView, RunOutcome};
 
 use crate::cli::FilterArgs;
 use crate::commands::Context;
+use crate::commands::sink::look_into_sink;
 use crate::commands::state::filter;
 use crate::error::{Error, Result};
 
@@ -35,7 +36,7 @@ impl CurrentRuns {
     pub async fn open(context: &Context) -> Result<Self> {
         let config = context.config()?;
         let insight = context.insight(&config).await?;
-        let raw = RawView::open(&config.raw, &config.raw_options.s3).await?;
+        let raw = look_into_sink(&config, insight.view()).await?;
         Ok(Self { insight, raw })
     }
 

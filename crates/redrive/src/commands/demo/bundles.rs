@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::stream;
+use redrive_core::count;
 use redrive_core::id::RunId;
 use redrive_core::run::{Run, State};
 use redrive_store::View;
@@ -62,7 +63,7 @@ fn pack() -> std::io::Result<Vec<u8>> {
     let mut tar = tar::Builder::new(Vec::new());
     for (path, text) in FILES {
         let mut header = tar::Header::new_gnu();
-        header.set_size(u64::try_from(text.len()).unwrap_or(0));
+        header.set_size(count::of(text.len()));
         header.set_mode(0o644);
         tar.append_data(&mut header, path, text.as_bytes())?;
     }

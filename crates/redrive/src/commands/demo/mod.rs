@@ -14,8 +14,7 @@ use redrive_core::key::LogicalDate;
 use redrive_core::run::{Run, Workload};
 use redrive_core::time::Timestamp;
 use redrive_data::worker::{Shutdown, WorkerCounts};
-use redrive_store::{Open, Options, Store};
-use tokio::signal::unix::{SignalKind, signal};
+use redrive_store::{Open, Store};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -43,7 +42,8 @@ pub async fn run(args: &Demo, context: &Context) -> Result<Exit> {
     // Nor does the environment reach in: it may name a store in earnest.
     let context = context.with_config_alone(FILE);
     let config = context.config()?;
-    let store = Store::open(&config.store, Open::Migrate, Options::default()).await?;
+    let store = Store::open(&config.store, Open::Migrate, context.store_options(&config)).await?;
+    context.stop.with_grace(Duration::ZERO);
     let begun = Instant::now();
     let stage = Stage::set(&config, &store, &context).await?;
     let bundles = Bundles::upload(&config, &store).await?;
@@ -87,7 +87,7 @@ impl Stage {
         let shutdown = Shutdown::default();
         let plan = config.plan(Workload::ALL, &context.environment)?;
         let options = worker::options(config, false);
-        let worker = Service::start(config, store, plan, None, options, shutdown.clone()).await?;
+        let worker = Service::start(config, store, plan, None, options, shutdown.clone(), context).await?;
         let counts = worker.counts();
         Ok(Self {
             plane,
@@ -103,7 +103,6 @@ impl Stage {
     async fn play(mut self, bundles: &Bundles, context: &Context) -> Result<Outcome> {
         let progress = show::begin(context);
         let mut next_tick = Instant::now();
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("cannot listen for signals"))?;
         let ended = loop {
             if Instant::now() >= next_tick {
                 self.plane.tick(&self.actor).await?;
@@ -117,7 +116,7 @@ impl Stage {
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
-                _ = interrupt.recv() => break Err(Error::Interrupted),
+                () = context.stop.requested() => break Err(Error::Interrupted),
                 ended = &mut self.worker => {
                     ended??;
                     return Err(Error::Stopped("the worker ended before its work was done".to_owned()));

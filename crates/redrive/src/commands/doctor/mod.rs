@@ -9,12 +9,13 @@ mod sink;
 
 use redrive_core::run::Workload;
 use redrive_store::raw::RawView;
-use redrive_store::{Verified, View};
+use redrive_store::{Depth, Integrity, Verified, View};
 
+use super::sink::look_into_sink;
 use super::{Context, look};
 use crate::cli::Doctor;
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
 use crate::output::progress::{Progress, Style};
@@ -39,13 +40,14 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
         // Secrets may well be on other machines only.
         findings.add(Finding::note("sources", format!("a worker cannot start here: {error}")));
     }
-    let view = store(config, &mut findings).await;
+    let view = store(config, context, &mut findings).await;
     if let Some(view) = &view {
+        integrity(view, quick, &mut findings).await;
         clock::check(view, &mut findings).await;
         audit(view, &mut findings).await;
         queues::check(view, &config.queues, &mut findings).await;
     }
-    let raw = raw_sink(config, &mut findings).await;
+    let raw = raw_sink(config, view.as_ref(), &mut findings).await;
     if let Some(view) = &view {
         let progress = Progress::start(Style::Partitions, context.global.quiet);
         attempts::check(view, &mut findings).await;
@@ -54,8 +56,8 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
     findings
 }
 
-async fn store(config: &Config, findings: &mut Findings) -> Option<View> {
-    match look(config).await {
+async fn store(config: &Config, context: &Context, findings: &mut Findings) -> Option<View> {
+    match look(config, context).await {
         Ok(view) => {
             let version = redrive_store::SCHEMA_VERSION;
             findings.add(Finding::good("store", format!("{} is at version {version}", view.place())));
@@ -68,8 +70,12 @@ async fn store(config: &Config, findings: &mut Findings) -> Option<View> {
     }
 }
 
-async fn raw_sink(config: &Config, findings: &mut Findings) -> Option<RawView> {
-    match RawView::open(&config.raw, &config.raw_options.s3).await {
+async fn raw_sink(config: &Config, view: Option<&View>, findings: &mut Findings) -> Option<RawView> {
+    let opened = match view {
+        Some(view) => look_into_sink(config, view).await,
+        None => RawView::open(&config.raw, &config.raw_options.s3).await.map_err(Error::from),
+    };
+    match opened {
         Ok(raw) => {
             findings.add(Finding::good("raw sink", format!("{} can be read", config.raw)));
             Some(raw)
@@ -79,6 +85,20 @@ async fn raw_sink(config: &Config, findings: &mut Findings) -> Option<RawView> {
             None
         }
     }
+}
+
+/// Has the database check itself: what is broken below our rows shows in none of them.
+async fn integrity(view: &View, quick: bool, findings: &mut Findings) {
+    let depth = if quick { Depth::Quick } else { Depth::Full };
+    findings.add(match view.integrity(depth).await {
+        Ok(Integrity::Sound) => Finding::good("integrity", "the database finds itself sound"),
+        Ok(Integrity::Unchecked(why)) => Finding::good("integrity", format!("not checked: {why}")),
+        Ok(Integrity::Damaged(faults)) => {
+            let todo = "stop all that use the database, and put a backup in its place";
+            Finding::broken("integrity", format!("the database is damaged: {}; {todo}", faults.join("; ")))
+        }
+        Err(error) => Finding::unusable("integrity", error.to_string()),
+    });
 }
 
 async fn audit(view: &View, findings: &mut Findings) {

@@ -1,6 +1,7 @@
 //! Every partition in key order, a page at a time: its invariants, and what the raw sink holds of its current run.
 
 use futures_util::StreamExt as _;
+use redrive_core::count;
 use redrive_core::filter::Filter;
 use redrive_core::invariants::{self, AttemptFacts};
 use redrive_core::partition::Partition;
@@ -68,7 +69,7 @@ async fn walk(
 fn judge(partition: &Partition, attempts: &[AttemptFacts], findings: &mut Findings, seen: &mut Seen) {
     let breaches = invariants::check(partition, attempts);
     seen.partitions += 1;
-    seen.attempts += u64::try_from(attempts.len()).unwrap_or(u64::MAX);
+    seen.attempts += count::of(attempts.len());
     seen.broken += u64::from(!breaches.is_empty());
     breaches.into_iter().for_each(|breach| findings.name(Broken::breach(CHECK, breach)));
 }

@@ -1,5 +1,6 @@
 //! What a partition says of its current run, held against what the raw sink has of it.
 
+use redrive_core::count;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::invariants::AttemptFacts;
 use redrive_core::key::PartitionKey;
@@ -51,7 +52,7 @@ impl<'a> Claim<'a> {
         let read = if quick { raw.present(&manifest).await } else { raw.verify(&manifest).await };
         match read {
             Ok(()) => {
-                let parts = u64::try_from(manifest.parts.len()).unwrap_or(u64::MAX);
+                let parts = count::of(manifest.parts.len());
                 Examined::Sound { parts, bytes: manifest.parts.iter().map(|part| part.compressed_bytes).sum() }
             }
             Err(error) => self.failed(error),
@@ -74,6 +75,9 @@ impl<'a> Claim<'a> {
             | raw::Error::Storage { .. }
             | raw::Error::Conflict { .. }
             | raw::Error::Line { .. }
+            | raw::Error::NoSink { .. }
+            | raw::Error::OtherSink { .. }
+            | raw::Error::Marker { .. }
             | raw::Error::Interrupted { .. } => return Examined::Lost(error.to_string()),
         };
         Examined::Broken(self.broken(breach, format!("{}: {error}", self.key)))

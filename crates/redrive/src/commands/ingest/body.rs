@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 
 use crate::error::{Error, Result};
+use crate::input;
 
 const PIECE: usize = 256 << 10;
 /// How many pieces of a folder may be packed ahead.
@@ -34,8 +35,8 @@ impl Body {
         if metadata.is_dir() {
             return Ok(Self { name: format!("{name}.tar"), size: None, bytes: packed(path.to_owned(), name) });
         }
-        let file = tokio::fs::File::open(path).await.map_err(failed())?;
-        Ok(Self { name, size: Some(metadata.len()), bytes: pieces(file) })
+        let file = input::open(path).map_err(failed())?;
+        Ok(Self { name, size: Some(metadata.len()), bytes: pieces(tokio::fs::File::from_std(file)) })
     }
 }
 

@@ -16,9 +16,11 @@ use tokio::sync::mpsc;
 use super::find;
 use crate::cli::Lint;
 use crate::commands::Context;
+use crate::commands::sink::look_into_sink;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::input;
 use crate::output::listing::{Layout, Listing, Row};
 
 /// How many findings may wait to be printed.
@@ -78,6 +80,7 @@ async fn subject(what: &str, config: &Config, context: &Context) -> Result<Subje
     let run = find::upload(what, &insight).await?;
     let missing = || Error::NothingFound(format!("the bytes of run {} have not arrived", run.run_id));
     let upload = insight.view().upload(run.run_id).await?.ok_or_else(missing)?;
+    look_into_sink(config, insight.view()).await?;
     let blobs = Blobs::open_to_read(&config.raw, &config.raw_options.s3).await?;
     let object = &upload.stored.object;
     let bytes = blobs.open_object(object).await?.ok_or_else(|| blobs.missing(object))?;
@@ -101,7 +104,7 @@ fn look(subject: Subject, limits: &Limits, findings: &Findings) -> Result<()> {
 
 fn look_at(path: &Path, limits: &Limits, findings: &Findings) -> Result<()> {
     let shown = path.display().to_string();
-    let mut file = fs::File::open(path).map_err(Error::io(format!("cannot read {shown}")))?;
+    let mut file = input::open(path).map_err(Error::io(format!("cannot read {shown}")))?;
     look_into(&shown, &shown, &mut file, limits, findings)
 }
 

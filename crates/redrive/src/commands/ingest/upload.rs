@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use redrive_control::shape::UploadShape;
+use redrive_core::count;
 use redrive_core::run::{Run, State, label};
 use redrive_data::ingest::Uploads;
-use redrive_store::raw::Blobs;
 use redrive_store::{Store, Upload};
 use tokio::time::Instant;
 
 use super::body::Body;
 use crate::cli;
-use crate::commands::{Context, open};
+use crate::commands::sink::open_sink;
+use crate::commands::{Context, Missing, open};
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exit::{self, Exit};
 use crate::output;
 use crate::output::listing::{Layout, Listing, Row};
@@ -35,12 +36,23 @@ impl Row for UploadShape {
 
 pub async fn run(args: &cli::Upload, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let store = open(&config, context).await?;
+    let store = open(&config, Missing::Make, context).await?;
     let uploads = uploads(&config, &store).await?;
     let (mut all, mut worst) = (Vec::new(), Exit::Done);
     for file in &args.files {
-        match upload(&uploads, file, context).await {
+        let uploading = async {
+            tokio::select! {
+                uploaded = upload(&uploads, file, context) => uploaded,
+                () = context.stop.requested() => Err(Error::Interrupted),
+            }
+        };
+        match uploading.await {
             Ok(uploaded) => all.push(uploaded),
+            Err(Error::Interrupted) => {
+                let name = file.display();
+                output::note(&format!("{name} was not taken whole; `redrive ingest list` shows what has arrived"));
+                return Err(Error::Interrupted);
+            }
             // One file that cannot be read does not stop the others.
             Err(error) => {
                 output::print_error(&error);
@@ -61,8 +73,8 @@ pub async fn run(args: &cli::Upload, context: &Context) -> Result<Exit> {
 
 /// What uploads go through, by the configuration.
 pub async fn uploads(config: &Config, store: &Store) -> Result<Uploads> {
-    let blobs = Blobs::open(&config.raw, &config.raw_options.s3).await?;
-    Ok(Uploads::new(store.data(), blobs, config.ingestion.max_upload))
+    let sink = open_sink(config, store).await?;
+    Ok(Uploads::new(store.data(), sink.blobs(), config.ingestion.max_upload))
 }
 
 async fn upload(uploads: &Uploads, file: &Path, context: &Context) -> Result<(Run, Upload)> {
@@ -73,7 +85,7 @@ async fn upload(uploads: &Uploads, file: &Path, context: &Context) -> Result<(Ru
     let mut sent = 0;
     let bytes = body.bytes.inspect(|piece| {
         if let Ok(piece) = piece {
-            sent += u64::try_from(piece.len()).unwrap_or(0);
+            sent += count::of(piece.len());
             progress.to(sent);
         }
     });

@@ -4,8 +4,9 @@ use redrive_control::{Insight, RunRequest, RunSelection, RunVerb};
 
 use super::{filter, find};
 use crate::cli::RunChange;
-use crate::commands::state::change::{StateChanges, audit, save};
-use crate::commands::state::{confirm, words};
+use crate::commands::state::change::{StateChanges, save};
+use crate::commands::state::confirm::{self, Question};
+use crate::commands::state::words;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 
@@ -18,7 +19,7 @@ impl RunChanges<'_> {
             return self.foresee(verb, args).await;
         }
         let plane = self.0.plane().await?;
-        let request = request(verb, args, plane.insight()).await?;
+        let request = self.request(verb, args, plane.insight()).await?;
         let watcher = self.0.watcher();
         let one = matches!(&request.runs, RunSelection::Ids { runs } if runs.len() == 1);
         // One run needs no count, and neither does a change without limits.
@@ -36,7 +37,7 @@ impl RunChanges<'_> {
             return self.0.end(&counted);
         }
         watcher.clear();
-        confirm::get(verb.name(), plan.len(), "runs", self.0.rails(), &args.change).await?;
+        confirm::get(&Question::of(verb.name(), plan.len(), "runs"), self.0.rails(), &args.change).await?;
         let report = plane.operate_runs_as_counted(&request, counted, plan, watcher.watch(None)).await?;
         watcher.end();
         self.0.end(&report)
@@ -45,21 +46,21 @@ impl RunChanges<'_> {
     /// Says what a change would do, and saves the plan of it where one is asked for.
     async fn foresee(&self, verb: RunVerb, args: &RunChange) -> Result<Exit> {
         let insight = self.0.insight().await?;
-        let request = request(verb, args, &insight).await?;
+        let request = self.request(verb, args, &insight).await?;
         let watcher = self.0.watcher();
         let (report, plan) = insight.plan_runs(&request, watcher.watch(None)).await.map_err(words::of)?;
         watcher.end();
         save(&plan, &report, &args.change)?;
         self.0.end(&report)
     }
-}
 
-async fn request(verb: RunVerb, args: &RunChange, insight: &Insight) -> Result<RunRequest> {
-    let runs = match args.ids.is_empty() {
-        true => RunSelection::Filter(filter::resolve(&args.filter, insight.now())?),
-        false => RunSelection::Ids { runs: ids(&args.ids, insight).await? },
-    };
-    Ok(RunRequest { verb, runs, audit: audit(&args.change) })
+    async fn request(&self, verb: RunVerb, args: &RunChange, insight: &Insight) -> Result<RunRequest> {
+        let runs = match args.ids.is_empty() {
+            true => RunSelection::Filter(filter::resolve(&args.filter, insight.now())?),
+            false => RunSelection::Ids { runs: ids(&args.ids, insight).await? },
+        };
+        Ok(RunRequest { verb, runs, audit: self.0.audit(&args.change) })
+    }
 }
 
 /// The runs that ids or their beginnings stand for, each once. One that is not there is a slip.

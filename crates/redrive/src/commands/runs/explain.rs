@@ -2,10 +2,9 @@
 
 use redrive_control::Insight;
 use redrive_control::runs::{RunAction, RunExplanation};
-use redrive_core::text::one_line;
 
 use super::find;
-use crate::cli::{Format, RunArg};
+use crate::cli::RunArg;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
@@ -34,18 +33,14 @@ pub async fn run(args: &RunArg, insight: &Insight, context: &Context) -> Result<
     };
     let mut explanation = insight.explain_run(&run).await?;
     explanation.because = because(&explanation);
-    match context.global.output {
-        Format::Json | Format::Jsonl => output::json(&explanation)?,
-        Format::Csv => output::record(&NAMES, &explanation)?,
-        Format::Table => {
-            let RunExplanation { id, status, reason, because, .. } = &explanation;
-            output::line(&format!("{id} is {status}"))?;
-            output::line(&one_line(&format!("{reason}: {because}")))?;
-            if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
-                output::line(&one_line(&format!("last error: {class}: {message}")))?;
-            }
+    output::one(&NAMES, &explanation, &context.global, || {
+        let RunExplanation { id, status, reason, because, .. } = &explanation;
+        let mut text = vec![format!("{id} is {status}"), format!("{reason}: {because}")];
+        if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
+            text.push(format!("last error: {class}: {message}"));
         }
-    }
+        output::lines(&text)
+    })?;
     Ok(Exit::Done)
 }
 

@@ -41,6 +41,11 @@ pub fn resolve(args: &RunFilterArgs, now: Timestamp) -> Result<RunFilter> {
     Ok(filter)
 }
 
+/// A day's beginning, or a moment.
+pub fn since(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp> {
+    bound(flag, text, Bound::First, now)
+}
+
 /// Which end of a day counts.
 #[derive(Clone, Copy)]
 enum Bound {
@@ -52,16 +57,16 @@ fn bound(flag: &str, text: &str, end: Bound, now: Timestamp) -> Result<Timestamp
     if let Some(moment) = rfc3339(text) {
         return Ok(moment);
     }
-    let wrong = || {
-        let told = "write a day like 2026-01-31, `today`, `yesterday`, days ago like `7d`, or a time like 2026-01-31T04:00:00Z";
-        Error::Usage(format!("{flag}: {text:?} is no time; {told}"))
+    let invalid = || {
+        let todo = "write a day like 2026-01-31, `today`, `yesterday`, days ago like `7d`, or a time like 2026-01-31T04:00:00Z";
+        Error::Usage(format!("{flag}: {text:?} is no time; {todo}"))
     };
-    let day = dates::parse(text, now).map_err(|_| wrong())?;
+    let day = dates::parse(text, now).map_err(|_| invalid())?;
     let day = match end {
         Bound::First => Some(day),
         Bound::Last => day.tomorrow(),
     };
-    day.and_then(midnight).ok_or_else(wrong)
+    day.and_then(midnight).ok_or_else(invalid)
 }
 
 fn midnight(day: LogicalDate) -> Option<Timestamp> {
@@ -82,8 +87,8 @@ pub fn moment(flag: &str, text: &str) -> Result<Timestamp> {
 pub fn moment_or_span(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp> {
     let span: Option<Duration> = duration::parse(text).ok();
     rfc3339(text).or_else(|| span.map(|span| now.saturating_add(span))).ok_or_else(|| {
-        let told = "write it like 2026-01-31T04:00:00Z, or a span from now like 10m";
-        Error::Usage(format!("{flag}: {text:?} is no time; {told}"))
+        let todo = "write it like 2026-01-31T04:00:00Z, or a span from now like 10m";
+        Error::Usage(format!("{flag}: {text:?} is no time; {todo}"))
     })
 }
 
@@ -116,8 +121,8 @@ mod tests {
     #[test]
     fn unknown_words_are_answered_with_the_known_ones() {
         let args = RunFilterArgs { state: vec!["queued".to_owned(), "gone".to_owned()], ..RunFilterArgs::default() };
-        let told = resolve(&args, at("2026-03-01T12:00:00Z")).unwrap_err().to_string();
-        assert!(told.starts_with("--state: run state \"gone\" is unknown; it is one of storing, queued"), "{told}");
+        let error = resolve(&args, at("2026-03-01T12:00:00Z")).unwrap_err().to_string();
+        assert!(error.starts_with("--state: run state \"gone\" is unknown; it is one of storing, queued"), "{error}");
     }
 
     #[test]

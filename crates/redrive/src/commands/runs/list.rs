@@ -2,6 +2,7 @@
 
 use redrive_control::Insight;
 use redrive_control::shape::RunShape;
+use redrive_core::count;
 use redrive_core::run::Run;
 use redrive_store::RunPage;
 
@@ -63,7 +64,7 @@ pub async fn run(args: &RunList, insight: &Insight, context: &Context) -> Result
         let most = u32::try_from(limit - found).unwrap_or(PAGE).min(PAGE);
         let page: Vec<Run> = insight.view().runs(RunPage { before, ..filter.page(most) }).await?;
         before = page.last().map(|run| run.run_id);
-        found += u64::try_from(page.len()).unwrap_or(u64::MAX);
+        found += count::of(page.len());
         let is_last = page.len() < usize::try_from(most).unwrap_or(usize::MAX);
         page.into_iter().try_for_each(|run| listing.add(&RunShape::from(run)))?;
         if is_last {

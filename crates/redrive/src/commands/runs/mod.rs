@@ -10,8 +10,8 @@ mod prune;
 pub mod show;
 mod submit;
 
-use redrive_control::runs::{Found, NoRunId, RunIdPrefix};
-use redrive_control::{Insight, RunVerb};
+use redrive_control::{Found, IdPrefix, Insight, NoId, RunVerb};
+use redrive_core::id::RunId;
 use redrive_core::run::Run;
 
 use super::Context;
@@ -39,10 +39,10 @@ pub async fn run(command: Runs, context: &Context) -> Result<Exit> {
 
 /// The run that an id, or the beginning of one, stands for; none where there is none.
 pub async fn find(id: &str, insight: &Insight) -> Result<Option<Run>> {
-    let prefix: RunIdPrefix = id.parse().map_err(|error: NoRunId| Error::Usage(error.to_string()))?;
+    let prefix: IdPrefix<RunId> = id.parse().map_err(|error: NoId| Error::Usage(error.to_string()))?;
     match insight.find_run(prefix).await? {
         Found::Nothing => Ok(None),
-        Found::One(run) => Ok(Some(run)),
+        Found::One(run) => Ok(Some(*run)),
         Found::Several(first, second) => Err(Error::Usage(format!(
             "{id} is the beginning of several runs, among them {first} and {second}; give more of it"
         ))),

@@ -4,9 +4,9 @@ use redrive_control::runs::PruneReport;
 use redrive_control::{Audit, Insight};
 use redrive_core::time::Timestamp;
 
-use crate::cli::{Format, Prune};
+use crate::cli::Prune;
 use crate::commands::state::command_line;
-use crate::commands::{Context, person};
+use crate::commands::{Context, Missing};
 use crate::config::Config;
 use crate::error::Result;
 use crate::exit::Exit;
@@ -19,8 +19,8 @@ pub async fn foresee(args: &Prune, insight: &Insight, context: &Context) -> Resu
 }
 
 pub async fn run(args: &Prune, config: &Config, context: &Context) -> Result<Exit> {
-    let plane = context.control(config).await?;
-    let audit = Audit { reason: args.reason.clone(), ..Audit::new(person(), command_line()) };
+    let plane = context.control(config, Missing::Refuse).await?;
+    let audit = Audit { reason: args.reason.clone(), ..Audit::new(context.actor(), command_line()) };
     let progress = Progress::start(Style::Jobs, context.global.quiet);
     let before = ended_before(args, plane.insight());
     let report = plane.prune(categories(args), before, &audit, |pruned| progress.to(pruned)).await?;
@@ -37,11 +37,8 @@ fn ended_before(args: &Prune, insight: &Insight) -> Timestamp {
 }
 
 fn show(report: &PruneReport, context: &Context) -> Result<Exit> {
-    output::ignore_broken_pipe(match context.global.output {
-        Format::Json | Format::Jsonl => output::json(report),
-        Format::Csv => output::record(&["op_id", "dry_run", "ended_before", "pruned"], report),
-        Format::Table => output::line(&in_words(report)),
-    })?;
+    let names = ["op_id", "dry_run", "ended_before", "pruned"];
+    output::ignore_broken_pipe(output::one(&names, report, &context.global, || in_words(report)))?;
     Ok(Exit::Done)
 }
 

@@ -9,18 +9,18 @@ use redrive_control::shape::SubmittedShape;
 use redrive_core::run::Job;
 use redrive_core::time::Timestamp;
 use serde_json::value::RawValue;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::filter;
 use super::jsonl::{self, Read, Stop};
 use crate::cli::{Format, Submit};
-use crate::commands::Context;
+use crate::commands::{Context, Missing};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
 use crate::output::listing::{Layout, Listing, Row};
 use crate::output::progress::{Progress, Style};
+use crate::stop::StopSignals;
 
 static SUBMITTED: Layout =
     Layout { name: "runs", header: &["id", "existing"], columns: &["id", "existing"], nothing: Some("no jobs") };
@@ -37,10 +37,10 @@ impl Row for SubmittedShape {
 pub async fn run(args: &Submit, config: &Config, context: &Context) -> Result<Exit> {
     if let Some(file) = &args.jsonl {
         let input = open(file)?;
-        let plane = context.control(config).await?;
+        let plane = context.control(config, Missing::Make).await?;
         return many(input, &name_of(file), args.category.clone(), &plane, context).await;
     }
-    let plane = context.control(config).await?;
+    let plane = context.control(config, Missing::Make).await?;
     let job = one(args, plane.insight().now())?;
     let submitted: Vec<_> = plane.submit(vec![job]).await?.into_iter().map(SubmittedShape::from).collect();
     output::ignore_broken_pipe(Listing::print(&SUBMITTED, &context.global, &submitted))?;
@@ -130,9 +130,8 @@ async fn many(
         Format::Json | Format::Jsonl | Format::Csv => Some(Listing::new(&SUBMITTED, &context.global)),
     };
     let mut tally = Tally { listing, closed: false, new: 0, existing: 0 };
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::io("cannot listen for signals"))?;
     let progress = Progress::start(Style::Jobs, context.global.quiet);
-    let end = submit_all(jsonl::start(input, category), plane, &mut tally, &progress, &mut interrupt).await?;
+    let end = submit_all(jsonl::start(input, category), plane, &mut tally, &progress, &context.stop).await?;
     progress.clear();
     let (all, new, existing) = (tally.all(), tally.new, tally.existing);
     if let Some(listing) = tally.listing.take().filter(|_| !tally.closed) {
@@ -167,12 +166,13 @@ async fn submit_all<W: Write>(
     plane: &ControlPlane,
     tally: &mut Tally<W>,
     progress: &Progress,
-    interrupt: &mut Signal,
+    stop: &StopSignals,
 ) -> Result<End> {
     loop {
         let next = tokio::select! {
+            biased;
+            () = stop.requested() => return Ok(End::Interrupted),
             next = read.recv() => next,
-            _ = interrupt.recv() => return Ok(End::Interrupted),
         };
         match next {
             None => return Ok(End::File),

@@ -1,13 +1,14 @@
 //! `state audit`: who did what, and whether the trail is unbroken.
 
-use redrive_control::Insight;
 use redrive_control::shape::{ChangeShape, HoldShape, OperationShape, StandShape, SubjectShape};
-use redrive_core::id::OpId;
-use redrive_store::Verified;
+use redrive_control::{Insight, OperationFilter};
+use redrive_store::{Head, Verified};
 use serde_json::json;
 
-use crate::cli::{Audit, Format};
+use super::operation;
+use crate::cli::{Audit, AuditList, Format};
 use crate::commands::Context;
+use crate::commands::runs::filter as runs_filter;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
@@ -72,29 +73,32 @@ fn scope_cells(hold: &HoldShape) -> Vec<String> {
 
 pub async fn run(command: &Audit, insight: &Insight, context: &Context) -> Result<Exit> {
     match command {
-        Audit::List { limit } => list(*limit, insight, context).await,
+        Audit::List(args) => list(args, insight, context).await,
         Audit::Show { operation } => show(operation, insight, context).await,
-        Audit::Verify => verify(insight, context).await,
+        Audit::Head => head(insight, context).await,
+        Audit::Verify { head } => verify(head.as_ref(), insight, context).await,
     }
 }
 
-async fn list(limit: u32, insight: &Insight, context: &Context) -> Result<Exit> {
-    let mut left = if limit == 0 { u32::MAX } else { limit };
-    let (mut before, mut listing) = (None, Listing::new(&OPERATIONS, &context.global));
-    while left > 0 {
-        let page = insight.view().operations(before, left.min(PAGE)).await?;
-        let Some(last) = page.last() else { break };
-        (before, left) = (Some(last.seq), left - u32::try_from(page.len()).unwrap_or(left));
+async fn list(args: &AuditList, insight: &Insight, context: &Context) -> Result<Exit> {
+    let since = args.since.as_deref().map(|text| runs_filter::since("--since", text, insight.now())).transpose()?;
+    let filter = OperationFilter { actor: args.actor.clone(), since, verb: args.operation.clone() };
+    let mut left = if args.limit == 0 { usize::MAX } else { usize::try_from(args.limit).unwrap_or(usize::MAX) };
+    let (mut operations, mut listing) = (insight.operations(filter), Listing::new(&OPERATIONS, &context.global));
+    while left > 0
+        && let Some(mut page) = operations.next().await?
+    {
+        page.truncate(left);
+        left -= page.len();
         page.into_iter().try_for_each(|past| listing.add(&OperationShape::from(past)))?;
     }
-    listing.end()?;
-    Ok(Exit::Done)
+    Ok(if listing.end()? == 0 { Exit::NothingFound } else { Exit::Done })
 }
 
 async fn show(operation: &str, insight: &Insight, context: &Context) -> Result<Exit> {
-    let wrong = |_| Error::Usage(format!("{operation:?} is not an operation's id; `state audit list` shows them"));
-    let op_id: OpId = operation.parse().map_err(wrong)?;
-    let absent = || Error::NothingFound(format!("there is no operation {op_id}; `state audit list` shows them"));
+    let op_id = operation::find(operation, &context.actor(), insight).await?;
+    let absent =
+        || Error::NothingFound(format!("there is no operation {op_id}; `redrive state audit list` shows them"));
     let found = insight.view().operation(op_id).await?.ok_or_else(absent)?;
     if context.global.output == Format::Table {
         output::line(&format!("{} by {} at {}", found.op_id, found.actor, found.at))?;
@@ -113,8 +117,19 @@ async fn show(operation: &str, insight: &Insight, context: &Context) -> Result<E
     Ok(Exit::Done)
 }
 
-async fn verify(insight: &Insight, context: &Context) -> Result<Exit> {
-    let (value, text, exit) = match insight.view().verify_audit().await? {
+async fn head(insight: &Insight, context: &Context) -> Result<Exit> {
+    let head = insight.view().audit_head().await?;
+    let value = json!({"seq": head.seq, "hash": head.hex(), "head": head.to_string()});
+    output::one(&["seq", "hash", "head"], &value, &context.global, || head.to_string())?;
+    Ok(Exit::Done)
+}
+
+async fn verify(anchor: Option<&Head>, insight: &Insight, context: &Context) -> Result<Exit> {
+    let verified = match anchor {
+        Some(anchor) => insight.view().verify_audit_against(anchor.clone()).await?,
+        None => insight.view().verify_audit().await?,
+    };
+    let (value, text, exit) = match verified {
         Verified::Whole(head) => (
             json!({"whole": true, "rows": head.seq, "head": head.hex()}),
             format!("whole: {} rows, head {}", head.seq, head.hex()),
@@ -126,10 +141,7 @@ async fn verify(insight: &Insight, context: &Context) -> Result<Exit> {
             Exit::SomeFailed,
         ),
     };
-    output::ignore_broken_pipe(match context.global.output {
-        Format::Json | Format::Jsonl => output::json(&value),
-        Format::Csv => output::record(&["whole", "rows", "head", "broken_at", "why"], &value),
-        Format::Table => output::line(&text),
-    })?;
+    let names = ["whole", "rows", "head", "broken_at", "why"];
+    output::ignore_broken_pipe(output::one(&names, &value, &context.global, || text))?;
     Ok(exit)
 }

@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redrive_control::{Audit, ControlPlane, Insight, Plan, Report, Request, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::hold::HoldKind;
-use redrive_core::id::OpId;
 use redrive_core::safety::Rails;
 
-use super::{confirm, filter, hold, show, words};
+use super::confirm::{self, Question};
+use super::{filter, hold, operation, show, words};
 use crate::cli::{Apply, BackfillEnqueue, ChangeArgs, FilterArgs, FilteredChange, HoldLift, Retry, Undo};
-use crate::commands::{Context, person};
+use crate::commands::{Context, Missing};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::input;
 use crate::output;
 use crate::output::progress::{Progress, Style};
+use crate::stop::StopSignals;
 
 /// The commands that change partitions, over what they are configured with.
 pub struct StateChanges<'a> {
@@ -35,7 +37,17 @@ impl StateChanges<'_> {
     }
 
     pub(in crate::commands) async fn plane(&self) -> Result<ControlPlane> {
-        self.context.control(self.config).await
+        self.context.control(self.config, Missing::Refuse).await
+    }
+
+    pub(in crate::commands) fn audit(&self, change: &ChangeArgs) -> Audit {
+        Audit {
+            actor: self.context.actor(),
+            command: command_line(),
+            reason: change.reason.clone(),
+            yes: change.yes,
+            force: change.force,
+        }
     }
 
     fn filter(&self, args: &FilterArgs, insight: &Insight) -> Result<Filter> {
@@ -43,7 +55,7 @@ impl StateChanges<'_> {
     }
 
     pub(in crate::commands) fn watcher(&self) -> CancelAndProgress {
-        CancelAndProgress::start(self.context.global.quiet)
+        CancelAndProgress::start(&self.context.stop, self.context.global.quiet)
     }
 
     pub async fn lift(&self, args: &HoldLift, kind: Option<HoldKind>) -> Result<Exit> {
@@ -68,7 +80,7 @@ impl StateChanges<'_> {
             return self.foresee(verb, filter, change).await;
         }
         let plane = self.plane().await?;
-        let request = Request { verb, filter: self.filter(filter, plane.insight())?, audit: audit(change) };
+        let request = Request { verb, filter: self.filter(filter, plane.insight())?, audit: self.audit(change) };
         let watcher = self.watcher();
         // One partition needs no count, and neither does a change without limits.
         if change.force || request.filter.as_key().is_some() {
@@ -84,7 +96,9 @@ impl StateChanges<'_> {
             return self.end(&counted);
         }
         watcher.clear();
-        confirm::get(verb.name(), plan.len(), plan.noun(), self.rails(), change).await?;
+        let about = counted.extent.lines(confirm::MOST);
+        let question = Question { verb: verb.name(), count: plan.len(), noun: plan.noun(), about };
+        confirm::get(&question, self.rails(), change).await?;
         let report = plane.operate_as_counted(&request, counted, plan, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
@@ -93,7 +107,7 @@ impl StateChanges<'_> {
     /// Says what a change would do, and saves the plan of it where one is asked for.
     async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> Result<Exit> {
         let insight = self.insight().await?;
-        let request = Request { verb, filter: self.filter(filter, &insight)?, audit: audit(change) };
+        let request = Request { verb, filter: self.filter(filter, &insight)?, audit: self.audit(change) };
         let watcher = self.watcher();
         let (report, plan) = insight.plan(&request, watcher.watch(None)).await?;
         watcher.end();
@@ -124,7 +138,7 @@ impl StateChanges<'_> {
                 "a backfill is about days, and heeds neither --status nor --error-class".to_owned(),
             ));
         }
-        let (force_pending, audit) = (args.force_pending, audit(&args.change));
+        let (force_pending, audit) = (args.force_pending, self.audit(&args.change));
         if args.change.dry_run {
             let insight = self.insight().await?;
             let filter = self.filter(&args.filter, &insight)?;
@@ -134,11 +148,11 @@ impl StateChanges<'_> {
             watcher.end();
             return self.end(&report.map_err(words::of)?);
         }
-        let plane = self.plane().await?;
+        let plane = self.context.control(self.config, Missing::Make).await?;
         let filter = self.filter(&args.filter, plane.insight())?;
         self.warn_of_stranger(&filter, plane.insight());
         let size = plane.insight().backfill_size(&filter).map_err(words::of)?;
-        confirm::get("backfill", size, "partitions", self.rails(), &args.change).await?;
+        confirm::get(&Question::of("backfill", size, "partitions"), self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.backfill(&filter, force_pending, &audit, watcher.watch(None)).await?;
         watcher.end();
@@ -147,10 +161,10 @@ impl StateChanges<'_> {
 
     pub async fn apply(&self, args: &Apply) -> Result<Exit> {
         let file = args.plan.display();
-        let text = std::fs::read_to_string(&args.plan)
-            .map_err(|error| Error::Usage(format!("cannot read {file}: {error}")))?;
+        let text =
+            input::read_to_string(&args.plan).map_err(|error| Error::Usage(format!("cannot read {file}: {error}")))?;
         let plan = Plan::parse(&text)?;
-        let mut audit = audit(&args.change);
+        let mut audit = self.audit(&args.change);
         audit.reason = audit.reason.or_else(|| plan.reason().map(str::to_owned));
         if args.change.dry_run {
             let (insight, watcher) = (self.insight().await?, self.watcher());
@@ -159,7 +173,7 @@ impl StateChanges<'_> {
             return self.end(&report);
         }
         let plane = self.plane().await?;
-        confirm::get("apply", plan.len(), plan.noun(), self.rails(), &args.change).await?;
+        confirm::get(&Question::of("apply", plan.len(), plan.noun()), self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.apply_plan(plan, &audit, watcher.watch(None)).await?;
         watcher.end();
@@ -167,20 +181,19 @@ impl StateChanges<'_> {
     }
 
     pub async fn undo(&self, args: &Undo) -> Result<Exit> {
-        let wrong =
-            |_| Error::Usage(format!("{:?} is not an operation's id; `state audit list` shows them", args.operation));
-        let op_id: OpId = args.operation.parse().map_err(wrong)?;
-        let audit = audit(&args.change);
+        let audit = self.audit(&args.change);
         if args.change.dry_run {
             let (insight, watcher) = (self.insight().await?, self.watcher());
+            let op_id = operation::find(&args.operation, &audit.actor, &insight).await?;
             let report = insight.foresee_undo(op_id, &audit, watcher.watch(None)).await.map_err(words::of)?;
             watcher.end();
             return self.end(&report);
         }
         let plane = self.plane().await?;
+        let op_id = operation::find(&args.operation, &audit.actor, plane.insight()).await?;
         let count = plane.insight().changes_of(op_id).await.map_err(words::of)?;
         let noun = plane.insight().noun_of(op_id).await.map_err(words::of)?;
-        confirm::get("undo", count, noun, self.rails(), &args.change).await?;
+        confirm::get(&Question::of("undo", count, noun), self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.undo(op_id, &audit, watcher.watch(None)).await?;
         watcher.end();
@@ -190,16 +203,6 @@ impl StateChanges<'_> {
     pub(in crate::commands) fn end(&self, report: &Report) -> Result<Exit> {
         output::ignore_broken_pipe(show::report(report, &self.context.global))?;
         Ok(show::exit(report))
-    }
-}
-
-pub(in crate::commands) fn audit(change: &ChangeArgs) -> Audit {
-    Audit {
-        actor: person(),
-        command: command_line(),
-        reason: change.reason.clone(),
-        yes: change.yes,
-        force: change.force,
     }
 }
 
@@ -225,7 +228,7 @@ pub fn command_line() -> String {
     format!("redrive {}", words.collect::<Vec<_>>().join(" "))
 }
 
-/// Hears Ctrl-C, and shows how far things are when they take long.
+/// Hears signals, and shows how far things are when they take long.
 pub(in crate::commands) struct CancelAndProgress {
     cancelled: Arc<AtomicBool>,
     progress: Arc<Progress>,
@@ -234,13 +237,12 @@ pub(in crate::commands) struct CancelAndProgress {
 }
 
 impl CancelAndProgress {
-    fn start(quiet: bool) -> Self {
+    fn start(stop: &StopSignals, quiet: bool) -> Self {
         let cancelled = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&cancelled);
+        let (flag, stop) = (Arc::clone(&cancelled), stop.clone());
         let listener = tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                flag.store(true, Ordering::SeqCst);
-            }
+            stop.requested().await;
+            flag.store(true, Ordering::SeqCst);
         });
         let progress = Arc::new(Progress::start(Style::Changes, quiet));
         let shown = Arc::clone(&progress);

@@ -3,13 +3,42 @@
 use std::io::{IsTerminal, Write as _};
 
 use redrive_core::safety::{Confirmation, Given, Rails, confirmation};
+use redrive_core::text::one_line;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ChangeArgs;
 use crate::error::{Error, Result};
 
-/// Gets the yes that `count` changes need, or says why there is none. Nothing has been changed by then.
-pub async fn get(verb: &str, count: u64, noun: &str, rails: Rails, args: &ChangeArgs) -> Result<()> {
+/// How many sources, and how many errors, a question names.
+pub const MOST: usize = 3;
+
+/// What an operator is asked.
+#[derive(Debug)]
+pub struct Question<'a> {
+    pub verb: &'a str,
+    pub count: u64,
+    pub noun: &'a str,
+    /// Of whom, which days, which errors; a line each.
+    pub about: Vec<String>,
+}
+
+impl<'a> Question<'a> {
+    /// A question that names no more than a number.
+    pub fn of(verb: &'a str, count: u64, noun: &'a str) -> Self {
+        Self { verb, count, noun, about: vec![] }
+    }
+
+    /// What is to happen, and to whom.
+    fn text(&self) -> String {
+        let Self { verb, count, noun, about } = self;
+        let about: String = about.iter().map(|line| format!("  {}\n", one_line(line))).collect();
+        format!("{about}{verb} {count} {noun}?")
+    }
+}
+
+/// Gets the yes that so many changes need, or says why there is none. Nothing has been changed by then.
+pub async fn get(question: &Question<'_>, rails: Rails, args: &ChangeArgs) -> Result<()> {
+    let Question { verb, count, noun, .. } = *question;
     let given = Given { yes: args.yes, force: args.force };
     match confirmation(count, rails, given) {
         Confirmation::None => Ok(()),
@@ -18,11 +47,11 @@ pub async fn get(verb: &str, count: u64, noun: &str, rails: Rails, args: &Change
             rails.hard_limit
         ))),
         Confirmation::YesNo => {
-            let answer = ask(&format!("{verb} {count} {noun}? [y/N] "), count, noun).await?;
+            let answer = ask(&format!("{} [y/N] ", question.text()), count, noun).await?;
             if matches!(answer.to_lowercase().as_str(), "y" | "yes") { Ok(()) } else { Err(declined()) }
         }
         Confirmation::TypeNumber => {
-            let answer = ask(&format!("{verb} {count} {noun}? Type the number to go on: "), count, noun).await?;
+            let answer = ask(&format!("{} Type the number to go on: ", question.text()), count, noun).await?;
             if answer == count.to_string() { Ok(()) } else { Err(declined()) }
         }
     }

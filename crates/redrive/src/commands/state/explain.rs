@@ -1,7 +1,6 @@
 //! `state explain`: why a partition is not running now.
 
 use redrive_control::Insight;
-use redrive_core::text::one_line;
 use serde_json::Value;
 
 use super::inspect::NOTHING;
@@ -38,16 +37,13 @@ pub async fn run(args: &KeyArgs, insight: &Insight, context: &Context) -> Result
         return Ok(Exit::NothingFound);
     };
     explanation.because = words::because(&explanation);
-    match context.global.output {
-        Format::Json | Format::Jsonl => output::json(&explanation)?,
-        Format::Csv => output::record(&names(), &explanation)?,
-        Format::Table => {
-            output::line(&one_line(&format!("{key} is {}", explanation.status)))?;
-            output::line(&one_line(&format!("{}: {}", explanation.reason, explanation.because)))?;
-            if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
-                output::line(&one_line(&format!("last error: {class}: {message}")))?;
-            }
+    output::one(&names(), &explanation, &context.global, || {
+        let mut text = vec![format!("{key} is {}", explanation.status)];
+        text.push(format!("{}: {}", explanation.reason, explanation.because));
+        if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
+            text.push(format!("last error: {class}: {message}"));
         }
-    }
+        output::lines(&text)
+    })?;
     Ok(Exit::Done)
 }

@@ -8,8 +8,8 @@ use redrive_core::time::Timestamp;
 
 use super::change::command_line;
 use crate::cli::{HoldLift, HoldSet, ScopeArgs};
+use crate::commands::Context;
 use crate::commands::runs::filter::moment;
-use crate::commands::{Context, person};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
@@ -61,7 +61,7 @@ pub fn foresee_set(args: &HoldSet, insight: &Insight, context: &Context) -> Resu
 pub async fn set(args: &HoldSet, plane: &ControlPlane, context: &Context) -> Result<Exit> {
     let (scope, until) = (scope(&args.scope)?, until(args, plane.insight().now())?);
     warn_of_unknown(&scope, plane.insight(), context);
-    let (op_id, hold) = plane.hold(scope, until, &audit(args.reason.as_deref())).await?;
+    let (op_id, hold) = plane.hold(scope, until, &audit(args.reason.as_deref(), context)).await?;
     if !context.global.quiet {
         output::note(&format!("held {}; `redrive state undo {op_id}` takes it back", hold.scope));
     }
@@ -83,12 +83,12 @@ pub async fn foresee_lift(
 }
 
 pub async fn lift(args: &HoldLift, kind: Option<HoldKind>, plane: &ControlPlane, context: &Context) -> Result<Exit> {
-    let (_, lifted) = plane.lift(&scope(&args.scope)?, kind, &audit(args.reason.as_deref())).await?;
+    let (_, lifted) = plane.lift(&scope(&args.scope)?, kind, &audit(args.reason.as_deref(), context)).await?;
     end(lifted, kind, context)
 }
 
-fn audit(reason: Option<&str>) -> Audit {
-    Audit { reason: reason.map(str::to_owned), ..Audit::new(person(), command_line()) }
+fn audit(reason: Option<&str>, context: &Context) -> Audit {
+    Audit { reason: reason.map(str::to_owned), ..Audit::new(context.actor(), command_line()) }
 }
 
 fn scope(args: &ScopeArgs) -> Result<HoldScope> {

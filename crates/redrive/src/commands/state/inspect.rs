@@ -2,6 +2,7 @@
 
 use redrive_control::Insight;
 use redrive_control::shape::{AttemptShape, PartitionShape};
+use redrive_core::count;
 use redrive_core::hold::Hold;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{Partition, Status, Terminal};
@@ -120,7 +121,7 @@ impl Search<'_> {
                 .filter(|(partition, _)| !self.terminal || self.insight.terminal(partition).is_some())
                 .collect();
             kept.truncate(usize::try_from(self.limit - self.found).unwrap_or(usize::MAX));
-            self.found += u64::try_from(kept.len()).unwrap_or(u64::MAX);
+            self.found += count::of(kept.len());
             self.done |= self.found >= self.limit;
             if !kept.is_empty() {
                 return Ok(kept);

@@ -9,6 +9,7 @@ pub mod filter;
 mod hold;
 mod inspect;
 mod missing;
+mod operation;
 mod show;
 pub(super) mod words;
 

@@ -3,6 +3,7 @@
 use redrive_control::shape::{Changed, Failed, Skipped, SubjectShape};
 use redrive_control::{Halt, Report};
 use redrive_core::id::OpId;
+use redrive_core::refusal::Reason;
 use serde::Serialize;
 
 use crate::cli::{Format, Global};
@@ -17,7 +18,9 @@ pub fn exit(report: &Report) -> Exit {
         Some(Halt::Fault(error)) => return exit::control(error),
         None => {}
     }
-    if !report.failed.is_empty() {
+    if report.matched == 0 {
+        Exit::NothingFound
+    } else if !report.failed.is_empty() {
         Exit::SomeFailed
     } else if report.any_refused() {
         Exit::Refused
@@ -50,7 +53,13 @@ pub fn report(report: &Report, global: &Global) -> Result<()> {
     }
     if let Some(Halt::Fault(error)) = &report.halt {
         let (done, noun) = (report.count_changed(), report.noun());
-        output::note(&format!("error: {error}; {done} {noun} were changed by then, run it again for the rest"));
+        output::note(&match stopped_by(error) {
+            StoppedBy::Signal => format!("interrupted: {error}; {done} {noun} were changed by then"),
+            StoppedBy::LostAnswer => format!("error: {error}; {done} {noun} are known to be changed"),
+            StoppedBy::Fault => {
+                format!("error: {error}; {done} {noun} were changed by then, run it again for the rest")
+            }
+        });
     }
     if let Some(Halt::Interrupted) = &report.halt {
         output::note(&format!("interrupted; {} {} were changed by then", report.count_changed(), report.noun()));
@@ -58,7 +67,62 @@ pub fn report(report: &Report, global: &Global) -> Result<()> {
     if !matches!(global.output, Format::Table) {
         return Ok(());
     }
+    if !global.quiet {
+        reasons(report).iter().try_for_each(|line| output::line(line))?;
+    }
     output::line(&summary(report))
+}
+
+/// How many were left as they were, by the reason, each with what helps.
+fn reasons(report: &Report) -> Vec<String> {
+    let line = |(reason, count): (Reason, u64)| match help(reason) {
+        Some(help) => format!("{count} {reason}: {help}"),
+        None => format!("{count} {reason}"),
+    };
+    report.count_by_reason().into_iter().map(line).collect()
+}
+
+/// What an operator can do about a partition or a run that was left as it was.
+fn help(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::Terminal => Some("--clear-terminal takes the mark off and grants one attempt"),
+        Reason::NoRawPartition => {
+            Some("no attempt has left anything in the raw sink; --allow-missing-raw retries all the same")
+        }
+        Reason::Paused => Some("`redrive state resume` lets them go on"),
+        Reason::BelowThreshold => Some("they have attempts left; `redrive state pause` withholds them"),
+        Reason::InFlight => Some("a worker is at them; try again when it has ended"),
+        Reason::ChangedSincePlan => Some("they have changed since they were counted; look again"),
+        Reason::Exists => Some("--force-pending wants them again"),
+        Reason::AlreadyPending
+        | Reason::NotFailed
+        | Reason::NotSuccess
+        | Reason::NotTerminal
+        | Reason::NotPaused
+        | Reason::NotQueued
+        | Reason::NotDue
+        | Reason::AlreadyCompleted
+        | Reason::StaleFence
+        | Reason::LeaseExpired => None,
+    }
+}
+
+/// What ended an operation before its time.
+enum StoppedBy {
+    Signal,
+    /// The answer to a commit never came.
+    LostAnswer,
+    Fault,
+}
+
+fn stopped_by(error: &redrive_control::Error) -> StoppedBy {
+    if let redrive_control::Error::Store(redrive_store::Error::Stopped { .. }) = error {
+        return StoppedBy::Signal;
+    }
+    if let redrive_control::Error::Store(redrive_store::Error::Unknown { .. }) = error {
+        return StoppedBy::LostAnswer;
+    }
+    StoppedBy::Fault
 }
 
 fn summary(report: &Report) -> String {
@@ -76,11 +140,26 @@ fn entries(report: &Report, global: &Global) -> Result<()> {
     let mut listing = Listing::new(if report.noun() == "runs" { &RUNS } else { &PARTITIONS }, global);
     let (op_id, dry_run) = (report.op_id, report.dry_run);
     let entry = |listed, outcome| Entry { listed, outcome, op_id, dry_run };
-    report.changed().try_for_each(|changed| listing.add(&entry(Listed::Changed(changed), "changed")))?;
-    report.skipped().try_for_each(|skipped| listing.add(&entry(Listed::Skipped(skipped), "skipped")))?;
+    // Scripts get everything; a person gets all that was changed, and of the rest enough to see what it is.
+    let shown = |all: bool| match global.output {
+        Format::Table if !all => LISTED,
+        Format::Table | Format::Json | Format::Jsonl | Format::Csv => usize::MAX,
+    };
+    let (changes, rest) = (shown(!dry_run), shown(false));
+    report.changed().take(changes).try_for_each(|changed| listing.add(&entry(Listed::Changed(changed), "changed")))?;
+    report.skipped().take(rest).try_for_each(|skipped| listing.add(&entry(Listed::Skipped(skipped), "skipped")))?;
     report.failed.iter().try_for_each(|failed| listing.add(&entry(Listed::Failed(failed.clone()), "failed")))?;
-    listing.end().map(drop)
+    listing.end()?;
+    let of = |count: u64, shown: usize| count.saturating_sub(redrive_core::count::of(shown));
+    let left_out = of(report.count_changed(), changes) + of(report.count_skipped(), rest);
+    if left_out > 0 {
+        output::note(&format!("{left_out} more are not listed; -o jsonl lists all"));
+    }
+    Ok(())
 }
+
+/// How many lines of a preview, and of what was left as it was, a table shows.
+const LISTED: usize = 50;
 
 /// One partition or run of a report: what became of it, in which of the report's lists, and of which operation.
 #[derive(Serialize)]

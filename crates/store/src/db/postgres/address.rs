@@ -12,11 +12,15 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::trust::{self, Trust};
 
-use super::fault::told;
+use super::fault::error_text;
 
 pub(super) const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// How long data may lie unacknowledged before the network counts as gone.
-const NETWORK_PATIENCE: Duration = Duration::from_secs(30);
+const NETWORK_PATIENCE: Duration = Duration::from_secs(10);
+/// When a connection on which nothing happens is first asked whether it is still there, how often then, and how many times.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Address {
@@ -53,7 +57,7 @@ enum Root {
 impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self, String> {
         let (url, encryption) = Encryption::take(url)?;
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| told(&error))?;
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| error_text(&error))?;
         config.ssl_mode(match encryption.mode() {
             Mode::Disable => SslMode::Disable,
             Mode::Prefer => SslMode::Prefer,
@@ -65,6 +69,15 @@ impl Address {
         }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(NETWORK_PATIENCE);
+        }
+        if !url.contains("keepalives_idle") {
+            config.keepalives_idle(KEEPALIVE_IDLE);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_interval(KEEPALIVE_INTERVAL);
+        }
+        if config.get_keepalives_retries().is_none() {
+            config.keepalives_retries(KEEPALIVE_RETRIES);
         }
         if config.get_application_name().is_none() {
             config.application_name("redrive");

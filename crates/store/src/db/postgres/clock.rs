@@ -9,7 +9,9 @@ use redrive_core::time::Timestamp;
 
 use crate::clock::{Clock as _, ServerClock};
 
-use super::fault::told;
+use super::fault::within;
+use super::kind::PROMPT;
+use super::lent::Lent;
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(15);
 /// The first sample is taken anew a few times where its answer was slow.
@@ -41,29 +43,34 @@ async fn ask(client: &Object, clock: &ServerClock) -> Result<Sample, tokio_postg
 pub(super) async fn keep(pool: Pool, clock: Arc<ServerClock>) {
     loop {
         tokio::time::sleep(SAMPLE_EVERY).await;
-        let Ok(client) = pool.get().await else { continue };
-        match ask(&client, &clock).await {
+        let Ok(client) = Lent::from(&pool).await else { continue };
+        match within(PROMPT, ask(&client, &clock)).await {
             Ok(sample) => {
                 if let Followed::Jumped { by } = clock.take(sample).1 {
-                    jumped(&client, &clock, by).await;
+                    jumped(client, &clock, by).await;
+                } else {
+                    client.give_back();
                 }
             }
-            Err(error) => tracing::warn!(error = told(&error), "the server's clock could not be read"),
+            Err(fault) => tracing::warn!(error = fault.why(), "the server's clock could not be read"),
         }
     }
 }
 
 /// Tells of a server whose clock was set. Every process sees it; the row keeps the last word.
-async fn jumped(client: &Object, clock: &ServerClock, by: i64) {
+async fn jumped(client: Lent, clock: &ServerClock, by: i64) {
     if by.saturating_abs() < WORTH_A_WORD {
-        return;
+        return client.give_back();
     }
     let by_s = by / 1_000_000;
     tracing::warn!(by_s, "the database server's clock was set; times follow it");
     let sql = "/* clock::jumped */ UPDATE clock SET jumped_at = $1, jumped_by = $2";
     let params: [(&(dyn tokio_postgres::types::ToSql + Sync), _); 2] =
         [(&clock.now().micros(), tokio_postgres::types::Type::INT8), (&by, tokio_postgres::types::Type::INT8)];
-    if let Err(error) = client.query_typed(sql, &params).await {
-        tracing::warn!(error = told(&error), "that the server's clock was set could not be written down");
+    match within(PROMPT, client.query_typed(sql, &params)).await {
+        Ok(_) => client.give_back(),
+        Err(fault) => {
+            tracing::warn!(error = fault.why(), "that the server's clock was set could not be written down");
+        }
     }
 }

@@ -1,11 +1,16 @@
 //! What an error of the server means: to the caller, to the transaction, and to the connection.
 
-use deadpool_postgres::PoolError;
+use std::time::Duration;
+
+use deadpool_postgres::{PoolError, TimeoutType};
+use redrive_core::cause;
 use redrive_core::text::one_line;
 use tokio_postgres::error::SqlState;
 
 use crate::error::Error;
 use crate::migrate;
+
+use super::kind::LOCK;
 
 /// What may be done after a fault that is known to have changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,56 +23,108 @@ pub(super) enum Remedy {
     None,
 }
 
-pub(super) fn remedy(error: &tokio_postgres::Error) -> Remedy {
-    let Some(code) = error.code() else {
-        return if error.is_closed() { Remedy::Reconnect } else { Remedy::None };
-    };
-    if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
-        return Remedy::Again;
+/// What went wrong with a call.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server or the driver has said so.
+    Told(tokio_postgres::Error),
+    /// There was no answer within this time. The connection leads nowhere.
+    Late(Duration),
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Told(error)
     }
+}
+
+/// Awaits an answer no longer than this.
+pub(super) async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Fault> {
+    match tokio::time::timeout(limit, answer).await {
+        Ok(answer) => answer.map_err(Fault::Told),
+        Err(_) => Err(Fault::Late(limit)),
+    }
+}
+
+impl Fault {
+    /// What may be done about a fault that came before the commit.
+    pub(super) fn remedy(&self) -> Remedy {
+        let Self::Told(error) = self else { return Remedy::Reconnect };
+        let Some(code) = error.code() else {
+            return if error.is_closed() { Remedy::Reconnect } else { Remedy::None };
+        };
+        if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
+            return Remedy::Again;
+        }
+        if leads_nowhere(code) { Remedy::Reconnect } else { Remedy::None }
+    }
+
+    /// Whether the server has said that a commit did not happen. Otherwise nobody knows.
+    pub(super) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Told(error) => error.code().is_some_and(|code| !leads_nowhere(code)),
+            Self::Late(_) => false,
+        }
+    }
+
+    pub(super) fn why(&self) -> String {
+        match self {
+            Self::Told(error) => error_text(error),
+            Self::Late(limit) => format!("no answer within {} s", limit.as_secs()),
+        }
+    }
+
+    /// What the fault means to the caller of a transaction that changed nothing.
+    pub(super) fn error(&self, place: &str, name: &'static str) -> Error {
+        let (place, why) = (place.to_owned(), self.why());
+        let Self::Told(error) = self else { return Error::Lost { place, name, why } };
+        let Some(code) = error.code() else { return Error::Lost { place, name, why } };
+        match code {
+            code if *code == SqlState::DISK_FULL => Error::Full { place },
+            code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Error::ReadOnly { place, why },
+            code if *code == SqlState::UNDEFINED_TABLE => {
+                Error::OlderSchema { place, found: 0, needed: migrate::SUPPORTED }
+            }
+            code if *code == SqlState::LOCK_NOT_AVAILABLE => Error::Busy { place, seconds: LOCK.as_secs() },
+            code if *code == SqlState::QUERY_CANCELED => Error::Cancelled { place, name, why },
+            code if leads_nowhere(code) || code.code().starts_with("57") => Error::Lost { place, name, why },
+            _ => Error::Statement { name, why },
+        }
+    }
+}
+
+/// Whether the connection is lost, or leads to a server that takes no writes.
+fn leads_nowhere(code: &SqlState) -> bool {
     let moved = [
         // After a failover the old primary comes back as a standby.
         SqlState::READ_ONLY_SQL_TRANSACTION,
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
         SqlState::CANNOT_CONNECT_NOW,
+        // This program was frozen, and the server has taken its transaction back.
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
     ];
-    if moved.contains(code) || code.code().starts_with("08") { Remedy::Reconnect } else { Remedy::None }
-}
-
-pub(super) fn fault(place: &str, name: &'static str, error: &tokio_postgres::Error) -> Error {
-    let why = told(error);
-    match error.code() {
-        Some(code) if *code == SqlState::DISK_FULL => Error::Full { place: place.to_owned() },
-        Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Error::ReadOnly { place: place.to_owned(), why },
-        Some(code) if *code == SqlState::UNDEFINED_TABLE => {
-            Error::OlderSchema { place: place.to_owned(), found: 0, needed: migrate::SUPPORTED }
-        }
-        Some(code) if code.code().starts_with("57") || code.code().starts_with("08") => {
-            Error::Lost { place: place.to_owned(), name, why }
-        }
-        Some(_) => Error::Statement { name, why },
-        None => Error::Lost { place: place.to_owned(), name, why },
-    }
+    moved.contains(code) || code.code().starts_with("08")
 }
 
 /// An error with its causes, which the library keeps behind it, in one line. A server's detail is left out: it shows rows.
-pub(super) fn told(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn error_text(error: &(dyn std::error::Error + 'static)) -> String {
     if let Some(refused) = error.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::as_db_error) {
         return one_line(refused.message());
     }
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let more = next.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = next.source();
-    }
-    one_line(&text)
+    one_line(&cause::in_words(cause::chain(error)))
 }
 
-pub(super) fn pool_told(error: &PoolError) -> String {
-    if let PoolError::Backend(error) = error { told(error) } else { told(error) }
+pub(super) fn pool_error_text(error: &PoolError) -> String {
+    match error {
+        PoolError::Backend(error) => error_text(error),
+        PoolError::Timeout(TimeoutType::Wait) => {
+            "no connection became free in time; the others are all in use".to_owned()
+        }
+        PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle) => "the server does not answer".to_owned(),
+        PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => error_text(error),
+    }
 }

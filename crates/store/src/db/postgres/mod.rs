@@ -6,12 +6,15 @@
 mod address;
 mod clock;
 mod fault;
+mod kind;
+mod lent;
 mod news;
 mod schema;
 mod server;
 mod transaction;
 
 pub(crate) use address::Address;
+pub(crate) use kind::{INDEX_PLANS_OF_SESSION, Planner};
 pub use news::Listen;
-pub(crate) use server::{INDEX_PLANS_OF_SESSION, Planner, Postgres};
+pub(crate) use server::Postgres;
 pub(crate) use transaction::PgTx;

@@ -8,18 +8,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{StreamExt, stream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tokio_postgres::{AsyncMessage, Config};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use uuid::Uuid;
 
-use super::address::Address;
-use super::fault::{pool_told, told};
+use super::address::{Address, CONNECT_PATIENCE};
+use super::fault::{pool_error_text, within};
+use super::kind::PROMPT;
+use super::lent::Lent;
 
 /// How long the announcer rests after an announcement; what is committed meanwhile shares the next one.
 const REST: Duration = Duration::from_millis(2);
 const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// How often the server is asked whether it is still there.
+const STILL_THERE: Duration = Duration::from_secs(10);
 
 /// Where a store on PostgreSQL listens for work that other processes make.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,9 +86,12 @@ pub(super) async fn announce(pool: Pool, news: Arc<News>) {
     let sql = format!("NOTIFY redrive, '{}'", news.speaker);
     let mut committed = news.committed.subscribe();
     while committed.changed().await.is_ok() {
-        let sent = match pool.get().await {
-            Ok(client) => client.batch_execute(&sql).await.map_err(|error| told(&error)),
-            Err(error) => Err(pool_told(&error)),
+        let sent = match Lent::from(&pool).await {
+            Ok(client) => {
+                let sent = within(PROMPT, client.batch_execute(&sql)).await;
+                sent.map(|()| client.give_back()).map_err(|fault| fault.why())
+            }
+            Err(error) => Err(pool_error_text(&error)),
         };
         if let Err(error) = sent {
             tracing::debug!(error, "new work could not be announced; other processes find it when they poll");
@@ -94,28 +102,43 @@ pub(super) async fn announce(pool: Pool, news: Arc<News>) {
 
 /// Listens for announcements on a connection of its own, and connects again when that is lost.
 pub(super) async fn listen(config: Config, tls: MakeRustlsConnect, news: Arc<News>) {
+    let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT_PATIENCE);
     loop {
-        if let Ok((client, mut connection)) = config.connect(tls.clone()).await {
-            let mut messages = stream::poll_fn(move |context| connection.poll_message(context)).fuse();
-            let mut listening = Box::pin(client.batch_execute("LISTEN redrive").fuse());
-            loop {
-                futures_util::select! {
-                    done = listening => {
-                        if done.is_err() {
-                            break;
-                        }
-                        // What was announced before this process listened is found by looking.
-                        news.hear();
-                    },
-                    message = messages.next() => match message {
-                        Some(Ok(AsyncMessage::Notification(note))) if note.payload() == news.speaker => {}
-                        Some(Ok(AsyncMessage::Notification(_))) => news.hear(),
-                        Some(Ok(_)) => {}
-                        Some(Err(_)) | None => break,
-                    },
-                }
+        if let Ok(Ok((client, connection))) = tokio::time::timeout(patience, config.connect(tls.clone())).await {
+            // One ends with the other.
+            tokio::select! {
+                () = hear(connection, &news) => {}
+                () = subscribe(&client, &news) => {}
             }
         }
         tokio::time::sleep(TRY_AGAIN).await;
+    }
+}
+
+/// Passes on what is announced, as long as the connection lasts.
+async fn hear<T: AsyncRead + AsyncWrite + Unpin>(mut connection: Connection<Socket, T>, news: &News) {
+    let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
+    while let Some(Ok(message)) = messages.next().await {
+        if let AsyncMessage::Notification(note) = message
+            && note.payload() != news.speaker
+        {
+            news.hear();
+        }
+    }
+}
+
+/// Asks for announcements, and then once in a while whether the server is still there: one that says nothing looks like one
+/// that has nothing to announce.
+async fn subscribe(client: &Client, news: &News) {
+    if within(PROMPT, client.batch_execute("LISTEN redrive")).await.is_err() {
+        return;
+    }
+    // What was announced before this process listened is found by looking.
+    news.hear();
+    loop {
+        tokio::time::sleep(STILL_THERE).await;
+        if within(PROMPT, client.batch_execute("")).await.is_err() {
+            return;
+        }
     }
 }

@@ -1,21 +1,24 @@
 //! A server, its pool of connections, and transactions that are run again where nothing can have happened.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
-use futures_util::future::{self, BoxFuture};
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
-use tokio_postgres::IsolationLevel;
 
 use crate::clock::ServerClock;
 use crate::db::Options;
 use crate::db::tx::Tx;
 use crate::error::{Error, Result};
+use crate::hurry::Hurry;
 
 use super::address::{Address, CONNECT_PATIENCE};
 use super::clock;
-use super::fault::{Remedy, fault, pool_told, remedy, told};
+use super::fault::{Fault, Remedy, pool_error_text, within};
+use super::kind::{Access, COMMIT, Kind, PROMPT, Planner};
+use super::lent::Lent;
 use super::news::{self, News};
 use super::transaction::{PgTx, Statements};
 
@@ -24,50 +27,8 @@ const TRIES: u32 = 8;
 /// How often a transaction whose connection was lost before its commit is run again on a new one.
 const RECONNECTS: u32 = 2;
 
-/// Who chooses the plans of a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Planner {
-    /// The server, each time anew: a plan that it kept would outlive the size of the tables that it was made for.
-    Server,
-    /// The statements were each made for an index: see [`INDEX_PLANS`].
-    Indexes,
-}
-
-macro_rules! index_plans {
-    ($set:literal) => {
-        concat!(
-            $set,
-            " enable_seqscan = off; ",
-            $set,
-            " enable_hashjoin = off; ",
-            $set,
-            " enable_mergejoin = off; ",
-            $set,
-            " jit = off; ",
-            $set,
-            " plan_cache_mode = force_generic_plan"
-        )
-    };
-}
-
-/// Keeps the plans of one transaction with their indexes. A planner that believes a table is small, or that an array is,
-/// would read all of it or hash it instead, and would be right only until the table grows.
-const INDEX_PLANS: &str = index_plans!("SET LOCAL");
-/// The same for a whole session, for measurements.
-pub(crate) const INDEX_PLANS_OF_SESSION: &str = index_plans!("SET");
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
-    Read,
-    Write,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Kind {
-    name: &'static str,
-    access: Access,
-    planner: Planner,
-}
+/// How long a caller waits for one of the pool's connections to become free.
+const POOL_PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Postgres {
@@ -75,6 +36,7 @@ pub(crate) struct Postgres {
     pub(super) place: String,
     statements: Statements,
     news: Arc<News>,
+    hurry: Hurry,
     clock: Arc<ServerClock>,
     background: Vec<tokio::task::AbortHandle>,
 }
@@ -94,26 +56,38 @@ impl Postgres {
         options: &Options,
         clock: Arc<ServerClock>,
     ) -> Result<Self> {
+        tokio::select! {
+            biased;
+            opened = Self::connect(url, place, options, clock) => opened,
+            () = options.hurry.over() => Err(Error::Stopped { place: place.to_owned(), name: "connect" }),
+        }
+    }
+
+    async fn connect(url: &str, place: &str, options: &Options, clock: Arc<ServerClock>) -> Result<Self> {
         let unavailable = |why: String| Error::Unavailable { place: place.to_owned(), why };
         let address = Address::parse(url).map_err(unavailable)?;
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let tls = address.tls().map_err(unavailable)?;
-        let pool = Pool::builder(Manager::from_config(address.config.clone(), tls, recycling))
-            .max_size(options.connections.max(2))
-            .build()
-            .map_err(|error| unavailable(error.to_string()))?;
         // The driver's own limit covers the connection but not a server that never answers on it.
         let patience = address.config.get_connect_timeout().copied().unwrap_or(CONNECT_PATIENCE);
-        let client = tokio::time::timeout(patience, pool.get())
+        let pool = Pool::builder(Manager::from_config(address.config.clone(), tls, recycling))
+            .max_size(options.connections.max(2))
+            .runtime(Runtime::Tokio1)
+            .create_timeout(Some(patience))
+            .wait_timeout(Some(POOL_PATIENCE))
+            .build()
+            .map_err(|error| unavailable(error.to_string()))?;
+        let client = tokio::time::timeout(patience, Lent::from(&pool))
             .await
             .map_err(|_| unavailable(format!("no answer within {} s", patience.as_secs())))?
-            .map_err(|error| unavailable(pool_told(&error)))?;
+            .map_err(|error| unavailable(pool_error_text(&error)))?;
         let mut background = Vec::new();
         if options.follow_database_clock {
-            clock::learn(&client, &clock).await.map_err(|error| unavailable(told(&error)))?;
+            let learned = within(patience, clock::learn(&client, &clock)).await;
+            learned.map_err(|fault| unavailable(fault.why()))?;
             background.push(tokio::spawn(clock::keep(pool.clone(), Arc::clone(&clock))).abort_handle());
         }
-        drop(client);
+        client.give_back();
         let news = News::new();
         background.push(tokio::spawn(news::announce(pool.clone(), Arc::clone(&news))).abort_handle());
         if let Some(listen_at) = options.listen.address(&address).map_err(unavailable)? {
@@ -121,7 +95,8 @@ impl Postgres {
             background.push(tokio::spawn(news::listen(listen_at.config, tls, Arc::clone(&news))).abort_handle());
         }
         let statements = if options.prepared { Statements::Prepared } else { Statements::Whole };
-        Ok(Self { pool, place: place.to_owned(), statements, news, clock, background })
+        let hurry = options.hurry.clone();
+        Ok(Self { pool, place: place.to_owned(), statements, news, hurry, clock, background })
     }
 
     pub(in crate::db) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -149,16 +124,50 @@ impl Postgres {
     where
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync,
     {
+        let commit = CommitSent::default();
+        self.limited(kind.name, kind.whole(), &commit, self.try_and_try_again(kind, &commit, &work)).await
+    }
+
+    /// Awaits a call no longer than this, and no longer than a program has that was told to stop. Its connection is closed
+    /// when it is given up.
+    pub(super) async fn limited<T>(
+        &self,
+        name: &'static str,
+        limit: Duration,
+        commit: &CommitSent,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let why = tokio::select! {
+            biased;
+            ended = call => return ended,
+            () = self.hurry.over() => None,
+            () = tokio::time::sleep(limit) => Some(format!("not done within {} s", limit.as_secs())),
+        };
+        let place = self.place.clone();
+        Err(match (commit.is_sent(), why) {
+            (true, why) => {
+                let stopped = || "this program was told to stop before the server had answered".to_owned();
+                Error::Unknown { place, name, why: why.unwrap_or_else(stopped) }
+            }
+            (false, Some(why)) => Error::Lost { place, name, why },
+            (false, None) => Error::Stopped { place, name },
+        })
+    }
+
+    async fn try_and_try_again<T, F>(&self, kind: Kind, commit: &CommitSent, work: &F) -> Result<T>
+    where
+        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync,
+    {
         let (mut tries, mut reconnects) = (1, 0);
         loop {
-            match self.attempt(kind, &work).await {
+            match self.attempt(kind, commit, work).await {
                 Ok(value) => return Ok(value),
-                Err(PgFailure { remedy: Remedy::Again, error }) if tries < TRIES => {
+                Err(PgFailure { remedy: Remedy::Again, error, .. }) if tries < TRIES => {
                     tracing::debug!(kind.name, tries, %error, "the server asks for another try");
                     tokio::time::sleep(Duration::from_millis(u64::from(tries * tries))).await;
                     tries += 1;
                 }
-                Err(PgFailure { remedy: Remedy::Reconnect, error }) if reconnects < RECONNECTS => {
+                Err(PgFailure { remedy: Remedy::Reconnect, error, .. }) if reconnects < RECONNECTS => {
                     tracing::debug!(kind.name, reconnects, %error, "trying again on a new connection");
                     reconnects += 1;
                 }
@@ -168,87 +177,104 @@ impl Postgres {
     }
 
     /// Runs a transaction once. A failure's remedy is given only where it is known that nothing was changed.
-    async fn attempt<T, F>(&self, kind: Kind, work: &F) -> Result<T, PgFailure>
+    async fn attempt<T, F>(&self, kind: Kind, commit: &CommitSent, work: &F) -> Result<T, PgFailure>
     where
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync,
     {
-        let mut client = self.client(kind.name).await.map_err(PgFailure::last)?;
-        let result = self.transact(&mut client, kind, work).await;
-        if let Err(PgFailure { remedy: Remedy::Reconnect, .. }) = &result {
-            // The others lead to the same server. Those in use end here when they meet the same fault.
-            drop(Object::take(client));
-            self.pool.retain(|_, _| false);
+        commit.reset();
+        let client = self.client(kind.name).await.map_err(PgFailure::last)?;
+        let result = self.transact(&client, kind, commit, work).await;
+        match &result {
+            Err(PgFailure { connection: Connection::Broken, .. }) => {
+                drop(client);
+                // The others lead to the same server. Those in use end here when they meet the same fault.
+                self.pool.retain(|_, _| false);
+            }
+            Ok(_) | Err(PgFailure { connection: Connection::Sound, .. }) => client.give_back(),
         }
         result
     }
 
-    async fn transact<T, F>(&self, client: &mut Object, kind: Kind, work: &F) -> Result<T, PgFailure>
+    async fn transact<T, F>(&self, client: &Object, kind: Kind, commit: &CommitSent, work: &F) -> Result<T, PgFailure>
     where
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync,
     {
-        let failure =
-            |error: tokio_postgres::Error| PgFailure { remedy: remedy(&error), error: self.fault(kind.name, &error) };
-        let mut builder = client.build_transaction();
-        if kind.access == Access::Read {
-            builder = builder.isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-        }
-        let transaction = builder.start().await.map_err(failure)?;
+        let begun = within(PROMPT, client.batch_execute(kind.begin())).await;
+        begun.map_err(|fault| PgFailure::broken(fault.remedy(), fault.error(&self.place, kind.name)))?;
         let mut tx = Tx::Postgres(PgTx {
-            transaction: &transaction,
+            client,
             statements: match kind.planner {
                 Planner::Server => Statements::Whole,
                 Planner::Indexes => self.statements,
             },
-            name: kind.name,
+            kind,
             place: &self.place,
             clock: &self.clock,
             remedy: Remedy::None,
             wakes: false,
         });
-        let result = match kind.planner {
-            Planner::Server => work(&mut tx).await,
-            Planner::Indexes => {
-                // The settings are sent ahead of the work's first statement, without waiting for their answer.
-                let (set, result) = future::join(transaction.batch_execute(INDEX_PLANS), work(&mut tx)).await;
-                set.map_err(failure)?;
-                result
-            }
-        };
+        let result = work(&mut tx).await;
         let Tx::Postgres(PgTx { remedy: allowed, wakes, .. }) = tx else {
             unreachable!("a transaction changed its kind")
         };
         match result {
             Ok(value) => {
-                transaction.commit().await.map_err(|error| self.at_commit(kind, &error))?;
+                if kind.access == Access::Write {
+                    commit.sent();
+                }
+                let committed = within(COMMIT, client.batch_execute("COMMIT")).await;
+                committed.map_err(|fault| self.at_commit(kind, &fault))?;
                 if wakes {
                     self.news.committed();
                 }
                 Ok(value)
             }
-            Err(error) => {
-                let _ = transaction.rollback().await;
-                Err(PgFailure { remedy: allowed, error })
+            // On a connection that leads nowhere there is nothing to be taken back.
+            Err(error) if allowed == Remedy::Reconnect => Err(PgFailure::broken(allowed, error)),
+            Err(error) => Err(match within(PROMPT, client.batch_execute("ROLLBACK")).await {
+                Ok(()) => PgFailure { remedy: allowed, error, connection: Connection::Sound },
+                Err(_) => PgFailure::broken(allowed, error),
+            }),
+        }
+    }
+
+    /// A deadlock or serialization fault at commit changed nothing, and neither did what the server refused. Any other fault
+    /// leaves it unknown whether the commit happened: the caller reads again, and guards keep a repeat from doing it twice.
+    fn at_commit(&self, kind: Kind, fault: &Fault) -> PgFailure {
+        let error = || fault.error(&self.place, kind.name);
+        let connection = if fault.is_refusal() { Connection::Sound } else { Connection::Broken };
+        match (fault.remedy(), kind.access) {
+            (Remedy::Again, _) => PgFailure { remedy: Remedy::Again, error: error(), connection },
+            (remedy, Access::Read) => PgFailure { remedy, error: error(), connection },
+            (_, Access::Write) if fault.is_refusal() => PgFailure { remedy: Remedy::None, error: error(), connection },
+            (_, Access::Write) => {
+                let (place, name, why) = (self.place.clone(), kind.name, fault.why());
+                PgFailure::broken(Remedy::None, Error::Unknown { place, name, why })
             }
         }
     }
 
-    /// A deadlock or serialization fault at commit changed nothing. Any other fault leaves it unknown whether the commit
-    /// happened: the caller reads again, and guards keep a repeat from doing it twice.
-    fn at_commit(&self, kind: Kind, error: &tokio_postgres::Error) -> PgFailure {
-        let known = match (remedy(error), kind.access) {
-            (Remedy::Again, _) => Remedy::Again,
-            (Remedy::Reconnect, Access::Read) => Remedy::Reconnect,
-            (Remedy::Reconnect, Access::Write) | (Remedy::None, _) => Remedy::None,
-        };
-        PgFailure { remedy: known, error: self.fault(kind.name, error) }
+    pub(super) async fn client(&self, name: &'static str) -> Result<Lent> {
+        let lost = |error| Error::Lost { place: self.place.clone(), name, why: pool_error_text(&error) };
+        Lent::from(&self.pool).await.map_err(lost)
+    }
+}
+
+/// Whether the commit of a transaction is on its way, so that nobody knows what becomes of it.
+#[derive(Debug, Default)]
+pub(super) struct CommitSent(AtomicBool);
+
+impl CommitSent {
+    pub(super) fn sent(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 
-    pub(super) async fn client(&self, name: &'static str) -> Result<Object> {
-        self.pool.get().await.map_err(|error| Error::Lost { place: self.place.clone(), name, why: pool_told(&error) })
+    fn reset(&self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 
-    pub(super) fn fault(&self, name: &'static str, error: &tokio_postgres::Error) -> Error {
-        fault(&self.place, name, error)
+    fn is_sent(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -256,10 +282,23 @@ impl Postgres {
 struct PgFailure {
     remedy: Remedy,
     error: Error,
+    connection: Connection,
+}
+
+/// Whether another transaction can begin on a connection.
+enum Connection {
+    Sound,
+    /// Its last call was not answered, or the answer was that it is lost.
+    Broken,
 }
 
 impl PgFailure {
+    fn broken(remedy: Remedy, error: Error) -> Self {
+        Self { remedy, error, connection: Connection::Broken }
+    }
+
+    /// There was no connection.
     fn last(error: Error) -> Self {
-        Self { remedy: Remedy::None, error }
+        Self { remedy: Remedy::None, error, connection: Connection::Sound }
     }
 }

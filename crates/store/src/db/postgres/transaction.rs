@@ -1,13 +1,14 @@
 //! A transaction on the server.
 
-use deadpool_postgres::Transaction;
+use deadpool_postgres::Object;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::clock::ServerClock;
 use crate::db::value::{Column, Param};
 use crate::error::{Error, Result};
 
-use super::fault::{Remedy, fault, remedy};
+use super::fault::{Fault, Remedy, within};
+use super::kind::Kind;
 
 /// How statements reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +21,10 @@ pub(super) enum Statements {
 
 /// A transaction on the server, and the name of its work.
 pub(crate) struct PgTx<'a> {
-    pub(super) transaction: &'a Transaction<'a>,
+    /// Inside a transaction that has begun.
+    pub(super) client: &'a Object,
     pub(super) statements: Statements,
-    pub(super) name: &'static str,
+    pub(super) kind: Kind,
     pub(super) place: &'a str,
     pub(in crate::db) clock: &'a ServerClock,
     /// What the last fault allows.
@@ -58,36 +60,36 @@ impl PgTx<'_> {
     }
 
     async fn run(&mut self, sql: &str, params: &[Typed<'_>]) -> Result<Vec<tokio_postgres::Row>> {
-        let (transaction, statements) = (self.transaction, self.statements);
+        let (client, statements) = (self.client, self.statements);
         let rows = async {
             match statements {
                 Statements::Prepared => {
-                    let statement = transaction.prepare_cached(sql).await?;
-                    transaction.query(&statement, &untyped(params)).await
+                    let statement = client.prepare_cached(sql).await?;
+                    client.query(&statement, &untyped(params)).await
                 }
-                Statements::Whole => transaction.query_typed(sql, params).await,
+                Statements::Whole => client.query_typed(sql, params).await,
             }
         };
-        rows.await.map_err(|error| self.faulted(&error))
+        within(self.kind.answer(), rows).await.map_err(|fault| self.faulted(&fault))
     }
 
     async fn run_count(&mut self, sql: &str, params: &[Typed<'_>]) -> Result<u64> {
-        let (transaction, statements) = (self.transaction, self.statements);
+        let (client, statements) = (self.client, self.statements);
         let count = async {
             match statements {
                 Statements::Prepared => {
-                    let statement = transaction.prepare_cached(sql).await?;
-                    transaction.execute(&statement, &untyped(params)).await
+                    let statement = client.prepare_cached(sql).await?;
+                    client.execute(&statement, &untyped(params)).await
                 }
-                Statements::Whole => transaction.execute_typed(sql, params).await,
+                Statements::Whole => client.execute_typed(sql, params).await,
             }
         };
-        count.await.map_err(|error| self.faulted(&error))
+        within(self.kind.answer(), count).await.map_err(|fault| self.faulted(&fault))
     }
 
-    fn faulted(&mut self, error: &tokio_postgres::Error) -> Error {
-        self.remedy = remedy(error);
-        fault(self.place, self.name, error)
+    fn faulted(&mut self, fault: &Fault) -> Error {
+        self.remedy = fault.remedy();
+        fault.error(self.place, self.kind.name)
     }
 }
 

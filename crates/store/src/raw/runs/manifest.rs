@@ -78,12 +78,12 @@ impl Manifest {
         struct Versioned {
             format: u32,
         }
-        let wrong = |why: serde_json::Error| Error::Manifest { object: object.to_owned(), why: why.to_string() };
-        let Versioned { format } = serde_json::from_slice(json).map_err(wrong)?;
+        let invalid = |why: serde_json::Error| Error::Manifest { object: object.to_owned(), why: why.to_string() };
+        let Versioned { format } = serde_json::from_slice(json).map_err(invalid)?;
         if format != FORMAT {
             return Err(Error::Format { object: object.to_owned(), format });
         }
-        serde_json::from_slice(json).map_err(wrong)
+        serde_json::from_slice(json).map_err(invalid)
     }
 }
 

@@ -12,7 +12,7 @@ use zstd::stream::read::Decoder;
 
 use super::layout;
 use super::manifest::{Manifest, PartInfo};
-use crate::raw::blocking::blocking;
+use crate::blocking::blocking;
 use crate::raw::digest::Sha256;
 use crate::raw::error::{Damage, Error};
 use crate::raw::place::{Found, Place};

@@ -4,10 +4,13 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 
+use super::layout;
 use super::view::RawView;
 use super::writer::RawWriter;
-use crate::raw::blocking::at_once;
+use crate::blocking::at_once;
+use crate::raw::blob::Blobs;
 use crate::raw::error::Error;
+use crate::raw::marker::SinkId;
 use crate::raw::place::Place;
 use crate::raw::s3::S3Options;
 use crate::raw::url::RawUrl;
@@ -49,6 +52,33 @@ impl RawSink {
     pub async fn open(url: &RawUrl, options: &RawOptions) -> Result<Self, Error> {
         let place = Place::open_to_write(url, &options.s3).await?;
         Ok(Self { place, part_bytes: options.part_bytes })
+    }
+
+    /// Opens the sink that a database knows; where it knows none, the sink gets a marker.
+    pub async fn open_known(url: &RawUrl, options: &RawOptions, known: Option<SinkId>) -> Result<Self, Error> {
+        let place = Place::open_known(url, &options.s3, known).await?;
+        Ok(Self { place, part_bytes: options.part_bytes })
+    }
+
+    /// The id in the sink's marker, where it was opened as one that is known.
+    pub fn id(&self) -> Option<SinkId> {
+        self.place.expected()
+    }
+
+    /// Whether the sink is still the one that the database knows.
+    pub async fn check_marker(&self) -> Result<(), Error> {
+        self.place.check_marker().await
+    }
+
+    /// The same sink, for objects of any kind.
+    pub fn blobs(&self) -> Blobs {
+        Blobs::new(self.place.clone())
+    }
+
+    /// Removes what the writer of a run left unfinished, if it is gone; gives how many files.
+    pub async fn clear_staged(&self, key: &PartitionKey, run_id: RunId) -> Result<usize, Error> {
+        let dir = layout::run(&self.place.base, key, run_id);
+        self.place.clear_staged_beside(&layout::object(&dir, layout::MANIFEST)).await
     }
 
     /// Touches nothing yet: the first full part or the manifest makes the directory.

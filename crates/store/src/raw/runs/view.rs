@@ -12,6 +12,7 @@ use super::layout;
 use super::manifest::Manifest;
 use super::read::{self, Reader, same};
 use crate::raw::error::{self, Damage, Error};
+use crate::raw::marker::{self, SinkId};
 use crate::raw::place::{Found, Place};
 use crate::raw::s3::S3Options;
 use crate::raw::url::RawUrl;
@@ -29,6 +30,11 @@ impl RawView {
 
     pub(super) fn new(place: Place) -> Self {
         Self { place }
+    }
+
+    /// Fails when this is not the sink with that id: what a database knows of cannot be there.
+    pub async fn check_marker(&self, known: SinkId) -> Result<(), Error> {
+        marker::check(&self.place, known).await
     }
 
     /// What the run left, or none while (or because) it has not been finished.

@@ -19,7 +19,7 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 
 /// Runs a future from its beginning to its end on one thread that may be blocked, so that each piece of [`blocking`] work
 /// in it is done in place. For many short pieces: handing each to another thread would cost more than the work.
-pub(super) async fn at_once<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
+pub(crate) async fn at_once<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
     let runtime = Handle::current();
     on_another_thread(move || {
         let _blockable = Blockable::begin();
