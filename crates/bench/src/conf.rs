@@ -1,5 +1,7 @@
 //! `bench conf`: how fast configuration files are parsed, beside ksconf on the same files in the same run.
 //!
+//! Then all the way into a database, durably, beside the same parse by ksconf; and the inserts alone, beside a bare loop.
+//!
 //! Both have the bytes in memory, decode and parse them; both must find the same stanzas and settings. Redrive is measured
 //! before and after ksconf, so that a machine that becomes slower or faster meanwhile favours neither.
 
@@ -13,12 +15,13 @@ use std::time::{Duration, Instant};
 use redrive_conf::Document;
 use redrive_core::count;
 use redrive_data::ingest::archive::{self, Limits, Member, Visitor};
+use redrive_store::StoreUrl;
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{Summary, alone, compared};
 use crate::flags::BenchConf;
 use crate::measure::{OnPhase, phase, rate, ratio};
-use crate::{Error, Result};
+use crate::{Error, Result, conf_store};
 
 #[derive(Debug, Serialize)]
 pub struct Figures {
@@ -32,6 +35,12 @@ pub struct Figures {
     baseline: Option<String>,
     baseline_mb_per_s: Option<f64>,
     parse_ratio: Option<f64>,
+    store: String,
+    end_to_end_mb_per_s: f64,
+    end_to_end_ratio: Option<f64>,
+    insert_rows_per_s: f64,
+    baseline_insert_rows_per_s: f64,
+    insert_ratio: f64,
 }
 
 /// What one pass over all files found.
@@ -62,14 +71,14 @@ struct KsconfReport {
 /// Each measurement goes on until this much time has gone by, and makes at least one pass.
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
 
-pub async fn run(args: &BenchConf, on_phase: OnPhase<'_>) -> Result<Figures> {
+pub async fn run(args: &BenchConf, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<Figures> {
     let scratch = tempfile::tempdir().map_err(Error::io("cannot make a folder for the bench"))?;
     let (files, _) = phase(on_phase, "unpacking", async { unpack(&args.dir, scratch.path()) }).await?;
     let bytes: u64 = files.iter().map(|bytes| count::of(bytes.len())).sum();
     let (mut ours, _) = phase(on_phase, "parse", async { parse_all(&files) }).await?;
     let report = match args.baseline {
         true => {
-            let (report, _) = phase(on_phase, "ksconf", async { ksconf(&args.python, scratch.path()) }).await?;
+            let (report, _) = phase(on_phase, "ksconf", async { ksconf(&python(args), scratch.path()) }).await?;
             let (again, _) = phase(on_phase, "parse", async { parse_all(&files) }).await?;
             ours.took += again.took;
             ours.rounds += again.rounds;
@@ -89,6 +98,9 @@ pub async fn run(args: &BenchConf, on_phase: OnPhase<'_>) -> Result<Figures> {
         }
         None => None,
     };
+    let stored = conf_store::run(url, &args.dir, &files, on_phase).await?;
+    let end_to_end = megabytes(bytes * u64::from(stored.rounds), stored.took);
+    let (inserts, bare) = (rate(stored.rows, stored.inserts), rate(stored.rows, stored.bare_inserts));
     Ok(Figures {
         bench: "conf",
         files: u64::try_from(files.len())?,
@@ -100,6 +112,12 @@ pub async fn run(args: &BenchConf, on_phase: OnPhase<'_>) -> Result<Figures> {
         baseline: report.map(|report| format!("ksconf {}", report.version)),
         baseline_mb_per_s: theirs,
         parse_ratio: theirs.map(|theirs| ratio(ours, theirs)),
+        store: url.place(),
+        end_to_end_mb_per_s: end_to_end,
+        end_to_end_ratio: theirs.map(|theirs| ratio(end_to_end, theirs)),
+        insert_rows_per_s: inserts,
+        baseline_insert_rows_per_s: bare,
+        insert_ratio: ratio(inserts, bare),
     })
 }
 
@@ -210,9 +228,23 @@ seconds = time.perf_counter() - start
 print(json.dumps(dict(version=version, seconds=seconds, rounds=rounds, stanzas=stanzas, settings=settings)))
 "#;
 
+/// The Python that ksconf runs under: the one that was given, or the one beside the program, or any.
+fn python(args: &BenchConf) -> PathBuf {
+    let in_path = || {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).map(|folder| folder.join("ksconf")).find(|program| program.is_file())
+    };
+    let beside = |program: PathBuf| {
+        let real = std::fs::canonicalize(&program).unwrap_or(program);
+        Some(real.parent()?.join("python3")).filter(|python| python.exists())
+    };
+    let found = || args.ksconf.clone().or_else(in_path).and_then(beside);
+    args.python.clone().or_else(found).unwrap_or_else(|| PathBuf::from("python3"))
+}
+
 fn ksconf(python: &Path, folder: &Path) -> Result<KsconfReport> {
     let install = "python3 -m venv ksconf && ksconf/bin/pip install ksconf==0.13.10";
-    let advice = format!("install it by `{install}` and pass --python ksconf/bin/python");
+    let advice = format!("install it by `{install}` and set KSCONF=ksconf/bin/ksconf");
     let mut command = Command::new(python);
     command.arg("-c").arg(KSCONF).arg(folder).arg(LONG_ENOUGH.as_secs().to_string());
     let output = command
@@ -232,9 +264,17 @@ impl Figures {
         let rows = vec![
             compared("parse", " MB/s", self.parse_mb_per_s, self.baseline_mb_per_s, self.parse_ratio),
             alone("settings", format!("{:.0}/s", self.settings_per_s)),
+            compared("end to end", " MB/s", self.end_to_end_mb_per_s, self.baseline_mb_per_s, self.end_to_end_ratio),
         ];
         let heading = format!("conf: {} files, {} bytes, {} stanzas", self.files, self.bytes, self.stanzas);
-        let notes = self.baseline.iter().map(|baseline| format!("baseline: {baseline}")).collect();
+        let mut notes: Vec<String> =
+            self.baseline.iter().map(|baseline| format!("baseline: {baseline}, its parse alone")).collect();
+        let percent = self.insert_ratio * 100.0;
+        notes.push(format!("end to end: from archives to stanzas in {}, durable", self.store));
+        notes.push(format!(
+            "inserts: {:.0} rows/s, a bare loop of the same statements {:.0} rows/s ({percent:.0} %)",
+            self.insert_rows_per_s, self.baseline_insert_rows_per_s
+        ));
         Summary { heading, columns: ["", "redrive", "ksconf", "of it"], rows, notes }
     }
 }

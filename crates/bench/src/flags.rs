@@ -12,7 +12,7 @@ pub enum Bench {
     State(BenchState),
     /// JSON lines from a program into the raw sink, and through the validator; or many small partitions
     Extract(BenchExtract),
-    /// Parsing the configuration files of a folder, and of the archives in it
+    /// Parsing the configuration files of a folder and of the archives in it, also all the way into a database
     Conf(BenchConf),
 }
 
@@ -21,12 +21,18 @@ pub struct BenchConf {
     /// A folder with archives or configuration files
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Also parse the same files with ksconf, and print the ratio
+    /// Also parse the same files with ksconf, insert the same rows by a bare loop, and print the ratios
     #[arg(long)]
     pub baseline: bool,
-    /// With --baseline: a Python in which ksconf is installed
-    #[arg(long, value_name = "PATH", default_value = "python3", requires = "baseline")]
-    pub python: PathBuf,
+    /// The database to measure; a scratch file or schema is made beside it [default: store.url]
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// With --baseline: a Python in which ksconf is installed [default: that of ksconf in the PATH, or of $KSCONF; or python3]
+    #[arg(long, value_name = "PATH", requires = "baseline")]
+    pub python: Option<PathBuf>,
+    /// With --baseline: the ksconf program whose Python is used
+    #[arg(long, value_name = "PATH", env = "KSCONF", hide = true)]
+    pub ksconf: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -4,6 +4,8 @@
 //! crate and the store speak SQL.
 
 pub mod conf;
+mod conf_loop;
+mod conf_store;
 mod error;
 pub mod extract;
 mod figures;

@@ -46,6 +46,18 @@ pub struct Fault {
     pub count: u32,
 }
 
+impl FaultKind {
+    /// Says what is wrong with the file, and what became of it.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::DanglingHeader => {
+                "a header is not closed, not opened, or followed by something; the settings below it are in the stanza above"
+            }
+            Self::Encoding => "the file is no text, and nothing was taken from it",
+        }
+    }
+}
+
 impl<'t> Document<'t> {
     /// Decodes and parses the bytes of a file.
     pub fn parse(bytes: &'t [u8]) -> Result<Self, EncodingError> {

@@ -45,6 +45,15 @@ impl FileKind {
     }
 }
 
+/// Takes the endings of compressed files off a path.
+pub fn uncompressed(path: &str) -> &str {
+    let endings = [".gz", ".bz2", ".xz", ".zst"];
+    match endings.iter().find_map(|ending| path.strip_suffix(ending)) {
+        Some(rest) => uncompressed(rest),
+        None => path,
+    }
+}
+
 /// What a file belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner<'p> {
@@ -72,8 +81,10 @@ pub struct Place<'p> {
 }
 
 impl<'p> Place<'p> {
-    /// Reads a path with `/` between its parts; None when the file is neither `.conf` nor `.meta`.
+    /// Reads a path with `/` between its parts; None when the file is neither `.conf` nor `.meta`. The ending of a file that
+    /// was compressed by itself does not count: `props.conf.gz` is what `props.conf` would be.
     pub fn of(path: &'p str) -> Option<Self> {
+        let path = uncompressed(path);
         let kind = FileKind::of(path)?;
         let mut upwards = path.rsplit('/').filter(|part| !part.is_empty() && *part != ".");
         let file = upwards.next()?;

@@ -23,7 +23,7 @@ mod text;
 
 pub use diff::{Change, Content, Line, diff};
 pub use document::{Document, Fault, FaultKind};
-pub use layer::{FileKind, Layer, Owner, Place};
+pub use layer::{FileKind, Layer, Owner, Place, uncompressed};
 pub use lint::{Finding, FindingKind, lint};
 pub use merge::{Context, Effective, EffectiveStanza, Exports, Inherit, Merge, Origin, SourceId, Value};
 pub use parse::{Entries, Entry, EntryKind, LineRange};

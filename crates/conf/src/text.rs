@@ -15,6 +15,24 @@ pub enum EncodingError {
     TooLarge { bytes: usize },
 }
 
+impl EncodingError {
+    /// Tells the line that it is about, of the bytes that did not decode.
+    pub fn line(&self, bytes: &[u8]) -> u32 {
+        let before: Vec<u16> = match *self {
+            Self::Utf8 { offset } => bytes.iter().take(offset).map(|&byte| byte.into()).collect(),
+            Self::Utf16 { offset } => {
+                let unit = if bytes.starts_with(&[0xff, 0xfe]) { u16::from_le_bytes } else { u16::from_be_bytes };
+                bytes[..offset.min(bytes.len())].as_chunks::<2>().0.iter().copied().map(unit).collect()
+            }
+            Self::Utf32 | Self::TooLarge { .. } => return 1,
+        };
+        let (cr, lf) = (u16::from(b'\r'), u16::from(b'\n'));
+        let ends = before.windows(2).filter(|pair| pair[0] == cr && pair[1] != lf).count();
+        let ends = ends + before.iter().filter(|unit| **unit == lf).count();
+        u32::try_from(ends + 1).unwrap_or(u32::MAX)
+    }
+}
+
 /// The parser keeps positions in 31 bits.
 pub(crate) const MAX_TEXT: usize = 0x7fff_ffff;
 
@@ -101,6 +119,17 @@ mod tests {
         assert_eq!(decode(b"\xff\xfea\0b"), Err(EncodingError::Utf16 { offset: 4 }));
         assert_eq!(decode(b"\xfe\xff\xd8\x00\0a"), Err(EncodingError::Utf16 { offset: 2 }));
         assert_eq!(decode(b"\xff\xfe\0\0a\0\0\0"), Err(EncodingError::Utf32));
+    }
+
+    #[test]
+    fn bytes_that_do_not_decode_have_a_line() {
+        let line = |bytes: &[u8]| decode(bytes).unwrap_err().line(bytes);
+        assert_eq!(line(b"\xff"), 1);
+        assert_eq!(line(b"[a]\nb = \xa9"), 2);
+        assert_eq!(line(b"a\r\nb\rc\n\xa9"), 4);
+        assert_eq!(line(b"\xff\xfea\0\n\0\x00\xd8b\0"), 2);
+        assert_eq!(line(b"\xfe\xff\0a\0\n\0"), 2);
+        assert_eq!(line(b"\xff\xfe\0\0a\0\0\0"), 1);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The read side: what the store holds, seen with the sources' rules. Nothing here can change anything.
 
+use std::time::Duration;
+
 use redrive_core::filter::DateBounds;
 use redrive_core::hold::{self, Hold};
 use redrive_core::key::LogicalDate;
@@ -21,16 +23,26 @@ pub struct Insight {
     sources: Sources,
     earliest_date: LogicalDate,
     queues: Queues,
+    uploads_kept: Option<Duration>,
 }
 
 impl Insight {
     pub fn new(view: View, raw: Sink, sources: Sources, earliest_date: LogicalDate) -> Self {
-        Self { view, raw, sources, earliest_date, queues: Queues::default() }
+        Self { view, raw, sources, earliest_date, queues: Queues::default(), uploads_kept: None }
     }
 
     /// Knows these sections of jobs.
     pub fn with_queues(self, queues: Queues) -> Self {
         Self { queues, ..self }
+    }
+
+    /// Keeps uploads that ended for so long; none for ever.
+    pub fn keeping_uploads(self, uploads_kept: Option<Duration>) -> Self {
+        Self { uploads_kept, ..self }
+    }
+
+    pub(crate) fn uploads_kept(&self) -> Option<Duration> {
+        self.uploads_kept
     }
 
     pub fn queues(&self) -> &Queues {

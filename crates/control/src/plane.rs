@@ -1,5 +1,7 @@
 //! The write side: what can be seen, and the store's control handle.
 
+use std::time::Duration;
+
 use redrive_core::key::LogicalDate;
 use redrive_store::ControlStore;
 
@@ -22,6 +24,11 @@ impl ControlPlane {
     /// Knows these sections of jobs.
     pub fn with_queues(self, queues: Queues) -> Self {
         Self { insight: self.insight.with_queues(queues), ..self }
+    }
+
+    /// Keeps uploads that ended for so long; none for ever.
+    pub fn keeping_uploads(self, kept: Option<Duration>) -> Self {
+        Self { insight: self.insight.keeping_uploads(kept), ..self }
     }
 
     pub fn insight(&self) -> &Insight {

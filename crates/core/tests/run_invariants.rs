@@ -330,13 +330,14 @@ proptest! {
 fn the_random_lives_reach_every_kind_of_change() {
     let mut runner = TestRunner::deterministic();
     let mut reached: BTreeMap<String, u32> = BTreeMap::new();
-    for _ in 0..600 {
+    for _ in 0..900 {
         let start = starts().new_tree(&mut runner).unwrap().current();
         let policy = policies().new_tree(&mut runner).unwrap().current();
         let steps = steps().new_tree(&mut runner).unwrap().current();
         live(start, &policy, &steps, |seen| {
             let what = match &seen.event {
                 Event::Stored => "stored",
+                Event::NotStored { .. } => "not stored",
                 Event::Due => "due",
                 Event::Claimed { .. } => "claimed",
                 Event::Beat { .. } => "beat",

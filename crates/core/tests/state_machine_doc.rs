@@ -265,6 +265,7 @@ fn the_page_says_of_partitions_what_apply_does() {
 #[derive(Debug, Clone, Copy)]
 enum Happens {
     Stored,
+    NotStored,
     Due,
     Claimed,
     Beat,
@@ -281,8 +282,9 @@ enum Happens {
     Undo { changed_since: bool },
 }
 
-const RUN_EVENTS: [(&str, Happens); 18] = [
+const RUN_EVENTS: [(&str, Happens); 19] = [
     ("stored", Happens::Stored),
+    ("not stored", Happens::NotStored),
     ("due", Happens::Due),
     ("claimed", Happens::Claimed),
     ("beat", Happens::Beat),
@@ -306,6 +308,7 @@ const RUN_EVENTS: [(&str, Happens); 18] = [
 fn run_column(event: &run::Event) -> &'static str {
     match event {
         run::Event::Stored => "stored",
+        run::Event::NotStored { .. } => "not stored",
         run::Event::Due => "due",
         run::Event::Claimed { .. } => "claimed",
         run::Event::Beat { .. } => "beat",
@@ -335,6 +338,11 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
         |task_id| run::Event::Ended { task_id, end: End::Completed { verdict: Verdict::Passed, metrics: None } };
     let event = match happens {
         Happens::Stored => run::Event::Stored,
+        Happens::NotStored => {
+            let message = "too large".to_owned();
+            let fault = Fault { class: ErrorClass::Final, message, trace: None, retry_after: None };
+            run::Event::NotStored { fault, metrics: None }
+        }
         Happens::Due => run::Event::Due,
         Happens::Claimed => {
             run::Event::Claimed { task_id: specimen::task_id(2), worker: "w2".to_owned(), lease_until: at(300) }

@@ -18,6 +18,13 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// The worse of two ends: the one with the higher code.
+    pub fn worse(self, other: Self) -> Self {
+        if other as u8 > self as u8 { other } else { self }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

@@ -46,8 +46,8 @@ pub use runs::{
     RunChangeOutcome, RunClaim, RunGroup, RunPage, Running, Submitted,
 };
 pub use stanzas::{
-    FileFacts, FileFault, FilePage, FileRow, Hit, Match, PARSER, ParsedBatch, Search, SettingRow, StanzaPage,
-    StanzaPlace, StanzaRow, StanzasAdded, words_of,
+    BATCH_ROWS, FileFacts, FileFault, FilePage, FileRow, Hit, Match, PARSER, ParsedBatch, Search, SettingRow,
+    StanzaPage, StanzaPlace, StanzaRow, StanzasAdded, words_of,
 };
 pub use uploads::{StoredBytes, Upload};
 pub use url::{StoreUrl, redacted};

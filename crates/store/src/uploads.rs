@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use redrive_core::id::RunId;
-use redrive_core::run::{Event, Run, Work};
+use redrive_core::run::{Event, Fault, Run, Work};
+use redrive_core::time::Timestamp;
 
-use crate::db::{Cursor, Sql, Tx};
+use crate::db::{Batch, Column, Cursor, Effect, Kind, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::handles::{ControlStore, DataStore, View, read, transact};
 use crate::raw::Sha256;
 use crate::runs::{self, NewRun};
+use crate::stanzas::{ForgetStep, UploadNo};
 
 /// Keeps two transactions from giving out the same number.
 const NEW_UPLOAD: i64 = 0x7570_6c6f;
@@ -51,6 +53,12 @@ impl DataStore {
             .ok_or(Error::Input { what: "an upload", why: "it got no run" })
     }
 
+    /// Ends a run whose bytes were refused while they came.
+    pub async fn not_stored(&self, run_id: RunId, fault: Fault, metrics: Option<String>) -> Result<Run> {
+        let (now, event) = (self.now(), Event::NotStored { fault, metrics });
+        transact!(self.inner, "upload not stored", |tx, event| runs::move_run(tx, run_id, &event, now).await)
+    }
+
     /// Records that the bytes of a run are in the sink, and queues the run, in one transaction.
     pub async fn stored(&self, run_id: RunId, stored: StoredBytes) -> Result<(Run, Upload)> {
         let now = self.now();
@@ -59,6 +67,80 @@ impl DataStore {
             Ok((run, insert(tx, run_id, &stored).await?))
         })
     }
+}
+
+impl ControlStore {
+    /// Takes away what is left of uploads whose run was forgotten, by at most `steps` small transactions; tells whether there
+    /// is more. The bytes in the sink stay.
+    pub async fn forget_uploads(&self, steps: u32) -> Result<bool> {
+        let mut next: Option<(UploadNo, ForgetStep)> = None;
+        for _ in 0..steps {
+            let begun = next;
+            match transact!(self.inner, "forget uploads", |tx| forget_some(tx, begun).await)? {
+                Forgotten::Some(upload, step) => next = Some((upload, step)),
+                Forgotten::Upload => next = None,
+                Forgotten::All => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What one transaction came to.
+enum Forgotten {
+    /// There is more of this upload.
+    Some(UploadNo, ForgetStep),
+    /// An upload is gone.
+    Upload,
+    /// There was nothing left.
+    All,
+}
+
+static NEXT_FORGOTTEN: Sql = Sql::new(
+    "/* uploads::next_forgotten */
+     SELECT upload_no
+     FROM uploads
+     WHERE forgotten_at IS NOT NULL
+     ORDER BY upload_no
+     LIMIT 1",
+);
+static DELETE: Sql = Sql::new(
+    "/* uploads::delete */
+     DELETE FROM uploads
+     WHERE upload_no = CAST(?1 AS BIGINT)",
+);
+
+async fn forget_some(tx: &mut Tx<'_>, begun: Option<(UploadNo, ForgetStep)>) -> Result<Forgotten> {
+    let (upload, step) = match begun {
+        Some(begun) => begun,
+        None => match tx.row(&NEXT_FORGOTTEN, &[], |row| row.int(0)).await? {
+            Some(number) => (UploadNo(number), ForgetStep::first(UploadNo(number))),
+            None => return Ok(Forgotten::All),
+        },
+    };
+    match step.take(tx, upload).await? {
+        Some(step) => Ok(Forgotten::Some(upload, step)),
+        None => {
+            tx.execute(&DELETE, &[upload.0.into()]).await?;
+            Ok(Forgotten::Upload)
+        }
+    }
+}
+
+static MARK_FORGOTTEN: Batch = Batch::new(
+    "/* uploads::mark_forgotten */
+     UPDATE uploads
+     SET forgotten_at = @now
+     {from}
+     WHERE uploads.run_id = @run_id",
+    &[("run_id", Kind::Id), ("now", Kind::Int)],
+    Effect::All,
+);
+
+/// Marks the uploads of runs that are forgotten: from now on nobody finds what was parsed of them.
+pub(crate) async fn mark_forgotten(tx: &mut Tx<'_>, runs: &[RunId], now: Timestamp) -> Result<()> {
+    let columns = [Column::ids(runs, |id| Some(id.uuid())), Column::ints(runs, |_| Some(now.micros()))];
+    tx.batch(&MARK_FORGOTTEN, &columns).await.map(drop)
 }
 
 impl View {

@@ -1,4 +1,4 @@
-//! Retention: forgetting jobs that ended long ago, in small transactions.
+//! Retention: forgetting jobs and uploads that ended long ago, in small transactions.
 
 use redrive_core::id::OpId;
 use redrive_core::run::Workload;
@@ -34,13 +34,21 @@ impl Insight {
         Ok(PruneReport { op_id: None, dry_run: true, ended_before, pruned })
     }
 
-    /// How many jobs the sections keep no longer.
+    /// How many jobs and uploads the sections keep no longer.
     pub(crate) async fn prunable_by_sections(&self) -> Result<u64> {
         let mut prunable = 0;
         for (categories, ended_before) in self.kept_no_longer() {
             prunable += self.view().prunable_runs(Workload::Process, Some(categories), ended_before, COUNTED).await?;
         }
+        if let Some(ended_before) = self.uploads_kept_since() {
+            prunable += self.view().prunable_runs(Workload::Ingest, None, ended_before, COUNTED).await?;
+        }
         Ok(prunable)
+    }
+
+    /// Since when uploads that ended are kept; none where all are.
+    fn uploads_kept_since(&self) -> Option<Timestamp> {
+        self.uploads_kept().map(|keep| self.now().saturating_sub(keep))
     }
 
     /// The categories whose section does not keep everything, and since when it keeps what ended.
@@ -90,6 +98,11 @@ impl ControlPlane {
                 }
             }
         }
+        if let Some(ended_before) = self.insight.uploads_kept_since() {
+            pruned += self.store.prune_runs(None, Workload::Ingest, None, ended_before, BATCH).await?;
+        }
+        // Also what an earlier tick began, whatever the section says now.
+        self.store.forget_uploads(BATCHES).await?;
         Ok(pruned)
     }
 }

@@ -205,6 +205,17 @@ pub struct FindingShape {
 }
 
 impl FindingShape {
+    /// Of a link that gives no configuration.
+    pub fn of_link(upload: &str, path: &str, target: &str, why: &str) -> Self {
+        Self {
+            upload: upload.to_owned(),
+            source_path: path.to_owned(),
+            line: 1,
+            kind: "link",
+            message: format!("the link to `{target}` {why}"),
+        }
+    }
+
     pub fn new(upload: &str, path: &str, finding: &Finding) -> Self {
         Self {
             upload: upload.to_owned(),

@@ -1,6 +1,6 @@
 //! The configuration that takes effect: the files of an upload merged, each value with the file and line it came from.
 
-use redrive_conf::{Context, Effective, Exports, FileKind, Merge};
+use redrive_conf::{Context, Effective, Exports, FileKind, Merge, Place};
 use redrive_core::id::RunId;
 use redrive_store::FileRow;
 
@@ -63,7 +63,9 @@ impl Insight {
             if page.is_empty() {
                 return Ok(exports);
             }
-            for file in page.into_iter().filter(|file| FileKind::of(&file.path) == Some(FileKind::Meta)) {
+            for file in
+                page.into_iter().filter(|file| Place::of(&file.path).is_some_and(|place| place.kind == FileKind::Meta))
+            {
                 let path = file.path.clone();
                 let mut stanzas = StanzaPages::new(self.view(), run_id, Some(file), None);
                 loop {

@@ -55,6 +55,11 @@ pub enum End {
 pub enum Event {
     /// The upload is in the sink; a worker may claim it.
     Stored,
+    /// The upload was refused while it came, and is not in the sink; no worker will see it.
+    NotStored {
+        fault: Fault,
+        metrics: Option<String>,
+    },
     /// A waiting retry has come due and competes with new runs by the age of its submission.
     Due,
     Claimed {
@@ -139,6 +144,7 @@ type Moved = Result<(Run, Option<FailureRecord>), Refused>;
 pub fn apply(run: &Run, event: Event, now: Timestamp) -> Result<Change, Refused> {
     let (after, failure) = match event {
         Event::Stored => stored(run, now),
+        Event::NotStored { fault, metrics } => not_stored(run, &fault, metrics, now),
         Event::Due => due(run, now),
         Event::Claimed { task_id, worker, lease_until } => claimed(run, task_id, &worker, lease_until, now),
         Event::Beat { task_id, lease_until } => beat(run, task_id, lease_until, now),
@@ -164,6 +170,24 @@ fn stored(run: &Run, now: Timestamp) -> Moved {
         // Cancelled while its file was under way: the client that sent it must hear of it.
         State::Done | State::Dead => Err(Refused::Rule(Reason::AlreadyCompleted)),
     }
+}
+
+fn not_stored(run: &Run, fault: &Fault, metrics: Option<String>, now: Timestamp) -> Moved {
+    match run.state {
+        State::Storing => {}
+        State::Queued | State::Running | State::Waiting => return Err(Refused::NoOp(Reason::AlreadyPending)),
+        State::Done | State::Dead => return Err(Refused::Rule(Reason::AlreadyCompleted)),
+    }
+    let (message, trace) = (clean_message(&fault.message), fault.trace.as_deref().map(clean_trace));
+    let after = Run {
+        error_class: Some(ErrorClass::Final),
+        error_message: Some(message.clone()),
+        error_traceback: trace.clone(),
+        metrics,
+        ..over(run, EndedBy::Failed, now)
+    };
+    let (class, stop) = (ErrorClass::Final, Some(StopReason::FinalError));
+    Ok((after, Some(FailureRecord { at: now, class, message, trace, worker: None, delay: None, stop })))
 }
 
 fn due(run: &Run, now: Timestamp) -> Moved {

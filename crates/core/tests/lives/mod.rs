@@ -19,6 +19,7 @@ const LONGEST_LIFE: usize = 40;
 #[derive(Debug, Clone)]
 pub enum Ask {
     Stored,
+    NotStored,
     /// At once, or when its time has come.
     Due {
         awaited: bool,
@@ -72,6 +73,7 @@ pub fn asks() -> impl Strategy<Value = Ask> {
     let verdict = prop::sample::select(Verdict::ALL);
     prop_oneof![
         1 => Just(Ask::Stored),
+        1 => Just(Ask::NotStored),
         8 => prop::bool::weighted(0.8).prop_map(|awaited| Ask::Due { awaited }),
         12 => leases().prop_map(|lease| Ask::Claim { lease }),
         2 => (right(), leases()).prop_map(|(right, lease)| Ask::Beat { right, lease }),
@@ -151,6 +153,7 @@ impl Seen<'_> {
         match &self.event {
             Event::Beat { task_id, .. } | Event::Ended { task_id, .. } => Some(*task_id),
             Event::Stored
+            | Event::NotStored { .. }
             | Event::Due
             | Event::Claimed { .. }
             | Event::LeaseExpired { .. }
@@ -165,6 +168,7 @@ impl Seen<'_> {
         match &self.event {
             Event::Ended { end: End::Failed { fault, .. }, .. } => Some(fault.clone()),
             Event::LeaseExpired { .. } => Some(Fault::lease_expired()),
+            Event::NotStored { fault, .. } => Some(fault.clone()),
             Event::Stored
             | Event::Due
             | Event::Claimed { .. }
@@ -191,6 +195,11 @@ pub fn live(start: Run, policy: &RetryPolicy, steps: &[Step], mut check: impl Fn
         let until = |seconds: i64| Timestamp::from_micros(now.micros().saturating_add(seconds * 1_000_000));
         let event = match *ask {
             Ask::Stored => Event::Stored,
+            Ask::NotStored => {
+                let message = "too large".to_owned();
+                let fault = Fault { class: ErrorClass::Final, message, trace: None, retry_after: None };
+                Event::NotStored { fault, metrics: None }
+            }
             Ask::Due { .. } => Event::Due,
             Ask::Claim { lease } => {
                 Event::Claimed { task_id: fresh, worker: "w".to_owned(), lease_until: until(lease) }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{End, Run, State, Verdict, Work};
-use redrive_store::raw::BlobFailure;
+use redrive_store::raw::{BlobFailure, BlobInfo};
 use redrive_store::{ParsedBatch, Recorded, StanzasAdded, Upload};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::archive;
-use super::parse::{Totals, parse};
+use super::parse::{Parse, Totals};
 use super::trouble::{ErrorType, Trouble};
 use super::workload::Served;
 use crate::worker::{AttemptEnd, AttemptResult, Lease, LeaseEnd, Shutdown};
@@ -110,11 +110,19 @@ impl Attempt {
                 return Outcome::Failed(Trouble::of(ErrorType::Storage, &error, "opening the stored archive"));
             }
         };
-        let (name, failure) = (self.upload_name().to_owned(), archive.failure());
+        let failure = archive.failure();
+        let parse = Parse {
+            archive,
+            stored: BlobInfo { bytes: upload.stored.bytes, sha256: upload.stored.sha256 },
+            upload: self.upload_name().to_owned(),
+            limits: self.served.limits.clone(),
+            batch_rows: self.served.batch_rows,
+            large: Arc::clone(&self.served.large),
+        };
         let (batches, inbox) = mpsc::channel(1);
-        let (limits, cancel) = (self.served.limits.clone(), CancelOnDrop::default());
-        let cancelled = Arc::clone(&cancel.0);
-        let parsing = tokio::task::spawn_blocking(move || parse(archive, &name, &limits, &cancelled, &batches));
+        let cancel = CancelOnDrop::default();
+        let (cancelled, runtime) = (Arc::clone(&cancel.0), tokio::runtime::Handle::current());
+        let parsing = tokio::task::spawn_blocking(move || parse.run(&runtime, &cancelled, &batches));
         match self.write(&upload, inbox).await {
             Ok(()) => self.judge(&upload, parsing.await, &failure).await,
             Err(outcome) => outcome,
@@ -161,10 +169,13 @@ impl Attempt {
         match parsed {
             Ok(Ok(totals)) => Outcome::Complete(totals),
             Ok(Err(archive::Error::Refused(refusal))) => {
-                if let Err(error) = self.served.data.forget_parsed(&self.run, upload).await {
-                    return Outcome::Failed(Trouble::of(ErrorType::Database, &error, "taking stanzas away again"));
+                match self.served.data.forget_parsed(&self.run, upload).await {
+                    Ok(true) => Outcome::Failed(Trouble::of_archive(&refusal, self.upload_name())),
+                    Ok(false) => Outcome::Lost,
+                    Err(error) => {
+                        Outcome::Failed(Trouble::of(ErrorType::Database, &error, "taking stanzas away again"))
+                    }
                 }
-                Outcome::Failed(Trouble::of_archive(&refusal, self.upload_name()))
             }
             Ok(Err(error @ archive::Error::Storage(_))) => {
                 Outcome::Failed(Trouble::of(ErrorType::Storage, &error, "reading the stored archive"))

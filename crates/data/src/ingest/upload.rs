@@ -1,5 +1,6 @@
 //! Uploads: a run first, then its bytes, then the word that it may be parsed.
 //!
+//! A body that turns out to be too large ends its run as FAILED; one whose size is known to be too large gets no run.
 //! A caller that is killed before its run is made leaves nothing. Killed later, it leaves a run that stays PENDING: its
 //! bytes never came whole, and uploading the file again makes a new run.
 
@@ -7,11 +8,15 @@ use std::io;
 
 use bytes::Bytes;
 use futures_util::Stream;
+use redrive_core::failure::ErrorClass;
 use redrive_core::id::RunId;
-use redrive_core::run::Run;
+use redrive_core::run::{Fault, Run};
 use redrive_core::text::one_line;
 use redrive_store::raw::{self, BlobError, Blobs};
 use redrive_store::{DataStore, StoredBytes, Upload};
+use serde_json::json;
+
+use super::trouble::ErrorType;
 
 /// The longest name of an upload that is kept, in bytes.
 const MAX_NAME: usize = 1024;
@@ -41,7 +46,12 @@ pub enum NotUploaded {
     #[error("cannot read {file}: {source}; run {run_id} stays PENDING, upload the file again")]
     Body { file: String, run_id: RunId, source: io::Error },
     #[error("{file} has more than {max} bytes, the most that may be uploaded; see max_upload in [ingest]")]
-    TooLarge { file: String, run_id: RunId, max: u64 },
+    TooLarge {
+        file: String,
+        max: u64,
+        /// The run that is FAILED for it; none where the size was known before.
+        run_id: Option<RunId>,
+    },
 }
 
 impl Uploads {
@@ -50,23 +60,42 @@ impl Uploads {
         Self { data, blobs, max_bytes }
     }
 
-    /// Stores a body under the name of its file, and queues the run that parses it.
+    /// Stores a body under the name of its file, and queues the run that parses it. Its size is told where it is known.
     pub async fn upload(
         &self,
         file: &str,
+        size: Option<u64>,
         body: impl Stream<Item = io::Result<Bytes>> + Send,
     ) -> Result<Uploaded, NotUploaded> {
-        let file = name_of(file);
+        let (file, max) = (name_of(file), self.max_bytes);
+        if size.is_some_and(|size| size > max) {
+            return Err(NotUploaded::TooLarge { file, max, run_id: None });
+        }
         let run_id = self.data.begin_upload(&file).await?;
         let object = object_of(run_id);
-        let stored = self.blobs.put(&object, body, self.max_bytes).await.map_err(|error| match error {
-            BlobError::Sink(source) => NotUploaded::Sink { file: file.clone(), run_id, source },
-            BlobError::Body(source) => NotUploaded::Body { file: file.clone(), run_id, source },
-            BlobError::TooLarge { max } => NotUploaded::TooLarge { file: file.clone(), run_id, max },
-        })?;
+        let stored = match self.blobs.put(&object, body, max).await {
+            Ok(stored) => stored,
+            Err(BlobError::Sink(source)) => return Err(NotUploaded::Sink { file, run_id, source }),
+            Err(BlobError::Body(source)) => return Err(NotUploaded::Body { file, run_id, source }),
+            Err(BlobError::TooLarge { max }) => {
+                self.end_too_large(run_id, max).await?;
+                return Err(NotUploaded::TooLarge { file, max, run_id: Some(run_id) });
+            }
+        };
         let stored = StoredBytes { object, bytes: stored.bytes, sha256: stored.sha256 };
         let (run, upload) = self.data.stored(run_id, stored).await?;
         Ok(Uploaded { run, upload })
+    }
+}
+
+impl Uploads {
+    async fn end_too_large(&self, run_id: RunId, max: u64) -> redrive_store::Result<Run> {
+        let message = format!("the upload has more than {max} bytes (max_upload)");
+        let trace = format!("{}: {message}\n  while storing the upload", ErrorType::LimitExceeded);
+        let fault = Fault { class: ErrorClass::Final, message, trace: Some(trace), retry_after: None };
+        let metrics =
+            json!({"duration_seconds": 0.0, "retry_count": 0, "error_type": ErrorType::LimitExceeded.as_str()});
+        self.data.not_stored(run_id, fault, Some(metrics.to_string())).await
     }
 }
 

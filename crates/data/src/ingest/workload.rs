@@ -15,7 +15,7 @@ use super::upload::object_of;
 use crate::error::{Error, Result};
 use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task};
 
-/// How many archives a worker parses at once: each may hold a large file in memory.
+/// How many archives a worker parses at once, only one of which may take much memory.
 const AT_ONCE: usize = 4;
 
 /// How many uploads that have not arrived are looked at in one sweep, the newest first.
@@ -35,18 +35,22 @@ pub(super) struct Served {
     pub(super) blobs: Blobs,
     pub(super) limits: Limits,
     pub(super) policy: RetryPolicy,
+    pub(super) batch_rows: u32,
+    /// One permit, for the archive that may take much memory.
+    pub(super) large: Arc<Semaphore>,
     pub(super) recorder: Completer<(Run, End), Recorded>,
 }
 
 impl Workload {
-    /// Must be called on a runtime: results are recorded by a task of their own.
-    pub fn new(data: DataStore, blobs: Blobs, limits: Limits, policy: RetryPolicy) -> Self {
+    /// Must be called on a runtime: results are recorded by a task of their own. One transaction adds about `batch_rows` rows.
+    pub fn new(data: DataStore, blobs: Blobs, limits: Limits, policy: RetryPolicy, batch_rows: u32) -> Self {
         let recording = data.clone();
         let recorder = Completer::start(move |ends| {
             let data = recording.clone();
             Box::pin(async move { data.record(ends).await })
         });
-        let served = Arc::new(Served { data, blobs, limits, policy, recorder });
+        let served =
+            Arc::new(Served { data, blobs, limits, policy, batch_rows, large: Arc::new(Semaphore::new(1)), recorder });
         Self { served, room: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 

@@ -7,7 +7,9 @@ mod corpus;
 mod faults;
 mod fuzz;
 mod limits;
+mod links;
 mod memory;
+mod messy;
 #[path = "../../../conf/tests/support/mutate.rs"]
 mod mutate;
 mod pack;
@@ -23,7 +25,7 @@ use redrive_data::ingest::archive::{Error, Limits, Member, Reason, Refusal, Summ
 #[derive(Debug, Default)]
 pub struct Files {
     pub files: Vec<(String, Vec<u8>)>,
-    pub links: Vec<(String, String)>,
+    pub broken: Vec<(String, String)>,
 }
 
 impl Visitor for Files {
@@ -32,8 +34,9 @@ impl Visitor for Files {
         ControlFlow::Continue(())
     }
 
-    fn link(&mut self, path: &str, target: &str) {
-        self.links.push((path.to_owned(), target.to_owned()));
+    fn broken_link(&mut self, path: &str, _: &str, why: &'static str) -> ControlFlow<()> {
+        self.broken.push((path.to_owned(), why.to_owned()));
+        ControlFlow::Continue(())
     }
 }
 

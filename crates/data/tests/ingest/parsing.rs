@@ -5,6 +5,7 @@ use std::time::Duration;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{State, label};
 use redrive_data::worker::{AttemptEnd, AttemptResult, LeaseTerms};
+use redrive_fixture::eventually;
 use serde_json::Value;
 
 use crate::everywhere;
@@ -95,7 +96,17 @@ async fn a_run_that_is_complete_returns_early(lab: Lab) {
 async fn a_long_parse_beats(lab: Lab) {
     let run_id = lab.upload("savedsearches.conf", &conf(60_000)).await.run.run_id;
     let terms = LeaseTerms { lease: Duration::from_secs(60), heartbeat: Duration::from_millis(100) };
-    lab.worker(terms).await.0.run().await.unwrap();
+    let working = tokio::spawn(lab.worker(terms).await.0.run());
+    let mut beats = std::collections::BTreeSet::new();
+    eventually("it is parsed", async || {
+        beats.extend(lab.run(run_id).await.last_heartbeat);
+        working.is_finished()
+    })
+    .await;
+    working.await.unwrap().unwrap();
+    let beats: Vec<_> = beats.into_iter().collect();
+    let gaps = beats.windows(2).map(|pair| pair[1].since(pair[0]));
+    assert!(gaps.skip(1).all(|gap| gap >= Duration::from_millis(80)), "no faster than they are set: {beats:?}");
     let run = lab.run(run_id).await;
     assert_eq!(run.state, State::Done, "{:?}", run.error_message);
     assert!(run.last_heartbeat > run.started_at, "it took {:?}", lab.metrics(run_id).await);

@@ -4,6 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use futures_util::stream;
+use redrive_core::failure::ErrorClass;
 use redrive_core::run::{Run, State, Work, Workload, label};
 use redrive_data::ingest::NotUploaded;
 use redrive_store::RunPage;
@@ -25,7 +26,7 @@ async fn an_upload_is_pending_then_stored_and_queued(lab: Lab) {
         *seen.lock().unwrap() = run.map(|run| (label(&run), run.state));
         Ok(Bytes::from_static(b"[a]\nb = 1\n"))
     });
-    let uploaded = lab.uploads().upload("some/where/props.conf", body).await.unwrap();
+    let uploaded = lab.uploads().upload("some/where/props.conf", None, body).await.unwrap();
     assert_eq!(*seen.lock().unwrap(), Some(("PENDING", State::Storing)));
     let run = view.run(uploaded.run.run_id).await.unwrap().unwrap();
     assert_eq!((label(&run), run.state, run.attempt), ("STORED", State::Queued, 0));
@@ -67,7 +68,7 @@ async fn a_body_that_breaks_off_leaves_a_run_that_is_pending(lab: Lab) {
     for large in [0, 10 << 20] {
         let pieces = (0..=large / (1 << 20)).map(|_| Ok(Bytes::from(vec![b'#'; 1 << 20])));
         let body = pieces.chain([Err(io::Error::other("the client is gone"))]);
-        let error = lab.uploads().upload("apps.tgz", stream::iter(body)).await.unwrap_err();
+        let error = lab.uploads().upload("apps.tgz", None, stream::iter(body)).await.unwrap_err();
         let NotUploaded::Body { run_id, .. } = error else { panic!("{error}") };
         assert_eq!(label(&lab.run(run_id).await), "PENDING");
         assert_eq!(lab.store.view().upload(run_id).await.unwrap(), None);
@@ -81,9 +82,20 @@ async fn a_body_that_breaks_off_leaves_a_run_that_is_pending(lab: Lab) {
 
 async fn what_is_too_large_is_refused(lab: Lab) {
     let endless = stream::repeat_with(|| Ok(Bytes::from(vec![b'#'; 1 << 20])));
-    let error = lab.uploads().upload("apps.tgz", endless).await.unwrap_err();
-    assert!(matches!(&error, NotUploaded::TooLarge { max: MAX_UPLOAD, .. }), "{error}");
+    let error = lab.uploads().upload("apps.tgz", None, endless).await.unwrap_err();
+    let NotUploaded::TooLarge { max: MAX_UPLOAD, run_id: Some(run_id), .. } = error else { panic!("{error}") };
+    let run = lab.run(run_id).await;
+    assert_eq!((label(&run), run.state, run.error_class), ("FAILED", State::Dead, Some(ErrorClass::Final)));
+    assert_eq!(lab.metrics(run_id).await["error_type"], "limit_exceeded");
+    assert!(run.error_message.unwrap().contains("max_upload") && run.completed_at.is_some());
     assert!(lab.claim().await.is_none());
+    let failures = lab.store.view().run_failures(run_id).await.unwrap();
+    assert_eq!(failures.len(), 1);
+
+    let unread = stream::poll_fn(|_| -> std::task::Poll<Option<io::Result<Bytes>>> { panic!("the size was known") });
+    let error = lab.uploads().upload("apps.tgz", Some(MAX_UPLOAD + 1), unread).await.unwrap_err();
+    assert!(matches!(error, NotUploaded::TooLarge { run_id: None, .. }), "{error}");
+    assert_eq!(runs(&lab).await.len(), 1, "no run is made for it");
 }
 
 everywhere!(

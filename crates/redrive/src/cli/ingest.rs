@@ -134,7 +134,7 @@ pub struct Search {
 
 #[derive(Debug, Clone, Args)]
 pub struct Lint {
-    /// Files, folders and archives on this machine, or runs by their ids
+    /// Files, folders and archives on this machine, - for stdin, or runs by their ids
     #[arg(required = true, value_name = "FILE|RUN")]
     pub what: Vec<String>,
 }

@@ -29,7 +29,9 @@ pub async fn run(bench: &Bench, context: &Context) -> Result<Exit> {
             }
             None => extract::run(args, &on_phase).await.map(Figures::Extract),
         },
-        Bench::Conf(args) => conf::run(args, &on_phase).await.map(Figures::Conf),
+        Bench::Conf(args) => {
+            conf::run(args, &store(args.store.as_deref(), context)?, &on_phase).await.map(Figures::Conf)
+        }
     };
     drop(progress);
     let figures = measured?;

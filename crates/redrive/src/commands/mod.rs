@@ -48,8 +48,8 @@ impl Context {
     pub async fn insight(&self, config: &Config) -> Result<Insight> {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
-        Ok(Insight::new(look(config, self).await?, raw, config.sources.clone(), earliest)
-            .with_queues(config.queues.clone()))
+        let insight = Insight::new(look(config, self).await?, raw, config.sources.clone(), earliest);
+        Ok(insight.with_queues(config.queues.clone()).keeping_uploads(config.ingestion.keep))
     }
 
     /// How the configured store is opened.
@@ -63,7 +63,7 @@ impl Context {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
-        Ok(plane.with_queues(config.queues.clone()))
+        Ok(plane.with_queues(config.queues.clone()).keeping_uploads(config.ingestion.keep))
     }
 }
 

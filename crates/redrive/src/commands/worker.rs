@@ -129,7 +129,8 @@ impl Service {
         }
         if let Some(sink) = sink.filter(|_| uploads) {
             let (limits, policy) = (config.ingestion.limits.clone(), config.ingestion.policy.clone());
-            workloads.push(Arc::new(ingest::Workload::new(store.data(), sink.blobs(), limits, policy)));
+            let batch_rows = config.ingestion.batch_rows;
+            workloads.push(Arc::new(ingest::Workload::new(store.data(), sink.blobs(), limits, policy, batch_rows)));
         }
         workloads.extend(plan.sections.workloads(&store.data(), only));
         let is_served = |section: &Section| match only {

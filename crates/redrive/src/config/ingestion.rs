@@ -1,8 +1,11 @@
 //! The `[ingest]` section, made into what uploading and a worker need of it.
 
+use std::time::Duration;
+
 use redrive_core::retry::RetryPolicy;
 use redrive_data::ingest::Limits;
 use redrive_data::settings::SettingError;
+use redrive_store::BATCH_ROWS;
 
 use super::sections::IngestSection;
 use super::sources::policy;
@@ -18,6 +21,10 @@ pub struct Ingestion {
     pub max_upload: u64,
     pub limits: Limits,
     pub policy: RetryPolicy,
+    /// How many rows one transaction adds.
+    pub batch_rows: u32,
+    /// How long an upload that ended is kept; none for ever.
+    pub keep: Option<Duration>,
 }
 
 pub(super) fn resolve(section: &IngestSection) -> Result<Ingestion, SettingError> {
@@ -39,5 +46,10 @@ pub(super) fn resolve(section: &IngestSection) -> Result<Ingestion, SettingError
         return Err(SettingError::at("base", why).also(&["multiplier", "cap"]).within("retry").within("ingest"));
     }
     let policy = policy(&section.retry, RetryPolicy::ingest()).map_err(|mistake| mistake.within("ingest"))?;
-    Ok(Ingestion { max_upload: section.max_upload.unwrap_or(MAX_UPLOAD), limits, policy })
+    let batch_rows = section.batch_rows.unwrap_or(BATCH_ROWS);
+    if !(1..=100_000).contains(&batch_rows) {
+        return invalid("batch_rows", "a transaction adds between 1 and 100000 rows; choose a number between them");
+    }
+    let max_upload = section.max_upload.unwrap_or(MAX_UPLOAD);
+    Ok(Ingestion { max_upload, limits, policy, batch_rows, keep: section.keep })
 }

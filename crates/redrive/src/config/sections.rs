@@ -40,6 +40,8 @@ pub struct IngestSection {
     pub max_depth: Option<u32>,
     /// The most bytes of a path in an archive.
     pub max_path: Option<u32>,
+    /// How many rows of stanzas and settings one transaction adds.
+    pub batch_rows: Option<u32>,
     /// How long finished runs are kept; `"0"` and nothing mean for ever.
     #[serde(deserialize_with = "keep")]
     pub keep: Option<Duration>,

@@ -43,6 +43,13 @@ pub trait Row: Serialize {
     }
 }
 
+/// Which part of a long row comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    pub is_first: bool,
+    pub is_last: bool,
+}
+
 /// A listing on its way to stdout. It is complete only after [`Listing::end`].
 #[derive(Debug)]
 pub struct Listing<W: Write> {
@@ -111,6 +118,49 @@ impl<W: Write> Listing<W> {
             }
             Format::Table => {
                 self.page.extend(row.lines());
+                if self.page.len() < PAGE { Ok(()) } else { self.print_page() }
+            }
+        }
+    }
+
+    /// Adds a part of a row that is too long to be in memory at once. The row's last field is a list, and `list` what this part has
+    /// of it. A table shows the first line of the first part only.
+    pub fn add_part(&mut self, row: &impl Row, list: &impl Serialize, part: Part) -> Result<()> {
+        match self.format {
+            Format::Json | Format::Jsonl => {
+                let text = match part.is_first {
+                    true => {
+                        let before = match (self.format, self.count) {
+                            (Format::Jsonl, _) => "",
+                            (Format::Json | Format::Csv | Format::Table, 0) => self.opening.as_str(),
+                            (Format::Json | Format::Csv | Format::Table, _) => ",",
+                        };
+                        write(&mut self.out, before.as_bytes())?;
+                        self.count += 1;
+                        let text = serde_json::to_string(row)?;
+                        text.strip_suffix("]}").unwrap_or(&text).to_owned()
+                    }
+                    false => {
+                        let text = serde_json::to_string(list)?;
+                        let items = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or_default();
+                        if items.is_empty() { String::new() } else { format!(",{items}") }
+                    }
+                };
+                write(&mut self.out, text.as_bytes())?;
+                match (part.is_last, self.format) {
+                    (true, Format::Jsonl) => self.line("]}"),
+                    (true, Format::Json | Format::Csv | Format::Table) => write(&mut self.out, b"]}"),
+                    (false, _) => Ok(()),
+                }
+            }
+            Format::Csv => {
+                self.add(row)?;
+                self.count -= u64::from(!part.is_first);
+                Ok(())
+            }
+            Format::Table => {
+                self.count += u64::from(part.is_first);
+                self.page.extend(row.lines().into_iter().skip(usize::from(!part.is_first)));
                 if self.page.len() < PAGE { Ok(()) } else { self.print_page() }
             }
         }
@@ -224,6 +274,52 @@ mod tests {
             (Format::Table, " who     when\n Ada     1815\n a, \"b\"\n"),
         ] {
             assert_eq!(listed(format, &rows), text, "{format:?}");
+        }
+    }
+
+    #[derive(Serialize)]
+    struct Long {
+        name: &'static str,
+        items: Vec<u32>,
+    }
+
+    impl Row for Long {
+        fn lines(&self) -> Vec<Vec<String>> {
+            let head = vec![self.name.to_owned(), String::new()];
+            std::iter::once(head).chain(self.items.iter().map(|item| vec![String::new(), item.to_string()])).collect()
+        }
+
+        fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
+            Ok(self.items.iter().map(|item| vec![self.name.to_owned(), item.to_string()]).collect())
+        }
+    }
+
+    static LONG: Layout =
+        Layout { name: "long", header: &["name", "item"], columns: &["name", "item"], nothing: Some("nothing") };
+
+    #[test]
+    fn a_row_in_parts_is_one_row() {
+        let rows = [("a", vec![1, 2]), ("b", vec![3]), ("c", vec![])];
+        for format in [Format::Json, Format::Jsonl, Format::Csv, Format::Table] {
+            let (mut whole, mut parts) = (Vec::new(), Vec::new());
+            let mut listing = Listing::to(&mut whole, &LONG, format, true);
+            for (name, items) in &rows {
+                listing.add(&Long { name, items: items.clone() }).unwrap();
+            }
+            assert_eq!(listing.end().unwrap(), 3);
+            let mut listing = Listing::to(&mut parts, &LONG, format, true);
+            for (name, items) in &rows {
+                for (nth, item) in items.iter().enumerate() {
+                    let row = Long { name, items: vec![*item] };
+                    let part = Part { is_first: nth == 0, is_last: nth + 1 == items.len() };
+                    listing.add_part(&row, &row.items, part).unwrap();
+                }
+                if items.is_empty() {
+                    listing.add(&Long { name, items: vec![] }).unwrap();
+                }
+            }
+            assert_eq!(listing.end().unwrap(), 3, "{format:?}");
+            assert_eq!(String::from_utf8(parts).unwrap(), String::from_utf8(whole).unwrap(), "{format:?}");
         }
     }
 

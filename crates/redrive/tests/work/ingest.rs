@@ -1,5 +1,7 @@
 //! Uploads through the program: from the file to every view of what is in it, and through killed workers.
 
+use std::io::Write as _;
+use std::process::Stdio;
 use std::time::Duration;
 
 use redrive_fixture::{TestDatabase, until_within};
@@ -131,14 +133,79 @@ fn an_upload_can_be_looked_into_in_every_way(subject: TestProgram) {
     assert_eq!(here["findings"][0]["source_path"], "etc/apps/a/local/props.conf");
     rig.redrive("ingest lint etc/apps/a/default").done();
     rig.redrive("ingest lint nowhere.conf").exits(3);
+    rig.subject.home.write("noise.tgz", &"\u{1}\u{2}".repeat(1000));
+    let several = rig.redrive("ingest lint noise.tgz etc/apps/a/local/props.conf -o json").exits(4);
+    assert!(several.stderr.contains("noise.tgz cannot be read"), "{several}");
+    assert_eq!(several.json()["findings"].as_array().unwrap().len(), 2, "what cannot be read does not stop the others");
+    rig.subject.home.write("alone.conf", "[s]\n[s]\n");
+    let alone = upload(&rig, "alone.conf");
+    let linted = rig.redrive(&format!("ingest lint {alone} -o json")).exits(1).json();
+    assert_eq!(linted["findings"][0]["source_path"], "alone.conf", "a single file is called what it was called");
+    let mut piped = rig.subject.home.command(&["ingest", "lint", "-", "-o", "json"]);
+    let mut piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    piped.stdin.take().unwrap().write_all(b"[s]\nnothing\n").unwrap();
+    let linted = piped.wait_with_output().unwrap();
+    assert_eq!(linted.status.code(), Some(1));
+    assert!(String::from_utf8(linted.stdout).unwrap().contains("junk_line"));
 
     let beginning = &old[..13];
     if !new.starts_with(beginning) {
         assert_eq!(show(&rig, beginning)["id"], json!(old));
     }
     let listed = rig.redrive("ingest list -o json").done().json();
-    assert_eq!((&listed["runs"][0]["id"], &listed["runs"][1]["file"]), (&json!(new), &json!("etc.tar")));
+    assert_eq!((&listed["runs"][1]["id"], &listed["runs"][2]["file"]), (&json!(new), &json!("etc.tar")));
     rig.redrive("ingest show 00000000-0000-0000-0000-000000000000").exits(3);
+}
+
+/// Which file is wrong, where and why; and what became of links.
+fn a_run_with_parse_errors_names_the_files(subject: TestProgram) {
+    let rig = TestProcesses::new(subject, SETTINGS);
+    let write = |path: &str, bytes: &[u8]| {
+        let file = rig.subject.home.file(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, bytes).unwrap();
+    };
+    write("etc/apps/a/default/props.conf", b"[s]\nk = 1\n[open\nx = 1\n[open again\n");
+    write("etc/apps/a/default/latin.conf", b"[s]\n\nk = caf\xe9\n");
+    std::os::unix::fs::symlink("props.conf", rig.subject.home.file("etc/apps/a/default/linked.conf")).unwrap();
+    std::os::unix::fs::symlink("gone.conf", rig.subject.home.file("etc/apps/a/default/lost.conf")).unwrap();
+    let id = upload(&rig, "etc");
+    rig.redrive("worker --drain --workload ingest").done();
+    let shown = show(&rig, &id);
+    assert_eq!((&shown["status"], &shown["metrics"]["parse_errors"]), (&json!("COMPLETE"), &json!(4)));
+    assert_eq!(shown["metrics"]["stanzas_created"], 2, "the link has what it leads to");
+    let told = rig.redrive(&format!("ingest show {id}")).done().stderr;
+    for line in [
+        "etc/apps/a/default/props.conf:3: a header is not closed",
+        "(dangling_header, 2 times)",
+        "etc/apps/a/default/latin.conf:3: the file is not UTF-8 at byte 12; save it as UTF-8",
+        "etc/apps/a/default/lost.conf:1: the link to `etc/apps/a/default/gone.conf` leads to nothing in the upload",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+}
+
+/// The daemon forgets uploads that ended longer ago than `keep`; the bytes in the sink stay.
+fn the_daemon_forgets_old_uploads(subject: TestProgram) {
+    let rig = TestProcesses::new(subject, &SETTINGS.replace("\n[ingest]\n", "\n[ingest]\nkeep = \"1s\"\n"));
+    let id = upload(&rig, &corpus("props.conf"));
+    rig.redrive("worker --drain --workload ingest").done();
+    let count = |table: &str| rig.number(&format!("SELECT count(*) FROM {table}"));
+    assert!(count("stanzas") > 0 && count("settings") > 0 && count("words") > 0);
+    until_within(Duration::from_secs(30), "it is forgotten", || {
+        rig.redrive("daemon --once").done();
+        count("uploads") == 0
+    });
+    for table in ["runs", "files", "stanzas", "settings", "words"] {
+        assert_eq!(count(table), 0, "{table}");
+    }
+    rig.redrive(&format!("ingest show {id}")).exits(3);
+    let object = rig.subject.home.files().into_iter().find(|name| name.contains(&id));
+    let in_sink = rig.subject.home.file(&format!("raw/_uploads/run_id={id}/archive"));
+    assert!(in_sink.exists() || object.is_some(), "the sink keeps what it was given");
+    let again = upload(&rig, &corpus("props.conf"));
+    rig.redrive("worker --drain --workload ingest").done();
+    assert_eq!(show(&rig, &again)["status"], "COMPLETE");
 }
 
 fn what_cannot_be_parsed_says_why(subject: TestProgram) {
@@ -147,6 +214,19 @@ fn what_cannot_be_parsed_says_why(subject: TestProgram) {
     rig.subject.home.write("large.conf", &"#".repeat(5_000_001));
     let too_large = rig.redrive("ingest upload large.conf").complaint(4);
     assert!(too_large.contains("large.conf has more than 5000000 bytes"), "{too_large}");
+    rig.subject.home.write("good.conf", "[a]\n");
+    let worst = rig.redrive("ingest upload absent.tgz large.conf good.conf -o json").exits(6);
+    assert_eq!(worst.json()["runs"][0]["status"], "STORED", "the others are uploaded, and the exit is the worst");
+    // Stdin stays open: the program must end all the same.
+    let mut sending = rig.subject.home.command(&["ingest", "upload", "-"]);
+    let mut sending = sending.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdin = sending.stdin.take().unwrap();
+    let _ = stdin.write_all(&vec![b'#'; 5_300_000]);
+    until_within(Duration::from_secs(20), "it ends", || sending.try_wait().unwrap().is_some());
+    assert_eq!(sending.wait().unwrap().code(), Some(4));
+    let listed = rig.redrive("ingest list -o json").done().json();
+    assert_eq!((&listed["runs"][0]["file"], &listed["runs"][0]["status"]), (&json!("stdin"), &json!("FAILED")));
+    drop(stdin);
     let absent = rig.redrive("ingest upload absent.tgz").complaint(6);
     assert!(absent.contains("cannot read absent.tgz"), "{absent}");
     let waiting = rig.redrive("ingest upload noise.tgz --wait --timeout 200ms").exits(1);
@@ -169,9 +249,9 @@ fn what_cannot_be_parsed_says_why(subject: TestProgram) {
 fn an_upload_that_was_broken_off_says_what_is_missing(subject: TestProgram) {
     let rig = TestProcesses::new(subject, SETTINGS);
     let mut command = rig.subject.home.command(&["ingest", "upload", "-"]);
-    let mut sending = command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut sending = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let pending = "SELECT count(*) FROM runs WHERE state = 'storing'";
-    std::io::Write::write_all(sending.stdin.as_mut().unwrap(), b"[a]\n").unwrap();
+    sending.stdin.as_mut().unwrap().write_all(b"[a]\n").unwrap();
     until_within(Duration::from_secs(20), "its run is there", || rig.number(pending) == 1);
     sending.kill().unwrap();
     sending.wait().unwrap();
@@ -186,42 +266,57 @@ fn an_upload_that_was_broken_off_says_what_is_missing(subject: TestProgram) {
     assert_eq!(rig.redrive("ingest list -o json").done().json()["runs"][0]["status"], "COMPLETE");
 }
 
+/// Small batches make many moments at which a parse can die with some of its rows written.
+const SMALL_BATCHES: &str = "\n[ingest]\nbatch_rows = 25\n";
+
 /// Kills a worker at random moments of a parse; what is there in the end is what an undisturbed parse gives.
 fn kill_at_random(subject: TestProgram, kills: u32) {
     println!("seed {}", full_seed());
     let mut random = Random(full_seed());
-    let rig = TestProcesses::new(subject, SETTINGS);
+    let settings = SETTINGS.replace("\n[ingest]\n", SMALL_BATCHES);
+    let rig = TestProcesses::new(subject, &settings);
     let whole = upload(&rig, &corpus("cyences.spl"));
-    let begun = std::time::Instant::now();
+    let spans = || rig.number("SELECT count(*) FROM settings");
     rig.redrive("worker --drain --workload ingest").done();
-    let span = u64::try_from(begun.elapsed().as_millis()).unwrap();
     let undisturbed = stanzas(&rig, &whole);
+    let settings = spans();
     assert_eq!(undisturbed["stanzas"].as_array().unwrap().len(), 941);
-    let mut midway = 0;
-    for _ in 0..kills {
-        let id = upload(&rig, &corpus("cyences.spl"));
+    let (mut midway, mut tries) = (0, 0);
+    while midway < kills {
+        tries += 1;
+        assert!(tries <= 4 * kills, "only {midway} of {tries} kills hit a parse");
+        let (id, before) = (upload(&rig, &corpus("cyences.spl")), spans());
+        let parsing = "SELECT count(*) FROM runs WHERE workload = 'ingest' AND state = 'running'";
         let mut worker = rig.spawn("worker --workload ingest");
-        std::thread::park_timeout(Duration::from_millis(random.below(span + span / 4)));
+        until_within(Duration::from_secs(60), "it is PARSING", || rig.number(parsing) == 1 || spans() > before);
+        // A random share of all rows, so that the kill comes anywhere between the first batch and the last.
+        let share = i64::try_from(random.below(1000)).unwrap() * settings / 1000;
+        until_within(Duration::from_secs(60), "some rows are there", || spans() >= before + share);
         worker.kill();
-        midway += u32::from(show(&rig, &id)["status"] == "PARSING");
+        let written = spans() - before;
+        let is_partial = show(&rig, &id)["status"] == "PARSING" && written < settings;
+        midway += u32::from(is_partial);
         until_within(Duration::from_secs(60), "it is parsed", || {
             rig.redrive("worker --drain --workload ingest").done();
             show(&rig, &id)["status"] == "COMPLETE"
         });
-        assert_eq!(stanzas(&rig, &id), undisturbed, "{id} after a kill");
+        assert_eq!(stanzas(&rig, &id), undisturbed, "{id} after a kill with {written} of {settings} settings written");
         assert_eq!(show(&rig, &id)["metrics"]["stanzas_created"], 941);
+        assert_eq!(spans(), before + settings, "nothing is twice");
     }
-    println!("{midway} of {kills} kills hit a parse");
+    println!("{midway} of {tries} kills hit a parse that had written a part");
     let twice = "SELECT count(*) FROM (SELECT file_id, name FROM stanzas GROUP BY file_id, name HAVING count(*) > 1) t";
     assert_eq!(rig.number(twice), 0);
 }
 
 fn a_killed_parse_is_made_whole(subject: TestProgram) {
-    kill_at_random(subject, 4);
+    kill_at_random(subject, 2);
 }
 
 redrive_fixture::on_both!(
     an_upload_can_be_looked_into_in_every_way,
+    a_run_with_parse_errors_names_the_files,
+    the_daemon_forgets_old_uploads,
     what_cannot_be_parsed_says_why,
     an_upload_that_was_broken_off_says_what_is_missing,
     a_killed_parse_is_made_whole,

@@ -14,6 +14,7 @@ mod freezing;
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;
 mod ingest;
+mod ingest_memory;
 mod job_chaos;
 mod jobs;
 mod killing;

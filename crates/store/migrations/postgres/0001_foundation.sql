@@ -226,9 +226,12 @@ CREATE TABLE uploads (
     sha256 TEXT COLLATE "C" NOT NULL,
     object TEXT NOT NULL,
     -- The earlier run of the same bytes.
-    same_as UUID
+    same_as UUID,
+    -- When its run was forgotten; what was parsed is taken away from then on, and this row last.
+    forgotten_at BIGINT
 );
 CREATE INDEX uploads_of_content ON uploads (sha256, upload_no);
+CREATE INDEX uploads_forgotten ON uploads (upload_no) WHERE forgotten_at IS NOT NULL;
 
 -- Names of configuration files without their ending. Rows are added and never changed.
 CREATE TABLE confs (
@@ -248,9 +251,10 @@ CREATE TABLE files (
     -- The whole way to it; an archive inside the upload stands in it like a folder.
     path TEXT NOT NULL,
     -- What makes the file count as a parse error.
-    fault TEXT CHECK (fault IN ('dangling_header', 'encoding')),
+    fault TEXT CHECK (fault IN ('dangling_header', 'encoding', 'link')),
     fault_line INTEGER,
-    fault_count INTEGER
+    fault_count INTEGER,
+    fault_message TEXT
 );
 CREATE INDEX files_of_conf ON files (conf_id, file_id);
 
@@ -261,7 +265,8 @@ CREATE TABLE stanzas (
     settings INTEGER NOT NULL,
     line INTEGER NOT NULL,
     last_line INTEGER NOT NULL,
-    -- NULL for the settings before the first header. Of a long name its beginning and its hash, to fit into an index.
+    -- NULL for the settings before the first header. Of a long name its beginning and its hash, to fit into an index. A row
+    -- goes in with the last of its settings.
     name TEXT COLLATE "C",
     long_name TEXT COLLATE "C"
 );
@@ -275,8 +280,8 @@ CREATE TABLE settings (
     key TEXT COLLATE "C" NOT NULL,
     value TEXT COLLATE "C" NOT NULL
 );
-CREATE INDEX settings_of_key ON settings (substr(key, 1, 64), substr(value, 1, 64), conf_id);
-CREATE INDEX settings_of_value ON settings (substr(value, 1, 64), conf_id);
+CREATE INDEX settings_of_key ON settings (substr(key, 1, 64), substr(value, 1, 64), conf_id, setting_id);
+CREATE INDEX settings_of_value ON settings (substr(value, 1, 64), conf_id, setting_id);
 
 -- Which words the values of a block of 512 settings hold: a word is a hash of 32 bits, a block is setting_id / 512.
 CREATE TABLE words (

@@ -227,9 +227,12 @@ CREATE TABLE uploads (
     sha256 TEXT NOT NULL,
     object TEXT NOT NULL,
     -- The earlier run of the same bytes.
-    same_as BLOB
+    same_as BLOB,
+    -- When its run was forgotten; what was parsed is taken away from then on, and this row last.
+    forgotten_at INTEGER
 ) STRICT;
 CREATE INDEX uploads_of_content ON uploads (sha256, upload_no);
+CREATE INDEX uploads_forgotten ON uploads (upload_no) WHERE forgotten_at IS NOT NULL;
 
 -- Names of configuration files without their ending. Rows are added and never changed.
 CREATE TABLE confs (
@@ -249,9 +252,10 @@ CREATE TABLE files (
     -- The whole way to it; an archive inside the upload stands in it like a folder.
     path TEXT NOT NULL,
     -- What makes the file count as a parse error.
-    fault TEXT CHECK (fault = 'dangling_header' OR fault = 'encoding'),
+    fault TEXT CHECK (fault = 'dangling_header' OR fault = 'encoding' OR fault = 'link'),
     fault_line INTEGER,
-    fault_count INTEGER
+    fault_count INTEGER,
+    fault_message TEXT
 ) STRICT;
 CREATE INDEX files_of_conf ON files (conf_id, file_id);
 
@@ -262,7 +266,8 @@ CREATE TABLE stanzas (
     settings INTEGER NOT NULL,
     line INTEGER NOT NULL,
     last_line INTEGER NOT NULL,
-    -- NULL for the settings before the first header. Of a long name its beginning and its hash, to fit into an index.
+    -- NULL for the settings before the first header. Of a long name its beginning and its hash, to fit into an index. A row
+    -- goes in with the last of its settings.
     name TEXT,
     long_name TEXT
 ) STRICT;

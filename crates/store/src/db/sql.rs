@@ -17,9 +17,11 @@ fn fragment(name: &str, dialect: Dialect) -> &'static str {
     match (name, dialect) {
         ("skip_locked", Dialect::Postgres) => "FOR UPDATE SKIP LOCKED",
         ("lock", Dialect::Postgres) => "FOR UPDATE",
+        // Until the transaction ends nobody takes the row away; heartbeats may go on.
+        ("stay", Dialect::Postgres) => "FOR KEY SHARE",
         // PostgreSQL must not flatten the picking subquery into the update, or it picks more than it was asked for.
         ("materialized", Dialect::Postgres) => "MATERIALIZED",
-        ("skip_locked" | "lock" | "materialized", Dialect::Sqlite) => "",
+        ("skip_locked" | "lock" | "stay" | "materialized", Dialect::Sqlite) => "",
         // The place of a text in another, from 1 on; 0 where it is not in it.
         ("place_in", Dialect::Sqlite) => "instr",
         ("place_in", Dialect::Postgres) => "strpos",

@@ -6,6 +6,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -202,7 +203,7 @@ impl Blobs {
 
     /// Says of an object that is not there what an error would say.
     pub fn missing(&self, object: &str) -> Error {
-        Damage::Missing { object: self.place.name(&self.path(object)) }.into()
+        Damage::Altered { object: self.place.name(&self.path(object)), what: "is not there".to_owned() }.into()
     }
 }
 
@@ -299,6 +300,33 @@ enum From {
 impl BlobReader {
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Checks the whole object against what was stored, and goes back to its beginning. The reason of a failure is kept.
+    pub fn check(&mut self, expected: &BlobInfo, cancelled: &AtomicBool) -> io::Result<()> {
+        if self.size != expected.bytes {
+            return Err(self.altered(format!("has {} bytes and had {}", self.size, expected.bytes)));
+        }
+        let (mut hasher, mut piece) = (sha2::Sha256::new(), vec![0; 256 << 10]);
+        self.rewind()?;
+        loop {
+            if cancelled.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            match self.read(&mut piece)? {
+                0 => break,
+                count => hasher.update(&piece[..count]),
+            }
+        }
+        let found = Sha256::of_hasher(hasher);
+        if found != expected.sha256 {
+            return Err(self.altered(format!("has sha256 {found} and had {}", expected.sha256)));
+        }
+        self.rewind()
+    }
+
+    fn altered(&self, what: String) -> io::Error {
+        self.failure.keep(Damage::Altered { object: self.name.clone(), what }.into())
     }
 
     /// Where the reason is kept when reading fails.

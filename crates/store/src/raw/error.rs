@@ -99,6 +99,8 @@ pub enum Damage {
     Hash { object: String, expected: Sha256, found: Sha256 },
     #[error("{object} holds {found} {unit} and the manifest says {expected}; restore it or run the partition again")]
     Count { object: String, unit: &'static str, expected: u64, found: u64 },
+    #[error("{object} is not what was uploaded: it {what}; restore it from a backup or upload the file again")]
+    Altered { object: String, what: String },
     #[error("{object} is not zstd ({why}); restore it or run the partition again")]
     Undecodable { object: String, why: String },
 }

@@ -13,6 +13,7 @@ use crate::audit::{self, Operation};
 use crate::db::{Batch, Column, Effect, Kind, Param, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{ControlStore, View, read, transact};
+use crate::uploads;
 
 impl View {
     /// How many ended runs [`ControlStore::prune_runs`] would forget, counted up to `most`.
@@ -37,7 +38,8 @@ impl ControlStore {
     /// Forgets at most `limit` runs of a workload that ended before a moment, with their failures and payloads; gives how many
     /// there were. Nothing that is queued, running or waiting is touched, nor a run whose external id was submitted again since
     /// that moment. The external id of a run that is forgotten is free again. The caller comes again until nothing is left, so
-    /// that each transaction stays small. A person's operation has a row in the audit trail; the daemon's pruning has none.
+    /// that each transaction stays small. What was parsed of an upload is left to [`ControlStore::forget_uploads`].
+    /// A person's operation has a row in the audit trail; the daemon's pruning has none.
     pub async fn prune_runs(
         &self,
         operation: Option<&Operation>,
@@ -46,9 +48,9 @@ impl ControlStore {
         ended_before: Timestamp,
         limit: u32,
     ) -> Result<u64> {
-        let operation = operation.cloned();
+        let (operation, now) = (operation.cloned(), self.inner.now());
         transact!(self.inner, "prune runs", |tx, operation, categories| {
-            let pruned = prune(tx, workload, (*categories).as_deref(), ended_before, limit).await?;
+            let pruned = prune(tx, workload, (*categories).as_deref(), ended_before, limit, now).await?;
             if let Some(operation) = (*operation).as_ref().filter(|_| pruned > 0) {
                 audit::record_alone(tx, operation).await?;
             }
@@ -116,6 +118,7 @@ async fn prune(
     asked: Option<&[String]>,
     ended_before: Timestamp,
     limit: u32,
+    now: Timestamp,
 ) -> Result<u64> {
     let mut pruned = 0;
     for category in categories(tx, workload, asked).await? {
@@ -130,6 +133,9 @@ async fn prune(
         let by_id = [Column::ids(&ids, |id| Some(id.uuid()))];
         tx.batch(&FORGET_FAILURES, &by_id).await?;
         tx.batch(&FORGET_SPEC, &by_id).await?;
+        if workload == Workload::Ingest {
+            uploads::mark_forgotten(tx, &ids, now).await?;
+        }
         pruned += count::of(ids.len());
     }
     Ok(pruned)

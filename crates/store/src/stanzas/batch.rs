@@ -5,9 +5,10 @@ use std::ops::Range;
 use super::id::{block_of, short_name};
 use super::words;
 
-/// A batch is full when it has this many rows or this much text.
-const FULL_ROWS: usize = 8_000;
-const FULL_TEXT: usize = 4 << 20;
+/// A batch is full when it has this many rows, this much text, or this many words.
+pub const BATCH_ROWS: u32 = 8_000;
+const FULL_TEXT: usize = 2 << 20;
+const FULL_WORDS: usize = 200_000;
 
 /// What is known of a file before its stanzas.
 #[derive(Debug, Clone)]
@@ -27,13 +28,16 @@ pub struct FileFacts<'f> {
 /// What makes a file count as a parse error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFault {
-    /// `dangling_header` or `encoding`.
+    /// `dangling_header`, `encoding` or `link`.
     pub kind: String,
     pub line: u32,
     pub count: u32,
+    /// What is wrong, and what to do about it.
+    pub message: String,
 }
 
-/// Stanzas in the order of their upload, with their settings and the files they are in.
+/// Stanzas in the order of their upload, with their settings and the files they are in. The settings of one stanza may go
+/// into several batches, the stanza itself into the last of them.
 #[derive(Debug)]
 pub struct ParsedBatch {
     text: String,
@@ -44,6 +48,17 @@ pub struct ParsedBatch {
     /// A word and its block, as one number.
     words: Vec<u64>,
     next: Places,
+    open: Option<Open>,
+    full_rows: usize,
+}
+
+/// A stanza whose settings are being added.
+#[derive(Debug)]
+struct Open {
+    at: Places,
+    name: Option<Range<usize>>,
+    short_name: Option<String>,
+    lines: (u32, u32),
 }
 
 /// Places in the upload.
@@ -79,7 +94,8 @@ pub(super) struct Stanza {
 #[derive(Debug)]
 pub(super) struct Setting {
     pub(super) place: u32,
-    /// The place of its stanza in the upload, and among the stanzas of this batch.
+    /// The place of its stanza in the upload, and among the stanzas of this batch; past their end where the stanza goes into a
+    /// later batch.
     pub(super) stanza: u32,
     pub(super) stanza_here: usize,
     pub(super) conf: usize,
@@ -90,21 +106,30 @@ pub(super) struct Setting {
 
 impl Default for ParsedBatch {
     fn default() -> Self {
-        Self::after(Places::default(), Vec::new())
+        Self::of_rows(BATCH_ROWS)
     }
 }
 
 impl ParsedBatch {
-    fn after(next: Places, confs: Vec<String>) -> Self {
-        let (text, files, stanzas, settings, words) = Default::default();
-        Self { text, confs, files, stanzas, settings, words, next }
+    /// A batch that is full when it has so many rows.
+    pub fn of_rows(rows: u32) -> Self {
+        Self::after(Places::default(), Vec::new(), usize::try_from(rows).unwrap_or(usize::MAX))
     }
 
-    /// Takes what was gathered; what is added from now on follows it.
+    fn after(next: Places, confs: Vec<String>, full_rows: usize) -> Self {
+        let (text, files, stanzas, settings, words) = Default::default();
+        Self { text, confs, files, stanzas, settings, words, next, open: None, full_rows }
+    }
+
+    /// Takes what was gathered; what is added from now on follows it, also in a stanza that was begun.
     pub fn take(&mut self) -> Self {
         let confs = self.confs.last().cloned().into_iter().collect();
-        let rest = Self::after(self.next, confs);
+        let rest = Self::after(self.next, confs, self.full_rows);
         let mut taken = std::mem::replace(self, rest);
+        if let Some(open) = taken.open.take() {
+            let name = open.name.as_ref().map(|name| self.push(taken.text(name)));
+            self.open = Some(Open { name, ..open });
+        }
         // In the order of the index, each word of a block once.
         taken.words.sort_unstable();
         taken.words.dedup();
@@ -112,12 +137,13 @@ impl ParsedBatch {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.stanzas.is_empty()
+        self.files.is_empty() && self.stanzas.is_empty() && self.settings.is_empty()
     }
 
-    /// Tells whether it is time to [`Self::take`] it. A stanza is never divided, so ask after one.
+    /// Tells whether it is time to [`Self::take`] it.
     pub fn is_full(&self) -> bool {
-        self.stanzas.len() + self.settings.len() >= FULL_ROWS || self.text.len() >= FULL_TEXT
+        let rows = self.stanzas.len() + self.settings.len();
+        rows >= self.full_rows || self.text.len() >= FULL_TEXT || self.words.len() >= FULL_WORDS
     }
 
     /// Begins a file; the stanzas that are added next are its own.
@@ -136,29 +162,42 @@ impl ParsedBatch {
         self.next.file = self.next.file.saturating_add(1);
     }
 
-    /// Adds a stanza of the last file, with its first and last line and its settings: key, value and line.
+    /// Begins a stanza of the last file, with its first and last line. Its settings are added next, then it is ended.
+    pub fn begin_stanza(&mut self, name: Option<&str>, lines: (u32, u32)) {
+        let at = Places { file: self.next.file.saturating_sub(1), ..self.next };
+        let (short_name, name) = (name.and_then(short_name), name.map(|name| self.push(name)));
+        self.open = Some(Open { at, name, short_name, lines });
+    }
+
+    /// Adds a setting of the stanza that was begun.
+    pub fn add_setting(&mut self, key: &str, value: &str, line: u32) {
+        let place = self.next.setting;
+        self.next.setting = place.saturating_add(1);
+        let block = u64::from(block_of(place));
+        self.words.extend(words::words_of(value).map(|word| u64::from(words::hash(word)) << 32 | block));
+        let (key, value) = (self.push(key), self.push(value));
+        let (stanza, stanza_here, conf) = (self.next.stanza, self.stanzas.len(), self.confs.len().saturating_sub(1));
+        self.settings.push(Setting { place, stanza, stanza_here, conf, line, key, value });
+    }
+
+    /// Ends the stanza that was begun.
+    pub fn end_stanza(&mut self) {
+        let Some(Open { at, name, short_name, lines }) = self.open.take() else { return };
+        let settings = self.next.setting - at.setting;
+        self.stanzas.push(Stanza { at, name, short_name, lines, settings });
+        self.next.stanza = self.next.stanza.saturating_add(1);
+    }
+
+    /// Adds a whole stanza of the last file: its first and last line, and of each setting key, value and line.
     pub fn add_stanza<'s>(
         &mut self,
         name: Option<&str>,
         lines: (u32, u32),
         settings: impl IntoIterator<Item = (&'s str, &'s str, u32)>,
     ) {
-        let at = Places { file: self.next.file.saturating_sub(1), ..self.next };
-        let conf = self.confs.len().saturating_sub(1);
-        for (key, value, line) in settings {
-            let place = self.next.setting;
-            self.next.setting = place.saturating_add(1);
-            for word in words::words_of(value) {
-                self.words.push(u64::from(words::hash(word)) << 32 | u64::from(block_of(place)));
-            }
-            let (key, value) = (self.push(key), self.push(value));
-            let stanza_here = self.stanzas.len();
-            self.settings.push(Setting { place, stanza: at.stanza, stanza_here, conf, line, key, value });
-        }
-        let count = self.next.setting - at.setting;
-        let (short_name, name) = (name.and_then(short_name), name.map(|name| self.push(name)));
-        self.stanzas.push(Stanza { at, name, short_name, lines, settings: count });
-        self.next.stanza = self.next.stanza.saturating_add(1);
+        self.begin_stanza(name, lines);
+        settings.into_iter().for_each(|(key, value, line)| self.add_setting(key, value, line));
+        self.end_stanza();
     }
 
     fn push(&mut self, text: &str) -> Range<usize> {
@@ -171,9 +210,8 @@ impl ParsedBatch {
         &self.text[range.clone()]
     }
 
-    /// The words with their blocks, each once, in the order of the index.
-    pub(super) fn words(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let half = |number: u64| u32::try_from(number & 0xffff_ffff).unwrap_or_default();
-        self.words.iter().map(move |&word| (half(word >> 32), half(word)))
+    /// The words with their blocks, each once, in the order of the index: a word in the upper half of a number.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
     }
 }

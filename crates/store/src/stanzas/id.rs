@@ -13,7 +13,7 @@ const BLOCK: i64 = 512;
 
 /// The number of an upload, which is the upper half of all its ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct UploadNo(pub(super) i64);
+pub(crate) struct UploadNo(pub(crate) i64);
 
 impl UploadNo {
     pub(super) fn of(id: i64) -> Self {
@@ -26,7 +26,7 @@ impl UploadNo {
     }
 
     /// All ids of the upload.
-    pub(super) fn ids(self) -> Range<i64> {
+    pub(crate) fn ids(self) -> Range<i64> {
         self.0 * PLACES..(self.0 + 1) * PLACES
     }
 
@@ -41,6 +41,11 @@ pub(super) fn block_of(setting: u32) -> u32 {
     setting / 512
 }
 
+/// The block of words that a setting belongs to, by its id.
+pub(super) fn block_of_id(setting: i64) -> i64 {
+    setting / BLOCK
+}
+
 /// The settings of a block of words.
 pub(super) fn settings_of_block(block: i64) -> Range<i64> {
     block * BLOCK..(block + 1) * BLOCK
@@ -51,9 +56,10 @@ const MAX_NAME: usize = 256;
 /// How many characters of a longer one are kept before its hash.
 const NAME_HEAD: usize = 40;
 
-/// What stands in the index for a name that is too long for it: an entry of PostgreSQL's may not have 2,704 bytes.
+/// What stands in the index for a name that is too long for it: an entry of PostgreSQL's may not have 2,704 bytes. No name
+/// has a line end in it, so that none is taken for what stands for another.
 pub(super) fn short_name(name: &str) -> Option<String> {
-    (name.len() > MAX_NAME).then(|| format!("{}#{}", text::cut(name, NAME_HEAD), Sha256::of(name.as_bytes())))
+    (name.len() > MAX_NAME).then(|| format!("{}\n{}", text::cut(name, NAME_HEAD), Sha256::of(name.as_bytes())))
 }
 
 #[cfg(test)]
@@ -76,6 +82,7 @@ mod tests {
     fn only_a_long_name_is_shortened_and_two_of_them_stay_apart() {
         assert_eq!(short_name(&"n".repeat(256)), None);
         let (one, two) = (short_name(&"é".repeat(900)).unwrap(), short_name(&"é".repeat(901)).unwrap());
+        assert!(one.contains('\n') && two.contains('\n'));
         assert!(one != two && one.len() <= MAX_NAME && two.len() <= MAX_NAME, "{one} {two}");
     }
 }

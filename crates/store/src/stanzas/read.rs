@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::handles::{View, read};
 use crate::uploads;
 
-/// The most settings of one page, unless one stanza alone has more.
+/// The most settings of one page. A stanza with more comes in parts.
 const SETTINGS: i64 = 5_000;
 
 /// A file of an upload.
@@ -30,11 +30,15 @@ pub struct FileRow {
     first_stanza: i64,
 }
 
-/// Where a stanza stands in its upload.
+/// How far a page came: to a stanza, or to a setting inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StanzaPlace(i64);
+pub struct StanzaPlace {
+    stanza: i64,
+    /// The first setting of the stanza that is left to the next page.
+    next_setting: Option<i64>,
+}
 
-/// A stanza with its settings in the order of the file.
+/// A stanza with its settings in the order of the file, or a part of one that has very many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StanzaRow {
     pub file: Arc<FileRow>,
@@ -43,7 +47,16 @@ pub struct StanzaRow {
     pub line: u32,
     pub last_line: u32,
     pub settings: Vec<SettingRow>,
+    /// Whether its first settings were in the page before.
+    pub is_continued: bool,
     pub place: StanzaPlace,
+}
+
+impl StanzaRow {
+    /// Tells whether more of its settings come with the next page.
+    pub fn continues(&self) -> bool {
+        self.place.next_setting.is_some()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +83,7 @@ pub struct StanzaPage {
     pub file: Option<FileRow>,
     /// Only those of this name.
     pub name: Option<String>,
-    /// The last one seen.
+    /// How far the page before came.
     pub after: Option<StanzaPlace>,
     pub limit: u32,
 }
@@ -79,6 +92,11 @@ impl View {
     /// A page of the files of an upload, in the order of the archive.
     pub async fn files(&self, asked: FilePage) -> Result<Vec<FileRow>> {
         read!(self.read_by_index, "files", |tx, asked| files(tx, &asked))
+    }
+
+    /// The files of an upload that count as parse errors, in the order of the archive.
+    pub async fn faulty_files(&self, run_id: RunId, limit: u32) -> Result<Vec<FileRow>> {
+        read!(self.read_by_index, "faulty files", |tx, run_id, limit| faulty_files(tx, *run_id, *limit))
     }
 
     /// A page of stanzas, in the order of the files. It may be shorter than the limit; only an empty one is the end.
@@ -94,7 +112,7 @@ async fn number_of(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<UploadNo>> {
 macro_rules! file_columns {
     () => {
         "f.file_id, f.first_stanza, f.bytes, f.stanzas, f.settings, c.name, f.layer, f.path, f.fault,
-         f.fault_line, f.fault_count"
+         f.fault_line, f.fault_count, f.fault_message"
     };
 }
 
@@ -108,8 +126,11 @@ fn read_file(row: &mut Cursor<'_>) -> Result<FileRow> {
         conf: row.text()?,
         layer: row.text()?,
         path: row.text()?,
-        fault: match (row.opt_text()?, row.opt_int()?, row.opt_int()?) {
-            (Some(kind), line, count) => Some(FileFault { kind, line: small(line)?, count: small(count)? }),
+        fault: match (row.opt_text()?, row.opt_int()?, row.opt_int()?, row.opt_text()?) {
+            (Some(kind), line, count, message) => {
+                let (line, count) = (small(line)?, small(count)?);
+                Some(FileFault { kind, line, count, message: message.unwrap_or_default() })
+            }
             (None, ..) => None,
         },
     })
@@ -139,6 +160,28 @@ async fn files(tx: &mut Tx<'_>, asked: &FilePage) -> Result<Vec<FileRow>> {
     let first = asked.after.as_ref().map_or(ids.start, |file| file.id + 1);
     let params = [first.into(), ids.end.into(), i64::from(asked.limit).into()];
     tx.rows(&FILES, &params, |row| read_file(&mut row.cursor())).await
+}
+
+static FAULTY: Sql = Sql::new(concat!(
+    "/* stanzas::faulty_files */
+     SELECT ",
+    file_columns!(),
+    "
+     FROM files f
+     CROSS JOIN confs c
+     WHERE c.conf_id = f.conf_id
+       AND f.file_id >= CAST(?1 AS BIGINT)
+       AND f.file_id < CAST(?2 AS BIGINT)
+       AND f.fault IS NOT NULL
+     ORDER BY f.file_id
+     LIMIT CAST(?3 AS BIGINT)"
+));
+
+async fn faulty_files(tx: &mut Tx<'_>, run_id: RunId, limit: u32) -> Result<Vec<FileRow>> {
+    let Some(upload) = number_of(tx, run_id).await? else { return Ok(vec![]) };
+    let ids = upload.ids();
+    let params = [ids.start.into(), ids.end.into(), i64::from(limit).into()];
+    tx.rows(&FAULTY, &params, |row| read_file(&mut row.cursor())).await
 }
 
 static FILES_BY_ID: Lookup = Lookup::new(
@@ -171,6 +214,8 @@ pub(super) struct BareStanza {
     pub(super) settings: Range<i64>,
     pub(super) name: Option<String>,
     lines: (u32, u32),
+    is_continued: bool,
+    next_setting: Option<i64>,
 }
 
 macro_rules! stanza_columns {
@@ -184,7 +229,8 @@ pub(super) fn read_stanza(row: &mut Cursor<'_>) -> Result<BareStanza> {
     let (id, file_id, first, count) = (row.int()?, row.int()?, row.int()?, row.int()?);
     let lines = (row.count()?, row.count()?);
     let (name, long_name) = (row.opt_text()?, row.opt_text()?);
-    Ok(BareStanza { id, file_id, settings: first..first + count, name: long_name.or(name), lines })
+    let (settings, name) = (first..first + count, long_name.or(name));
+    Ok(BareStanza { id, file_id, settings, name, lines, is_continued: false, next_setting: None })
 }
 
 static IN_RANGE: Sql = Sql::new(concat!(
@@ -220,7 +266,10 @@ async fn stanzas(tx: &mut Tx<'_>, asked: &StanzaPage) -> Result<Vec<StanzaRow>> 
         Some(file) => file.first_stanza..file.first_stanza + i64::try_from(file.stanzas).unwrap_or(0),
         None => upload.ids(),
     };
-    let first = asked.after.map_or(range.start, |after| after.0 + 1);
+    let first = asked.after.map_or(range.start, |after| match after.next_setting {
+        Some(_) => after.stanza,
+        None => after.stanza + 1,
+    });
     let mut page = match &asked.name {
         None => {
             let params = [first.into(), range.end.into(), limit.into()];
@@ -234,19 +283,27 @@ async fn stanzas(tx: &mut Tx<'_>, asked: &StanzaPage) -> Result<Vec<StanzaRow>> 
             tx.rows(&OF_NAME, &params, |row| read_stanza(&mut row.cursor())).await?
         }
     };
+    if let (Some(stanza), Some(next)) = (page.first_mut(), asked.after.and_then(|after| after.next_setting)) {
+        (stanza.settings.start, stanza.is_continued) = (next, true);
+    }
     cut_to_settings(&mut page);
     with_settings(tx, page).await
 }
 
-/// Leaves the stanzas at the end of a page to the next one when there are too many settings.
+/// Leaves the stanzas at the end of a page to the next one when there are too many settings, and of the first stanza the
+/// settings that are too many by themselves.
 fn cut_to_settings(page: &mut Vec<BareStanza>) {
     let mut settings = 0;
     let fits = page.iter().take_while(|stanza| {
         settings += stanza.settings.end - stanza.settings.start;
         settings <= SETTINGS
     });
-    let fits = fits.count().max(1);
-    page.truncate(fits);
+    let fits = fits.count();
+    page.truncate(fits.max(1));
+    if let (0, Some(stanza)) = (fits, page.first_mut()) {
+        stanza.settings.end = stanza.settings.start + SETTINGS;
+        stanza.next_setting = Some(stanza.settings.end);
+    }
 }
 
 static SETTINGS_OF_RANGE: Lookup = Lookup::new(
@@ -279,7 +336,8 @@ async fn with_settings(tx: &mut Tx<'_>, page: Vec<BareStanza>) -> Result<Vec<Sta
             line: stanza.lines.0,
             last_line: stanza.lines.1,
             settings: own.collect(),
-            place: StanzaPlace(stanza.id),
+            is_continued: stanza.is_continued,
+            place: StanzaPlace { stanza: stanza.id, next_setting: stanza.next_setting },
         });
     }
     Ok(made)

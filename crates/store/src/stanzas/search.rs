@@ -2,7 +2,8 @@
 //!
 //! The most telling condition chooses where to look: a stanza's name, a word, a key or a value by their indexes, or else
 //! the files of a name. Stanzas, words and files give ranges of settings, which are read newest first until enough is
-//! found. A key or a value is one statement over its own index.
+//! found. A key or a value is one statement over its own index; inside one run its own settings are read instead, so that what
+//! other runs hold costs nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -125,6 +126,8 @@ async fn search(tx: &mut Tx<'_>, asked: &Search) -> Result<Vec<Hit>> {
         by_stanza(tx, &terms, &mut results).await?;
     } else if asked.word.is_some() {
         by_word(tx, &terms, &mut results).await?;
+    } else if asked.run.is_some() {
+        by_run(tx, &terms, &mut results).await?;
     } else if asked.key.is_some() || asked.value.is_some() {
         let found = by_setting(tx, &terms).await?;
         results.add(tx, &terms, found).await?;
@@ -235,6 +238,24 @@ async fn by_file(tx: &mut Tx<'_>, terms: &Terms<'_>, results: &mut Results) -> R
     }
 }
 
+static LAST_SETTING: Sql = Sql::new(
+    "/* search::last_setting */
+     SELECT max(setting_id)
+     FROM settings
+     WHERE setting_id >= CAST(?1 AS BIGINT)
+       AND setting_id < CAST(?2 AS BIGINT)",
+);
+
+/// Reads all settings of the run that is asked for.
+async fn by_run(tx: &mut Tx<'_>, terms: &Terms<'_>, results: &mut Results) -> Result<()> {
+    let params = [terms.ids.start.into(), terms.ids.end.into()];
+    let last = tx.row(&LAST_SETTING, &params, |row| row.opt_int(0)).await?.flatten();
+    let Some(end) = last.map(|last| last + 1) else { return Ok(()) };
+    let starts = (0..).map(|nth| terms.ids.start + nth * RANGE).take_while(|start| *start < end);
+    let ranges: Vec<Range<i64>> = starts.map(|start| start..(start + RANGE).min(end)).collect();
+    results.read(tx, terms, ranges).await.map(drop)
+}
+
 /// Selects settings by key, value or both. Gives the statement and what goes into it.
 fn of_settings<'s>(asked: &'s Search, conf: Option<i64>, heads: &'s [String; 3]) -> (String, Vec<Param<'s>>) {
     let mut sql = String::from(
@@ -302,42 +323,30 @@ fn after_prefix(prefix: &str) -> String {
     String::new()
 }
 
-/// The whole statement by key and value: within these ids, of finished runs only unless one run is asked for.
-fn of_finished<'s>(
-    asked: &'s Search,
-    conf: Option<i64>,
-    ids: &Range<i64>,
-    heads: &'s [String; 3],
-) -> (String, Vec<Param<'s>>) {
-    let (mut sql, mut params) = of_settings(asked, conf, heads);
-    let (first, last) = (params.len() + 1, params.len() + 2);
-    params.extend([Param::from(ids.start), ids.end.into()]);
-    // The plus keeps the databases from reading all ids of the range.
+/// The whole statement by key and value, of finished runs only, in the order of its index.
+fn of_finished<'s>(asked: &'s Search, conf: Option<i64>, heads: &'s [String; 3]) -> (String, Vec<Param<'s>>) {
+    let (mut sql, params) = of_settings(asked, conf, heads);
+    let by_key = if asked.key.is_some() { "substr(s.key, 1, 64), " } else { "" };
     let _ = write!(
         sql,
         "
-           AND +s.setting_id >= CAST(?{first} AS BIGINT)
-           AND +s.setting_id < CAST(?{last} AS BIGINT)"
-    );
-    if asked.run.is_none() {
-        sql.push_str(
-            "
            AND EXISTS (
                SELECT 1
                FROM uploads u
                JOIN run_ends e ON e.workload = 'ingest' AND e.category = '' AND e.run_id = u.run_id
                WHERE u.upload_no = s.setting_id / 4294967296
                  AND e.state = 'done'
-           )",
-        );
-    }
-    let _ = write!(sql, "\n         LIMIT {}", asked.limit);
+           )
+         ORDER BY {by_key}substr(s.value, 1, 64), s.conf_id, s.setting_id
+         LIMIT {}",
+        asked.limit
+    );
     (sql, params)
 }
 
 async fn by_setting(tx: &mut Tx<'_>, terms: &Terms<'_>) -> Result<Vec<Found>> {
     let heads = heads(terms.asked);
-    let (sql, params) = of_finished(terms.asked, terms.conf, &terms.ids, &heads);
+    let (sql, params) = of_finished(terms.asked, terms.conf, &heads);
     tx.built_rows(&sql, &params, |row| read_found(&mut row.cursor())).await
 }
 
@@ -360,9 +369,11 @@ pub(crate) fn statements(dialect: Dialect, asked: &Search) -> Vec<(String, Vec<S
             words::words_of(word).map(|word| words::hash(word).cast_signed().to_string()).collect();
         let sql = render(&of_words(words.len()), dialect);
         vec![(sql, [words, bound().to_vec()].concat()), ranges()]
+    } else if asked.run.is_some() {
+        vec![ranges()]
     } else if asked.key.is_some() || asked.value.is_some() {
         let heads = heads(asked);
-        let (sql, params) = of_finished(asked, asked.conf.as_ref().map(|_| 1), &(0..i64::MAX), &heads);
+        let (sql, params) = of_finished(asked, asked.conf.as_ref().map(|_| 1), &heads);
         let params = params.into_iter().map(|param| match param {
             Param::Int(number) => number.to_string(),
             Param::Text(text) => literal(text),
@@ -446,8 +457,9 @@ impl Results {
         let stanzas = stanzas_by_id(tx, &shown.iter().map(|(_, _, found)| found.stanza).collect()).await?;
         let files = files_by_id(tx, &stanzas.values().map(|stanza| stanza.file_id).collect()).await?;
         for (run_id, upload, Found { stanza, key, value, line, .. }) in shown {
-            let lost = || Error::row("settings", format!("stanza {stanza} of a setting is not there"));
-            let stanza = stanzas.get(&stanza).ok_or_else(lost)?;
+            // The settings of a long stanza may be there before it.
+            let Some(stanza) = stanzas.get(&stanza) else { continue };
+            let lost = || Error::row("stanzas", format!("the file of stanza {} is not there", stanza.id));
             let file = files.get(&stanza.file_id).cloned().ok_or_else(lost)?;
             self.hits.push(Hit { run_id, upload, file, stanza: stanza.name.clone(), key, value, line });
         }

@@ -1,16 +1,19 @@
-//! Adds what was parsed. A stanza goes in together with its settings, or not at all; one that is there is left as it is.
+//! Adds what was parsed. A stanza goes in together with its settings, or after them when they fill several batches: one that
+//! is there is whole, and is left as it is.
 
 use std::collections::BTreeSet;
 
+use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::Run;
 
 use super::PARSER;
 use super::batch::{ParsedBatch, Setting};
+use super::forget;
 use super::id::UploadNo;
 use crate::db::{Batch, Column, Effect, Kind, Lookup, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::handles::{DataStore, transact};
-use crate::uploads::{self, Upload};
+use crate::uploads::Upload;
 
 /// Keeps two transactions from giving out the same id of a name.
 const NEW_CONF: i64 = 0x636f_6e66;
@@ -28,42 +31,67 @@ impl DataStore {
     /// Finds where the bytes of a claimed run lie, and makes its rows ready: those that another version of the parser
     /// made are taken away. None when the bytes never arrived.
     pub async fn begin_parsing(&self, run: &Run) -> Result<Option<Upload>> {
-        let run_id = run.run_id;
-        let task = run.task_id.map(redrive_core::id::TaskId::uuid);
-        transact!(self.inner, "begin parsing", |tx| {
-            let Some(upload) = uploads::get(tx, run_id).await? else { return Ok(None) };
-            let held = tx.row(&IS_HELD, &[run_id.uuid().into(), task.into()], |row| row.int(0)).await?;
-            if held.is_some() && upload.parser != Some(PARSER) {
-                forget(tx, UploadNo(upload.number)).await?;
-                tx.execute(&SET_PARSER, &[PARSER.into(), upload.number.into()]).await?;
-            }
-            Ok(Some(upload))
-        })
+        let Some(upload) = self.view().upload(run.run_id).await? else { return Ok(None) };
+        if upload.parser != Some(PARSER) && self.forget_parsed(run, &upload).await? {
+            let (claim, number) = (Claim::of(run), upload.number);
+            transact!(self.inner, "begin parsing", |tx| {
+                if claim.is_held(tx).await? {
+                    tx.execute(&SET_PARSER, &[PARSER.into(), number.into()]).await?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(Some(upload))
     }
 
-    /// Takes away what was added of an upload that is refused for good, while the run is this worker's.
-    pub async fn forget_parsed(&self, run: &Run, upload: &Upload) -> Result<()> {
-        let (run_id, task) = (run.run_id.uuid(), run.task_id.map(redrive_core::id::TaskId::uuid));
-        let upload = UploadNo(upload.number);
-        transact!(self.inner, "forget stanzas", |tx| {
-            match tx.row(&IS_HELD, &[run_id.into(), task.into()], |row| row.int(0)).await? {
-                Some(_) => forget(tx, upload).await,
-                None => Ok(()),
+    /// Takes away what was added of an upload, in small transactions, for as long as the run is this worker's; tells whether it
+    /// still is.
+    pub async fn forget_parsed(&self, run: &Run, upload: &Upload) -> Result<bool> {
+        let (upload, claim) = (UploadNo(upload.number), Claim::of(run));
+        let mut next = Some(forget::Step::first(upload));
+        while let Some(step) = next {
+            let done = transact!(self.inner, "forget stanzas", |tx| {
+                match claim.is_held(tx).await? {
+                    true => Ok(Some(step.take(tx, upload).await?)),
+                    false => Ok(None),
+                }
+            })?;
+            match done {
+                Some(step) => next = step,
+                None => return Ok(false),
             }
-        })
+        }
+        Ok(true)
     }
 
     /// Adds a batch in one transaction, while the run is this worker's.
     pub async fn add_parsed(&self, run: &Run, upload: &Upload, batch: ParsedBatch) -> Result<StanzasAdded> {
-        let no_claim = || Error::Absent { what: "claim of run", id: run.run_id.to_string() };
-        let (run_id, task_id) = (run.run_id.uuid(), run.task_id.ok_or_else(no_claim)?.uuid());
-        let upload = UploadNo(upload.number);
+        let (upload, claim) = (UploadNo(upload.number), Claim::of(run));
         transact!(self.inner, "add stanzas", |tx, batch| {
-            match tx.row(&IS_HELD, &[run_id.into(), task_id.into()], |row| row.int(0)).await? {
-                Some(_) => Ok(StanzasAdded::New(add(tx, upload, &batch).await?)),
-                None => Ok(StanzasAdded::Lost),
+            match claim.is_held(tx).await? {
+                true => Ok(StanzasAdded::New(add(tx, upload, &batch).await?)),
+                false => Ok(StanzasAdded::Lost),
             }
         })
+    }
+}
+
+/// A worker's claim of an upload.
+#[derive(Debug, Clone, Copy)]
+struct Claim {
+    run_id: RunId,
+    task_id: Option<TaskId>,
+}
+
+impl Claim {
+    fn of(run: &Run) -> Self {
+        Self { run_id: run.run_id, task_id: run.task_id }
+    }
+
+    /// Tells whether the run is still the worker's; then it stays so until the transaction ends.
+    async fn is_held(self, tx: &mut Tx<'_>) -> Result<bool> {
+        let params = [self.run_id.uuid().into(), self.task_id.map(TaskId::uuid).into()];
+        Ok(tx.row(&IS_HELD, &params, |row| row.int(0)).await?.is_some())
     }
 }
 
@@ -74,7 +102,8 @@ static IS_HELD: Sql = Sql::new(
      WHERE workload = 'ingest'
        AND category = ''
        AND run_id = ?1
-       AND task_id = ?2",
+       AND task_id = ?2
+     {stay}",
 );
 static SET_PARSER: Sql = Sql::new(
     "/* stanzas::set_parser */
@@ -83,43 +112,17 @@ static SET_PARSER: Sql = Sql::new(
      WHERE upload_no = CAST(?2 AS BIGINT)",
 );
 
-macro_rules! forget {
-    ($table:literal, $id:literal) => {
-        Sql::new(concat!(
-            "/* stanzas::forget */
-     DELETE FROM ",
-            $table,
-            "
-     WHERE ",
-            $id,
-            " >= CAST(?1 AS BIGINT)
-       AND ",
-            $id,
-            " < CAST(?2 AS BIGINT)"
-        ))
-    };
-}
-static FORGET: [Sql; 3] =
-    [forget!("settings", "setting_id"), forget!("stanzas", "stanza_id"), forget!("files", "file_id")];
-
-/// Takes the rows of an upload away. Its words stay: they only say where to look.
-async fn forget(tx: &mut Tx<'_>, upload: UploadNo) -> Result<()> {
-    let ids = upload.ids();
-    for sql in &FORGET {
-        tx.execute(sql, &[ids.start.into(), ids.end.into()]).await?;
-    }
-    Ok(())
-}
-
 async fn add(tx: &mut Tx<'_>, upload: UploadNo, batch: &ParsedBatch) -> Result<usize> {
     let confs = confs(tx, &batch.confs).await?;
     add_files(tx, upload, batch, &confs).await?;
     let new = add_stanzas(tx, upload, batch).await?;
     let added = new.iter().filter(|new| **new).count();
-    if added == 0 {
-        return Ok(0);
+    // Of a stanza that comes with a later batch nothing is known yet: a try before this one may have left some of it.
+    let is_missing = |setting: &&Setting| new.get(setting.stanza_here).copied().unwrap_or(true);
+    let settings: Vec<&Setting> = batch.settings.iter().filter(is_missing).collect();
+    if settings.is_empty() {
+        return Ok(added);
     }
-    let settings: Vec<&Setting> = batch.settings.iter().filter(|setting| new[setting.stanza_here]).collect();
     add_settings(tx, upload, batch, &settings, &confs).await?;
     add_words(tx, upload, batch).await?;
     Ok(added)
@@ -195,6 +198,7 @@ static INSERT_FILES: Batch = Batch::new(
         ("fault", Kind::Text),
         ("fault_line", Kind::Int),
         ("fault_count", Kind::Int),
+        ("fault_message", Kind::Text),
     ],
     Effect::All,
 );
@@ -214,6 +218,7 @@ async fn add_files(tx: &mut Tx<'_>, upload: UploadNo, batch: &ParsedBatch, confs
         Column::texts(files, |file| file.fault.as_ref().map(|fault| fault.kind.as_str())),
         Column::ints(files, |file| file.fault.as_ref().map(|fault| fault.line.into())),
         Column::ints(files, |file| file.fault.as_ref().map(|fault| fault.count.into())),
+        Column::texts(files, |file| file.fault.as_ref().map(|fault| fault.message.as_str())),
     ];
     tx.batch(&INSERT_FILES, &columns).await.map(drop)
 }
@@ -258,7 +263,8 @@ async fn add_stanzas(tx: &mut Tx<'_>, upload: UploadNo, batch: &ParsedBatch) -> 
 pub(crate) static INSERT_SETTINGS: Batch = Batch::new(
     "/* stanzas::insert_settings */
      INSERT INTO settings ({columns})
-     {values}",
+     {values}
+     ON CONFLICT DO NOTHING",
     &[
         ("setting_id", Kind::Int),
         ("stanza_id", Kind::Int),
@@ -297,12 +303,21 @@ pub(crate) static INSERT_WORDS: Batch = Batch::new(
     Effect::All,
 );
 
+/// How many words one statement adds: of a long text there may be millions.
+const WORDS: usize = 20_000;
+
 /// Adds the words of the batch; a block may have some of them from the batch before.
 async fn add_words(tx: &mut Tx<'_>, upload: UploadNo, batch: &ParsedBatch) -> Result<()> {
-    let words: Vec<(u32, u32)> = batch.words().collect();
-    let columns = [
-        Column::ints(&words, |(word, _)| Some(word.cast_signed().into())),
-        Column::ints(&words, |(_, block)| Some(upload.block(*block))),
-    ];
-    tx.batch(&INSERT_WORDS, &columns).await.map(drop)
+    for words in batch.words().chunks(WORDS) {
+        let columns = [
+            Column::ints(words, |&word| Some(half(word >> 32).cast_signed().into())),
+            Column::ints(words, |&word| Some(upload.block(half(word)))),
+        ];
+        tx.batch(&INSERT_WORDS, &columns).await?;
+    }
+    Ok(())
+}
+
+fn half(number: u64) -> u32 {
+    u32::try_from(number & 0xffff_ffff).unwrap_or_default()
 }

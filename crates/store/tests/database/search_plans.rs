@@ -154,6 +154,7 @@ async fn a_million(subject: TestStore) {
             best = best.min(begun.elapsed());
         }
         println!("{:>9.2?}  {hits:>3} hits  {what}\n{}", best, plans(&subject, &search));
+        assert!(cfg!(debug_assertions) || best < std::time::Duration::from_millis(50), "{what} took {best:?}");
     }
 }
 

@@ -43,6 +43,11 @@ async fn complete(subject: &TestStore, held: &Held) {
     subject.store.data().record(vec![(held.run.clone(), end)]).await.unwrap();
 }
 
+fn fault() -> FileFault {
+    let message = "a header is not closed".to_owned();
+    FileFault { kind: "dangling_header".to_owned(), line: 7, count: 2, message }
+}
+
 fn facts<'f>(path: &'f str, conf: &'f str, stanzas: usize, settings: usize) -> FileFacts<'f> {
     FileFacts { path, conf, layer: "default", bytes: 10, stanzas, settings, fault: None }
 }
@@ -53,8 +58,7 @@ fn two_files() -> ParsedBatch {
     batch.add_file(&facts("a/default/props.conf", "props", 2, 3));
     batch.add_stanza(None, (1, 1), [("x", "1", 1)]);
     batch.add_stanza(Some("host::b"), (2, 4), [("TRANSFORMS-set", "one, two", 3), ("TZ", "UTC", 4)]);
-    let fault = FileFault { kind: "dangling_header".to_owned(), line: 7, count: 2 };
-    batch.add_file(&FileFacts { fault: Some(fault), ..facts("a/default/macros.conf", "macros", 1, 2) });
+    batch.add_file(&FileFacts { fault: Some(fault()), ..facts("a/default/macros.conf", "macros", 1, 2) });
     batch.add_stanza(Some("m(1)"), (1, 3), [("definition", "`other_macro` index=main", 2), ("args", "x", 3)]);
     batch.take()
 }
@@ -99,7 +103,7 @@ async fn what_was_added_is_read_in_order_whatever_the_page(subject: TestStore) {
     );
     let files = subject.store.view().files(FilePage { run_id: held.run.run_id, after: None, limit: 9 }).await.unwrap();
     assert_eq!(files.len(), 2);
-    assert_eq!(files[1].fault, Some(FileFault { kind: "dangling_header".to_owned(), line: 7, count: 2 }));
+    assert_eq!(files[1].fault, Some(fault()));
     for (file, name, count) in
         [(Some(0), None, 2), (Some(1), Some("m(1)"), 1), (None, Some("m(1)"), 1), (Some(0), Some("m(1)"), 0)]
     {
@@ -130,6 +134,87 @@ async fn a_retry_adds_only_what_is_missing(subject: TestStore) {
     }
 }
 
+/// A file whose middle stanza has many settings, in batches of so many rows.
+fn long_stanza(settings: u32, rows: u32) -> Vec<ParsedBatch> {
+    let mut batch = ParsedBatch::of_rows(rows);
+    let mut all = Vec::new();
+    let count = usize::try_from(settings).unwrap();
+    batch.add_file(&facts("a/default/props.conf", "props", 3, count + 2));
+    batch.add_stanza(Some("before"), (1, 2), [("k", "v", 2)]);
+    batch.begin_stanza(Some("long"), (3, settings + 3));
+    for nth in 0..settings {
+        batch.add_setting(&format!("key {nth}"), &format!("value word_{nth}"), nth + 4);
+        if batch.is_full() {
+            all.push(batch.take());
+        }
+    }
+    batch.end_stanza();
+    batch.add_stanza(Some("after"), (settings + 4, settings + 5), [("k", "v", settings + 5)]);
+    all.push(batch.take());
+    all
+}
+
+/// A try that dies after any of a long stanza's batches is made whole by the next, however that divides it.
+async fn a_long_stanza_goes_in_by_parts_and_a_crash_between_them_heals(subject: TestStore) {
+    let (held, data) = (hold(&subject, "apps.tgz", b"x").await, subject.store.data());
+    let whole = long_stanza(100, 10_000);
+    assert_eq!(whole.len(), 1);
+    for batch in whole {
+        data.add_parsed(&held.run, &held.upload, batch).await.unwrap();
+    }
+    let expected = stanzas(&subject, held.run.run_id, 9).await;
+    let content =
+        |rows: &[StanzaRow]| -> Vec<_> { rows.iter().map(|row| (row.name.clone(), row.settings.clone())).collect() };
+    assert_eq!(expected.iter().map(|row| row.settings.len()).collect::<Vec<_>>(), [1, 100, 1]);
+    let parts = long_stanza(100, 10).len();
+    assert!(parts >= 10, "{parts}");
+    for dies_after in 0..=parts {
+        let held = hold(&subject, "apps.tgz", format!("{dies_after}").as_bytes()).await;
+        for batch in long_stanza(100, 10).into_iter().take(dies_after) {
+            data.add_parsed(&held.run, &held.upload, batch).await.unwrap();
+        }
+        let seen = stanzas(&subject, held.run.run_id, 9).await;
+        assert!(seen.iter().all(|row| expected.iter().any(|other| other.settings == row.settings)), "none is in half");
+        let word =
+            Search { word: Some("word_3".to_owned()), run: Some(held.run.run_id), limit: 9, ..Search::default() };
+        assert!(subject.store.view().search(word.clone()).await.unwrap().len() <= 1);
+        let mut added = 0;
+        for batch in long_stanza(100, 17) {
+            match data.add_parsed(&held.run, &held.upload, batch).await.unwrap() {
+                StanzasAdded::New(new) => added += new,
+                StanzasAdded::Lost => panic!("the claim is held"),
+            }
+        }
+        assert_eq!(added + seen.len(), 3);
+        assert_eq!(content(&stanzas(&subject, held.run.run_id, 9).await), content(&expected), "after {dies_after}");
+        assert_eq!(subject.store.view().search(word).await.unwrap().len(), 1);
+    }
+}
+
+/// A stanza of more settings than a page holds is read in parts that make it whole.
+async fn a_long_stanza_is_read_by_parts(subject: TestStore) {
+    let (held, data) = (hold(&subject, "apps.tgz", b"x").await, subject.store.data());
+    for batch in long_stanza(12_000, 4000) {
+        data.add_parsed(&held.run, &held.upload, batch).await.unwrap();
+    }
+    for name in [None, Some("long".to_owned())] {
+        let mut page = StanzaPage { run_id: held.run.run_id, file: None, name: name.clone(), after: None, limit: 500 };
+        let (mut lines, mut parts) = (Vec::new(), Vec::new());
+        loop {
+            let next = subject.store.view().stanzas(page.clone()).await.unwrap();
+            let Some(last) = next.last() else { break };
+            page.after = Some(last.place);
+            assert!(next.iter().map(|row| row.settings.len()).sum::<usize>() <= 5000);
+            for row in next.iter().filter(|row| row.name.as_deref() == Some("long")) {
+                parts.push((row.is_continued, row.continues()));
+                lines.extend(row.settings.iter().map(|setting| setting.line));
+            }
+        }
+        assert_eq!(lines, (4..12_004).collect::<Vec<u32>>(), "{name:?}");
+        assert_eq!(parts, [(false, true), (true, true), (true, false)], "{name:?}");
+    }
+}
+
 async fn a_worker_that_lost_its_lease_adds_nothing(subject: TestStore) {
     let first = hold(&subject, "apps.tgz", b"x").await;
     subject.clock.advance(LEASE * 2);
@@ -147,9 +232,108 @@ async fn a_worker_that_lost_its_lease_adds_nothing(subject: TestStore) {
 async fn what_is_forgotten_can_be_added_again(subject: TestStore) {
     let (held, data) = (hold(&subject, "apps.tgz", b"x").await, subject.store.data());
     data.add_parsed(&held.run, &held.upload, two_files()).await.unwrap();
-    data.forget_parsed(&held.run, &held.upload).await.unwrap();
-    assert_eq!(stanzas(&subject, held.run.run_id, 9).await, []);
+    assert!(data.forget_parsed(&held.run, &held.upload).await.unwrap());
+    assert_eq!(rows(&subject), [0, 0, 0, 0], "also its words are gone");
     assert_eq!(data.add_parsed(&held.run, &held.upload, two_files()).await.unwrap(), StanzasAdded::New(3));
+}
+
+/// How many files, stanzas, settings and words there are.
+fn rows(subject: &TestStore) -> [i64; 4] {
+    ["files", "stanzas", "settings", "words"]
+        .map(|table| subject.database.number(&format!("SELECT count(*) FROM {table}")))
+}
+
+/// Forgetting goes by small steps, each of which looks whether the run is still the worker's.
+async fn a_worker_that_lost_its_lease_forgets_nothing(subject: TestStore) {
+    let (held, data) = (hold(&subject, "apps.tgz", b"x").await, subject.store.data());
+    data.add_parsed(&held.run, &held.upload, two_files()).await.unwrap();
+    let before = rows(&subject);
+    subject.clock.advance(LEASE * 2);
+    let policy = redrive_core::retry::RetryPolicy::ingest();
+    data.expire(Workload::Ingest, 9, move |_| policy.clone()).await.unwrap();
+    assert!(!data.forget_parsed(&held.run, &held.upload).await.unwrap());
+    assert_eq!(rows(&subject), before);
+}
+
+/// Retention: first the runs are forgotten, then what was parsed of them, step by step; other uploads stay.
+async fn uploads_that_ended_long_ago_are_forgotten_with_all_that_was_parsed(subject: TestStore) {
+    let (data, control) = (subject.store.data(), subject.store.control());
+    let young_in_the_end = hold(&subject, "young.tgz", b"young").await;
+    let old = hold(&subject, "old.tgz", b"old").await;
+    for batch in long_stanza(9_000, 4000) {
+        data.add_parsed(&old.run, &old.upload, batch).await.unwrap();
+    }
+    data.add_parsed(&young_in_the_end.run, &young_in_the_end.upload, two_files()).await.unwrap();
+    complete(&subject, &old).await;
+    subject.clock.advance(LEASE / 2);
+    let ended_before = subject.store.now();
+    complete(&subject, &young_in_the_end).await;
+    assert_eq!(control.prune_runs(None, Workload::Ingest, None, ended_before, 9).await.unwrap(), 1);
+    assert_eq!(subject.store.view().run(old.run.run_id).await.unwrap(), None);
+    let by_key = Search { key: Some("key 7".to_owned()), limit: 9, ..Search::default() };
+    assert_eq!(subject.store.view().search(by_key).await.unwrap(), [], "nothing of it is found from then on");
+    let mut calls = 0;
+    while control.forget_uploads(2).await.unwrap() {
+        calls += 1;
+        assert!(calls < 50, "it comes to an end");
+    }
+    assert!(calls > 1, "{calls}: it goes by small steps");
+    assert_eq!(rows(&subject)[..3], [2, 3, 5], "the other upload is whole");
+    assert_eq!(subject.database.number("SELECT count(*) FROM uploads"), 1);
+    let by_word = Search { word: Some("other_macro".to_owned()), limit: 9, ..Search::default() };
+    assert_eq!(subject.store.view().search(by_word).await.unwrap().len(), 1);
+    let expected = {
+        let fresh = hold(&subject, "again.tgz", b"again").await;
+        let before = rows(&subject)[3];
+        data.add_parsed(&fresh.run, &fresh.upload, two_files()).await.unwrap();
+        rows(&subject)[3] - before
+    };
+    assert_eq!(rows(&subject)[3], 2 * expected, "no word of the old upload is left");
+}
+
+/// A name that looks like what stands for a long one is a name of its own.
+async fn no_name_is_taken_for_a_long_one(subject: TestStore) {
+    let held = hold(&subject, "apps.tgz", b"x").await;
+    let long = "n".repeat(1000);
+    let alike = format!("{}#{}", &long[..40], Sha256::of(long.as_bytes()));
+    let mut batch = ParsedBatch::default();
+    batch.add_file(&facts("a/default/props.conf", "props", 2, 0));
+    batch.add_stanza(Some(&long), (1, 1), []);
+    batch.add_stanza(Some(&alike), (2, 2), []);
+    let added = subject.store.data().add_parsed(&held.run, &held.upload, batch.take()).await.unwrap();
+    assert_eq!(added, StanzasAdded::New(2));
+    let names: Vec<_> = stanzas(&subject, held.run.run_id, 9).await.into_iter().filter_map(|row| row.name).collect();
+    assert_eq!(names, [long, alike]);
+}
+
+/// A limit gives the same settings each time; one run is searched by itself.
+async fn a_search_with_a_limit_is_stable_and_one_run_is_searched_alone(subject: TestStore) {
+    let data = subject.store.data();
+    let mut runs = Vec::new();
+    for nth in 0..3 {
+        let held = hold(&subject, "apps.tgz", format!("{nth}").as_bytes()).await;
+        let mut batch = ParsedBatch::default();
+        batch.add_file(&facts("a/default/props.conf", "props", 1, 600));
+        let values: Vec<String> = (0..600).map(|value| format!("{}", (value * 7 + nth) % 600)).collect();
+        batch.add_stanza(Some("s"), (1, 601), (2..).zip(&values).map(|(line, value)| ("same", value.as_str(), line)));
+        data.add_parsed(&held.run, &held.upload, batch.take()).await.unwrap();
+        complete(&subject, &held).await;
+        runs.push(held.run.run_id);
+    }
+    let view = subject.store.view();
+    let by_key = Search { key: Some("same".to_owned()), limit: 50, ..Search::default() };
+    let all = view.search(Search { limit: 10_000, ..by_key.clone() }).await.unwrap();
+    assert_eq!(all.len(), 1800);
+    let values: Vec<&str> = all.iter().map(|hit| hit.value.as_str()).collect();
+    assert!(values.is_sorted(), "in the order of the index");
+    assert_eq!(view.search(by_key.clone()).await.unwrap(), all[..50]);
+    for run in &runs {
+        let hits = view.search(Search { run: Some(*run), ..by_key.clone() }).await.unwrap();
+        assert!(hits.len() == 50 && hits.iter().all(|hit| hit.run_id == *run));
+        assert!(hits.is_sorted_by_key(|hit| hit.line));
+        let value = Search { run: Some(*run), value: Some(Match::Exact("7".to_owned())), key: None, ..by_key.clone() };
+        assert_eq!(view.search(value).await.unwrap().len(), 1);
+    }
 }
 
 async fn the_same_bytes_name_the_run_before(subject: TestStore) {
@@ -245,7 +429,13 @@ async fn what_is_longer_than_an_index_takes_is_kept_and_found(subject: TestStore
 crate::on_both_databases!(
     what_was_added_is_read_in_order_whatever_the_page,
     a_retry_adds_only_what_is_missing,
+    a_long_stanza_goes_in_by_parts_and_a_crash_between_them_heals,
+    a_long_stanza_is_read_by_parts,
     a_worker_that_lost_its_lease_adds_nothing,
+    a_worker_that_lost_its_lease_forgets_nothing,
+    uploads_that_ended_long_ago_are_forgotten_with_all_that_was_parsed,
+    no_name_is_taken_for_a_long_one,
+    a_search_with_a_limit_is_stable_and_one_run_is_searched_alone,
     what_is_forgotten_can_be_added_again,
     the_same_bytes_name_the_run_before,
     settings_are_found_by_each_condition_and_by_all_together,

@@ -59,9 +59,3 @@ pub(super) fn blame(message: &str, error: io::Error) -> Refusal {
     }
     Refusal::new(Reason::MalformedArchive, message).caused_by(error)
 }
-
-/// Takes the ending of a compressed file off its name: what is in `props.conf.gz` is `props.conf`.
-pub(super) fn inner_name(name: &str) -> &str {
-    let endings = [".gz", ".bz2", ".xz", ".zst"];
-    endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
-}

@@ -63,7 +63,8 @@ impl<'a> Guard<'a> {
         if self.cancelled.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    fn count_unpacked(&self, bytes: usize) -> Result<(), Error> {
+    /// Counts what a decompressor brought forth, or what a link repeats.
+    pub fn count_unpacked(&self, bytes: usize) -> Result<(), Error> {
         let unpacked = self.unpacked.get().saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         self.unpacked.set(unpacked);
         let Limits { max_bytes, max_ratio, .. } = *self.limits;

@@ -37,4 +37,7 @@ pub(super) const FREE_OF_RATIO: u64 = 8 << 20;
 pub(super) const MAX_EXTENSION: u64 = 1 << 20;
 
 /// All zip archives inside other archives that are open at one time; each must be in memory as a whole.
-pub(super) const MAX_INNER_ZIP: u64 = 64 << 20;
+pub(super) const MAX_INNER_ZIP: u64 = 32 << 20;
+
+/// The paths of all links and of what they lead to, which are kept until everything is read.
+pub(super) const MAX_LINKS: usize = 16 << 20;

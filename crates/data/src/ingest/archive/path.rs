@@ -5,7 +5,7 @@ use super::error::{Reason, Refusal};
 /// Cleans a member's path: `/` between its parts, none of them empty, `.` or `..`. None when nothing is left, as for the
 /// archive's own root folder.
 pub(super) fn member_path(raw: &[u8]) -> Result<Option<String>, Refusal> {
-    let text = String::from_utf8_lossy(raw);
+    let text = text_of(raw);
     let refuse = |why: &str| Err(Refusal::new(Reason::UnsafeEntry, format!("the path {why}")).at(&text));
     if text.contains('\0') {
         return refuse("has a NUL character in it");
@@ -21,22 +21,41 @@ pub(super) fn member_path(raw: &[u8]) -> Result<Option<String>, Refusal> {
     Ok((!parts.is_empty()).then(|| parts.join("/")))
 }
 
-/// Checks that the target of a link stays inside. A symbolic link begins at its own folder, a hard link at the root.
+/// Makes a text of a name. A byte that is no UTF-8 is written as `%E9`, so that two names that differ stay two names.
+fn text_of(raw: &[u8]) -> String {
+    let mut text = String::with_capacity(raw.len());
+    for chunk in raw.utf8_chunks() {
+        text.push_str(chunk.valid());
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("%{byte:02X}")));
+    }
+    text
+}
+
+/// Tells which path of the same archive a link leads to; empty for the archive's root. A symbolic link begins at its own
+/// folder, a hard link at the root. `path` is the link's own path in this archive.
 pub(super) fn link_target(path: &str, raw: &[u8], symbolic: bool) -> Result<String, Refusal> {
-    let target = String::from_utf8_lossy(raw).into_owned();
+    let target = text_of(raw);
     let refuse = || Refusal::new(Reason::UnsafeEntry, format!("the link leads out of the archive, to `{target}`"));
     if is_absolute(&target) {
         return Err(refuse());
     }
-    let mut depth = if symbolic { path.split('/').count() - 1 } else { 0 };
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let begin = if symbolic { folder } else { "" };
+    let mut parts: Vec<&str> = begin.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split(['/', '\\']) {
         match part {
             "" | "." => {}
-            ".." => depth = depth.checked_sub(1).ok_or_else(refuse)?,
-            _ => depth += 1,
+            ".." => drop(parts.pop().ok_or_else(refuse)?),
+            _ => parts.push(part),
         }
     }
-    Ok(target)
+    Ok(parts.join("/"))
+}
+
+/// Tells whether a member is what macOS adds of its own: `._name`, and everything in `__MACOSX`.
+pub(super) fn is_of_macos(path: &str) -> bool {
+    let is_fork = path.rsplit('/').next().is_some_and(|name| name.starts_with("._"));
+    is_fork || path.split('/').any(|part| part == "__MACOSX")
 }
 
 fn is_absolute(text: &str) -> bool {
@@ -63,10 +82,26 @@ mod tests {
     }
 
     #[test]
+    fn names_that_are_no_text_stay_apart() {
+        let clean = |raw: &[u8]| member_path(raw).unwrap().unwrap();
+        assert_eq!(clean(b"caf\xe9/\xe9.conf"), "caf%E9/%E9.conf");
+        assert_ne!(clean(b"\xe9.conf"), clean(b"\xe8.conf"));
+    }
+
+    #[test]
+    fn what_macos_adds_is_known() {
+        assert!(is_of_macos("a/._props.conf") && is_of_macos("__MACOSX/a/props.conf") && is_of_macos("a/__MACOSX/b"));
+        assert!(!is_of_macos("a/.props.conf") && !is_of_macos("._a/props.conf") && !is_of_macos("a/x__MACOSX/b"));
+    }
+
+    #[test]
     fn links_may_go_up_only_as_far_as_the_root() {
-        assert!(link_target("a/local/x.conf", b"../default/x.conf", true).is_ok());
-        assert!(link_target("a/x", b"../b", true).is_ok());
-        assert!(link_target("a/b", b"a/c", false).is_ok());
+        let target = |path, target: &str, symbolic| link_target(path, target.as_bytes(), symbolic).unwrap();
+        assert_eq!(target("a/local/x.conf", "../default/x.conf", true), "a/default/x.conf");
+        assert_eq!(target("a/x", "../b", true), "b");
+        assert_eq!(target("a/x", ".//b/../c", true), "a/c");
+        assert_eq!(target("a/b", "a/c", false), "a/c");
+        assert_eq!(target("x", ".", true), "");
         for (path, target, symbolic) in
             [("a/x", "../../b", true), ("x", "..", true), ("a/x", "../b", false), ("x", "/etc/passwd", true)]
         {

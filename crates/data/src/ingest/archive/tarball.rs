@@ -157,8 +157,8 @@ fn member(
 ) -> Result<(), Error> {
     walk.guard.count_member()?;
     let raw = extensions.path.unwrap_or_else(|| header.path_bytes().into_owned());
-    let Some(path) = member_path(&raw)? else { return Ok(()) };
-    let path = walk.path(place, &path)?;
+    let Some(inside) = member_path(&raw)? else { return Ok(()) };
+    let path = walk.path(place, &inside)?;
     if extensions.size.is_some_and(|size| size != body.left) {
         return Err(malformed("the header and its PAX record give different sizes").at(&path).into());
     }
@@ -168,13 +168,12 @@ fn member(
         b'0' | b'7' | 0 if is_folder => Ok(()),
         b'0' | b'7' | 0 => {
             walk.check_told_size(&path, body.left)?;
-            walk.member(&path, body, place.depth)
+            walk.member(&path, body, place.depth, None)
         }
         flag @ (b'1' | b'2') => {
             let link = extensions.link.or_else(|| header.link_name_bytes().map(|link| link.into_owned()));
-            let target = link_target(&path, &link.unwrap_or_default(), flag == b'2');
-            walk.link(&path, &target.map_err(|refusal| refusal.at(&path))?);
-            Ok(())
+            let target = link_target(&inside, &link.unwrap_or_default(), flag == b'2');
+            walk.link(place, &path, &target.map_err(|refusal| refusal.at(&path))?)
         }
         b'3' | b'4' | b'6' => {
             Err(Refusal::new(Reason::UnsafeEntry, "the member is a device or a pipe").at(&path).into())

@@ -1,18 +1,19 @@
 //! Reads an upload: tells formats apart, opens what lies inside, and hands over configuration files.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Cursor, Read};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
-use redrive_conf::{EntryKind, FileKind};
-use siphasher::sip128::{Hasher128, SipHasher13};
+use redrive_conf::{EntryKind, FileKind, uncompressed};
 
-use super::decompress::{Compression, blame, inner_name, open};
+use super::decompress::{Compression, blame, open};
 use super::error::{Error, Reason, Refusal};
 use super::guard::{Guard, Metered, Source, Upload};
 use super::limits::{Limits, MAX_INNER_ZIP};
+use super::links::Links;
+use super::path::is_of_macos;
+use super::seen::{Mark, Seen, Sighting};
 use super::sniff::{Format, HEAD, sniff};
 use super::{tarball, zipped};
 
@@ -40,8 +41,11 @@ pub trait Visitor {
     /// Takes a configuration file. `Break` ends the reading with [`Error::Stopped`].
     fn file(&mut self, member: Member<'_>) -> ControlFlow<()>;
 
-    /// Hears of a link that stands in the place of a configuration file. Links are not followed.
-    fn link(&mut self, _path: &str, _target: &str) {}
+    /// Hears of a link that gives no configuration: it leads to no file of the upload, or to a whole folder of them.
+    /// `Break` ends the reading with [`Error::Stopped`].
+    fn broken_link(&mut self, _path: &str, _target: &str, _why: &'static str) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
 
     /// Hears how far the reading is: after every configuration file, and at least once for each MiB that comes out.
     fn progress(&mut self, _progress: Progress) {}
@@ -54,15 +58,17 @@ pub struct Summary {
     pub files: u64,
     /// Configuration files that were there again with the same bytes and were handed over once.
     pub repeated: u64,
-    /// Links in the place of configuration files.
+    /// Links that gave a configuration file its content.
     pub links: u64,
+    /// Links that [`Visitor::broken_link`] heard of.
+    pub broken_links: u64,
     pub progress: Progress,
 }
 
 /// Reads an upload from its beginning and hands over each `.conf` and `.meta` file.
 ///
 /// `name` is the name of the uploaded file; it only matters where the upload is a single file. Files are handed over
-/// before the end of the upload is known to be whole, so a caller keeps what it got only when this returns `Ok`, or takes
+/// before the end of the upload is known to be whole (those that are links come last), so a caller keeps what it got only when this returns `Ok`, or takes
 /// care that reading the same upload again changes nothing.
 pub fn read(
     source: &mut dyn Source,
@@ -71,11 +77,15 @@ pub fn read(
     cancelled: &AtomicBool,
     visitor: &mut dyn Visitor,
 ) -> Result<Summary, Error> {
-    let guard = Guard::new(limits, cancelled);
-    let upload = Upload::new(source, &guard);
+    let (guard, second) = (Guard::new(limits, cancelled), Guard::new(limits, cancelled));
     let mut walk = Walk::new(&guard, visitor);
-    walk.upload(&upload, name)?;
+    walk.upload(&Upload::new(source, &guard), name)?;
     guard.noted()?;
+    if walk.resolve_links()? {
+        walk.guard = &second;
+        walk.upload(&Upload::new(source, &second), name)?;
+        second.noted()?;
+    }
     walk.finish()
 }
 
@@ -89,13 +99,17 @@ pub(super) struct Walk<'g, 'v> {
     pub guard: &'g Guard<'g>,
     visitor: &'v mut dyn Visitor,
     seen: Seen,
+    links: Links,
+    /// In the second pass: the members that links lead to, with the paths of those links.
+    wanted: Option<HashMap<Mark, Vec<String>>>,
     /// The bytes of the file in hand; kept to be used again.
     buffer: Vec<u8>,
     inner_zip_bytes: u64,
     told_at: u64,
     files: u64,
     repeated: u64,
-    links: u64,
+    linked: u64,
+    broken_links: u64,
 }
 
 const PROGRESS_STEP: u64 = 1 << 20;
@@ -104,18 +118,34 @@ const CHUNK: usize = 64 << 10;
 /// Files that are zip archives inside but never carry configuration for us; opening them would only cost time and memory.
 const DOCUMENTS: [&str; 10] = [".jar", ".war", ".whl", ".egg", ".xlsx", ".docx", ".pptx", ".odt", ".ods", ".nupkg"];
 
+/// How many bytes of a file [`is_archive`] wants to see.
+pub const HEAD_BYTES: u64 = 512;
+
+/// Tells by the first bytes of a file whether [`read`] would look into it when it lies inside an archive.
+pub fn is_archive(path: &str, head: &[u8]) -> bool {
+    match sniff(head) {
+        Format::Plain | Format::Foreign(_) => false,
+        Format::Gzip | Format::Bzip2 | Format::Xz | Format::Zstd | Format::Zip | Format::Tar => {
+            !DOCUMENTS.iter().any(|ending| path.ends_with(ending))
+        }
+    }
+}
+
 impl<'g, 'v> Walk<'g, 'v> {
     fn new(guard: &'g Guard<'g>, visitor: &'v mut dyn Visitor) -> Self {
         Self {
             guard,
             visitor,
             seen: Seen::new(),
+            links: Links::default(),
+            wanted: None,
             buffer: Vec::new(),
             inner_zip_bytes: 0,
             told_at: 0,
             files: 0,
             repeated: 0,
-            links: 0,
+            linked: 0,
+            broken_links: 0,
         }
     }
 
@@ -125,8 +155,8 @@ impl<'g, 'v> Walk<'g, 'v> {
             let message = format!("the upload has no .conf and no .meta file among its {members} members");
             return Err(Refusal::new(Reason::NoFiles, message).into());
         }
-        let Self { files, repeated, links, .. } = self;
-        Ok(Summary { files, repeated, links, progress: self.progress() })
+        let Self { files, repeated, linked: links, broken_links, .. } = self;
+        Ok(Summary { files, repeated, links, broken_links, progress: self.progress() })
     }
 
     fn upload(&mut self, upload: &Upload<'_>, name: &str) -> Result<(), Error> {
@@ -179,13 +209,12 @@ impl<'g, 'v> Walk<'g, 'v> {
         let mut unpacked = Metered::new(opened, guard);
         let head = self.head(&mut unpacked)?;
         let format = sniff(&head);
-        let name = inner_name(name);
         let mut all = Cursor::new(&head).chain(&mut unpacked);
         match format {
             Format::Tar => tarball::walk(self, &mut all, place),
-            Format::Plain if place.depth > 0 => self.inner_single(&mut all, name),
+            Format::Plain if !place.prefix.is_empty() => self.inner_single(&mut all, name),
             Format::Foreign(_) if place.depth > 0 => Ok(()),
-            Format::Plain => self.single(&mut all, name, place),
+            Format::Plain => self.single(&mut all, uncompressed(name), place),
             // Compressed twice, or a compressed zip: an archive inside another.
             Format::Gzip | Format::Bzip2 | Format::Xz | Format::Zstd | Format::Zip | Format::Foreign(_) => {
                 let inner = Place { prefix: place.prefix, depth: place.depth + 1 };
@@ -213,7 +242,16 @@ impl<'g, 'v> Walk<'g, 'v> {
 
     /// Takes a compressed file inside an archive when it is one of ours; others are passed over unread.
     fn inner_single(&mut self, reader: &mut dyn Read, path: &str) -> Result<(), Error> {
-        if FileKind::of(path).is_some() { self.file(path, reader) } else { Ok(()) }
+        if FileKind::of(uncompressed(path)).is_none() || self.wanted.is_some() {
+            return Ok(());
+        }
+        let bytes = self.take_whole(reader, self.largest_file()).map_err(|error| error.at(path))?;
+        // The path itself stands for the bytes as they are, compressed.
+        let content = self.seen.mark(&bytes);
+        match self.sight(&format!("{path}\0"), content)? {
+            Sighting::First => self.hand_over(path, &bytes),
+            Sighting::Again | Sighting::Different => Ok(()),
+        }
     }
 
     fn inner_zip(&mut self, reader: &mut dyn Read, place: &Place<'_>) -> Result<(), Error> {
@@ -226,11 +264,61 @@ impl<'g, 'v> Walk<'g, 'v> {
         done
     }
 
-    /// Handles a member that is a file: hands it over, opens it, or passes over it.
-    pub fn member(&mut self, path: &str, body: &mut dyn Read, depth: u32) -> Result<(), Error> {
-        if FileKind::of(path).is_some() {
+    /// Handles a member that is a file: hands it over, opens it, or passes over it. `content` stands for what it holds,
+    /// where that can be told without reading it.
+    pub fn member(&mut self, path: &str, body: &mut dyn Read, depth: u32, content: Option<&[u8]>) -> Result<(), Error> {
+        if is_of_macos(path) {
+            return Ok(());
+        }
+        let is_file = FileKind::of(path).is_some();
+        if self.wanted.is_some() {
+            let mark = self.seen.mark(path.as_bytes());
+            return match self.wanted.as_mut().and_then(|wanted| wanted.remove(&mark)) {
+                Some(links) => self.linked(&links, body).map_err(|error| error.at(path)),
+                None if is_file => Ok(()),
+                None => self.other(path, body, depth),
+            };
+        }
+        if is_file {
             return self.file(path, body);
         }
+        let mark = match content {
+            Some(content) => {
+                self.other(path, body, depth)?;
+                self.seen.mark(content)
+            }
+            None => {
+                let mut marking = self.seen.marking(body);
+                self.other(path, &mut marking, depth)?;
+                let drained = self.discard(&mut marking);
+                drained.map_err(|error| self.guard.settle(|| damaged(error).at(path)))?;
+                marking.mark()
+            }
+        };
+        self.sight(path, mark).map(drop)
+    }
+
+    /// Passes over a member that cannot be read and need not be.
+    pub fn pass_over(&mut self, path: &str, content: &[u8]) -> Result<(), Error> {
+        if is_of_macos(path) || self.wanted.is_some() {
+            return Ok(());
+        }
+        self.sight(path, self.seen.mark(content)).map(drop)
+    }
+
+    /// Remembers a member; one that was there before with other content refuses the upload.
+    fn sight(&mut self, path: &str, content: Mark) -> Result<Sighting, Error> {
+        match self.seen.add(path, content) {
+            Sighting::Different => {
+                let message = "the archive holds this file twice, with different content";
+                Err(Refusal::new(Reason::MalformedArchive, message).at(path.trim_end_matches('\0')).into())
+            }
+            sighting @ (Sighting::First | Sighting::Again) => Ok(sighting),
+        }
+    }
+
+    /// Opens a member that is no configuration file, where it is an archive.
+    fn other(&mut self, path: &str, body: &mut dyn Read, depth: u32) -> Result<(), Error> {
         if DOCUMENTS.iter().any(|ending| path.ends_with(ending)) {
             return Ok(());
         }
@@ -256,11 +344,52 @@ impl<'g, 'v> Walk<'g, 'v> {
         Ok(())
     }
 
-    pub fn link(&mut self, path: &str, target: &str) {
-        if FileKind::of(path).is_some() {
-            self.links += 1;
-            self.visitor.link(path, target);
+    /// Remembers a link; its target is a path of the archive that holds it.
+    pub fn link(&mut self, place: &Place<'_>, path: &str, target: &str) -> Result<(), Error> {
+        if self.wanted.is_some() || is_of_macos(path) {
+            return Ok(());
         }
+        let target = match (place.prefix, target) {
+            (prefix, "") => prefix.to_owned(),
+            (_, target) => self.path(place, target)?,
+        };
+        Ok(self.links.add(path.to_owned(), target)?)
+    }
+
+    /// Finds out where the links lead; tells whether a second pass must read what they lead to.
+    fn resolve_links(&mut self) -> Result<bool, Error> {
+        let resolved = std::mem::take(&mut self.links).resolve(&self.seen);
+        for broken in resolved.broken {
+            let path = &broken.link.path;
+            if self.seen.has_member(path) {
+                let message = "the archive holds this path as a file, and as a link to something else";
+                return Err(Refusal::new(Reason::MalformedArchive, message).at(path).into());
+            }
+            self.broken_links += 1;
+            if self.visitor.broken_link(path, &broken.link.target, broken.why).is_break() {
+                return Err(Error::Stopped);
+            }
+        }
+        self.wanted = Some(resolved.wanted);
+        Ok(self.wanted.as_ref().is_some_and(|wanted| !wanted.is_empty()))
+    }
+
+    /// Hands over what links lead to, once for each. It counts as unpacked each time.
+    fn linked(&mut self, links: &[String], body: &mut dyn Read) -> Result<(), Error> {
+        let bytes = self.take_whole(body, self.largest_file())?;
+        let content = self.seen.mark(&bytes);
+        for path in links {
+            self.guard.check_cancelled()?;
+            self.guard.count_unpacked(bytes.len())?;
+            match self.sight(path, content)? {
+                Sighting::First => {
+                    self.linked += 1;
+                    self.hand_over(path, &bytes)?;
+                }
+                Sighting::Again | Sighting::Different => self.repeated += 1,
+            }
+        }
+        Ok(())
     }
 
     /// Puts the archives around a member in front of its path.
@@ -300,19 +429,20 @@ impl<'g, 'v> Walk<'g, 'v> {
     }
 
     fn deliver(&mut self, path: &str, bytes: &[u8]) -> Result<(), Error> {
-        let Some(kind) = FileKind::of(path) else { return Ok(()) };
-        match self.seen.add(path, bytes) {
-            Sighting::First => {}
-            Sighting::Again => {
+        let content = self.seen.mark(bytes);
+        match self.sight(path, content)? {
+            Sighting::First => self.hand_over(path, bytes),
+            Sighting::Again | Sighting::Different => {
                 self.repeated += 1;
-                return Ok(());
-            }
-            Sighting::Different => {
-                let message = "the archive holds this file twice, with different content";
-                return Err(Refusal::new(Reason::MalformedArchive, message).at(path).into());
+                Ok(())
             }
         }
+    }
+
+    fn hand_over(&mut self, path: &str, bytes: &[u8]) -> Result<(), Error> {
+        let Some(kind) = FileKind::of(uncompressed(path)) else { return Ok(()) };
         self.files += 1;
+        self.seen.add_folders(path);
         let flow = self.visitor.file(Member { path, kind, bytes });
         self.visitor.progress(self.progress());
         match flow {
@@ -413,39 +543,4 @@ fn looks_like_conf(bytes: &[u8]) -> bool {
     let Ok(text) = redrive_conf::decode(bytes) else { return false };
     let means = |kind: &EntryKind| matches!(kind, EntryKind::Header { .. } | EntryKind::Setting { .. });
     !text.contains('\0') && redrive_conf::Entries::new(&text).any(|entry| means(&entry.kind))
-}
-
-/// Remembers each file by two hashes, so that a hundred thousand long paths take little memory. The hashes are seeded: no
-/// archive can be made to collide.
-struct Seen {
-    keys: (u64, u64),
-    files: HashMap<u128, u128>,
-}
-
-enum Sighting {
-    First,
-    Again,
-    Different,
-}
-
-impl Seen {
-    fn new() -> Self {
-        let random = RandomState::new();
-        Self { keys: (random.hash_one(0), random.hash_one(1)), files: HashMap::new() }
-    }
-
-    fn add(&mut self, path: &str, bytes: &[u8]) -> Sighting {
-        let content = self.hash(bytes);
-        match self.files.insert(self.hash(path.as_bytes()), content) {
-            None => Sighting::First,
-            Some(earlier) if earlier == content => Sighting::Again,
-            Some(_) => Sighting::Different,
-        }
-    }
-
-    fn hash(&self, bytes: &[u8]) -> u128 {
-        let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
-        std::hash::Hasher::write(&mut hasher, bytes);
-        hasher.finish128().as_u128()
-    }
 }

@@ -20,7 +20,11 @@ const HEADER_BUFFER: usize = 128 << 10;
 /// What a record of the central directory says.
 struct Record {
     path: String,
+    /// The path without the archives around it.
+    inside: String,
     raw_path: Vec<u8>,
+    /// Checksum and size, which stand for what the member holds.
+    content: Vec<u8>,
     is_link: bool,
     method: CompressionMethod,
     size: u64,
@@ -68,8 +72,8 @@ fn check(walk: &Walk<'_, '_>, record: &ZipFileHeaderRecord<'_>, place: &Place<'_
     let raw_path = record.file_path().as_ref().to_vec();
     let Some(path) = member_path(&raw_path)? else { return Ok(None) };
     // Some tools on Windows write backslashes, against the standard.
-    let path = if path.contains('/') { path } else { path.replace('\\', "/") };
-    let path = walk.path(place, &path)?;
+    let inside = if path.contains('/') { path } else { path.replace('\\', "/") };
+    let path = walk.path(place, &inside)?;
     let mode = record.mode();
     let is_special = matches!(mode.value() & 0o170_000, 0o020_000 | 0o060_000 | 0o010_000 | 0o140_000);
     if is_special {
@@ -85,6 +89,8 @@ fn check(walk: &Walk<'_, '_>, record: &ZipFileHeaderRecord<'_>, place: &Place<'_
     }
     Ok(Some(Record {
         path,
+        inside,
+        content: [u64::from(record.crc32()), record.uncompressed_size_hint()].map(u64::to_le_bytes).concat(),
         raw_path,
         is_link: mode.is_symlink(),
         method: record.compression_method(),
@@ -120,14 +126,14 @@ fn member<R: ReaderAt>(
         Packing::Deflate => Box::new(flate2::read::DeflateDecoder::new(packed)),
         Packing::Stream(compression) => open(compression, packed, place.depth + 1)
             .map_err(|error| guard.settle(|| blame("the member cannot be unpacked", error)))?,
-        Packing::Unsupported => return unsupported(record),
+        Packing::Unsupported => return unsupported(walk, record),
     };
     let mut body = entry.verifying_reader(Metered::new(unpacked, guard));
     if record.is_link {
-        return link(walk, record, &mut body);
+        return link(walk, record, place, &mut body);
     }
     walk.check_told_size(&record.path, record.size)?;
-    walk.member(&record.path, &mut body, place.depth)
+    walk.member(&record.path, &mut body, place.depth, Some(&record.content))
 }
 
 enum Packing {
@@ -149,19 +155,18 @@ fn compression(method: CompressionMethod) -> Packing {
 }
 
 /// Only a member that is wanted must be unpacked.
-fn unsupported(record: &Record) -> Result<(), Error> {
+fn unsupported(walk: &mut Walk<'_, '_>, record: &Record) -> Result<(), Error> {
     if !record.is_link && redrive_conf::FileKind::of(&record.path).is_none() {
-        return Ok(());
+        return walk.pass_over(&record.path, &record.content);
     }
     let method = record.method.as_u16();
     let message = format!("the member is packed by method {method}, which is not supported; pack with deflate");
     Err(Refusal::new(Reason::InvalidFormat, message).into())
 }
 
-fn link(walk: &mut Walk<'_, '_>, record: &Record, body: &mut dyn Read) -> Result<(), Error> {
+fn link(walk: &mut Walk<'_, '_>, record: &Record, place: &Place<'_>, body: &mut dyn Read) -> Result<(), Error> {
     let bytes = u64::try_from(walk.guard.limits.max_path).unwrap_or(u64::MAX);
     let target = walk.take_whole(body, Bound { bytes, name: "max_path" })?;
-    let target = link_target(&record.path, &target, true)?;
-    walk.link(&record.path, &target);
-    Ok(())
+    let target = link_target(&record.inside, &target, true)?;
+    walk.link(place, &record.path, &target)
 }

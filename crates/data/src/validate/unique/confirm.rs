@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use redrive_core::validation::excerpt;
+use redrive_store::raw::Sha256;
 
 use super::entry::{Fingerprint, Print};
 use super::keys::Suspect;
@@ -15,14 +16,18 @@ use crate::validate::lines::Block;
 use crate::validate::record::Values;
 use crate::validate::rules::{Rules, Wanted};
 
-/// Goes through the records up to the last suspect, and keeps the whole keys of those with a suspect's fingerprint.
+/// How much of a key's value is looked at to show it: more than is shown.
+const SHOWN: usize = 1 << 10;
+
+/// Goes through the records up to the last suspect, and keeps a hash of each key with a suspect's fingerprint. Keys may be as
+/// long as records; that two of them have one SHA-256 is proof enough.
 pub(super) struct Confirm {
     wanted: Arc<Wanted>,
     fingerprint: Fingerprint,
     prints: HashSet<Print>,
     last: u64,
     /// The first record with each key.
-    keys: HashMap<Vec<u8>, u64>,
+    keys: HashMap<Sha256, u64>,
     key: Vec<u8>,
     /// Those who are guilty, in words.
     pub repeats: Vec<String>,
@@ -46,14 +51,17 @@ impl Confirm {
         if !self.prints.contains(&self.fingerprint.of(&self.key)) {
             return;
         }
-        match self.keys.get(&self.key) {
+        let key = Sha256::of(&self.key);
+        match self.keys.get(&key) {
             Some(first) => {
-                let shown: Vec<&str> = self.wanted.unique.iter().map(|slot| values[*slot].unwrap_or("null")).collect();
+                let beginning = |value: &'_ str| value[..value.floor_char_boundary(SHOWN)].to_owned();
+                let shown = self.wanted.unique.iter().map(|slot| beginning(values[*slot].unwrap_or("null")));
+                let shown: Vec<String> = shown.collect();
                 let shown = excerpt(shown.join(", ").as_bytes());
                 self.repeats.push(format!("record {number} repeats record {first}: {shown}"));
             }
             None => {
-                self.keys.insert(self.key.clone(), number);
+                self.keys.insert(key, number);
             }
         }
     }

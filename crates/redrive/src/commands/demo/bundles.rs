@@ -38,7 +38,7 @@ impl Bundles {
         let mut runs = Vec::new();
         for (name, bytes) in [("shop.tar", good), ("cut-off.tar", cut_off)] {
             let body = stream::iter([Ok(Bytes::from(bytes))]);
-            runs.push(uploads.upload(name, body).await?.run.run_id);
+            runs.push(uploads.upload(name, None, body).await?.run.run_id);
         }
         Ok(Self { runs })
     }

@@ -2,12 +2,14 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
+use super::folder;
 use crate::error::{Error, Result};
 use crate::input;
 
@@ -20,12 +22,17 @@ pub struct Body {
     pub name: String,
     pub size: Option<u64>,
     pub bytes: BoxStream<'static, io::Result<Bytes>>,
+    /// What people should know once the bytes were read.
+    pub notes: Notes,
 }
+
+pub type Notes = Arc<Mutex<Vec<String>>>;
 
 impl Body {
     pub async fn open(path: &Path) -> Result<Self> {
+        let notes = Notes::default();
         if path == Path::new("-") {
-            return Ok(Self { name: "stdin".to_owned(), size: None, bytes: made(copy_stdin) });
+            return Ok(Self { name: "stdin".to_owned(), size: None, bytes: made(copy_stdin), notes });
         }
         let failed = || Error::io(format!("cannot read {}", path.display()));
         let metadata = tokio::fs::metadata(path).await.map_err(failed())?;
@@ -33,10 +40,13 @@ impl Body {
         let name = name.as_deref().unwrap_or(path).file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_else(|| "upload".to_owned());
         if metadata.is_dir() {
-            return Ok(Self { name: format!("{name}.tar"), size: None, bytes: packed(path.to_owned(), name) });
+            let bytes = packed(path.to_owned(), name.clone(), Arc::clone(&notes));
+            return Ok(Self { name: format!("{name}.tar"), size: None, bytes, notes });
         }
         let file = input::open(path).map_err(failed())?;
-        Ok(Self { name, size: Some(metadata.len()), bytes: pieces(tokio::fs::File::from_std(file)) })
+        // A pipe tells no size.
+        let size = metadata.is_file().then_some(metadata.len());
+        Ok(Self { name, size, bytes: pieces(tokio::fs::File::from_std(file)), notes })
     }
 }
 
@@ -58,25 +68,23 @@ fn copy_stdin(mut out: io::BufWriter<Pieces>) -> io::Result<()> {
     out.flush()
 }
 
-/// Packs a folder as a tar archive.
-fn packed(folder: PathBuf, name: String) -> BoxStream<'static, io::Result<Bytes>> {
+fn packed(folder: PathBuf, name: String, notes: Notes) -> BoxStream<'static, io::Result<Bytes>> {
     made(move |out| {
-        let mut tar = tar::Builder::new(out);
-        // What a link leads to is not the folder's own.
-        tar.follow_symlinks(false);
-        tar.append_dir_all(name, folder)?;
-        tar.into_inner()?.flush()
+        let note = |text: String| notes.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+        folder::pack(&folder, &name, out, note)?.flush()
     })
 }
 
-/// The bytes that `make` writes, on a thread of its own.
+/// The bytes that `make` writes, on a thread of its own. The thread is not the runtime's, which would wait for it in the end,
+/// however long stdin stays open.
 fn made(
     make: impl FnOnce(io::BufWriter<Pieces>) -> io::Result<()> + Send + 'static,
 ) -> BoxStream<'static, io::Result<Bytes>> {
     let (pieces, inbox) = mpsc::channel(AHEAD);
-    let making = tokio::task::spawn_blocking(move || make(io::BufWriter::with_capacity(PIECE, Pieces(pieces))));
+    let (told, made) = oneshot::channel();
+    std::thread::spawn(move || told.send(make(io::BufWriter::with_capacity(PIECE, Pieces(pieces)))));
     let end = stream::once(async move {
-        match making.await {
+        match made.await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(Err(error)),
             Err(stopped) => Some(Err(io::Error::other(stopped))),
@@ -87,7 +95,7 @@ fn made(
 }
 
 /// A writer whose bytes are received elsewhere.
-struct Pieces(mpsc::Sender<Bytes>);
+pub struct Pieces(mpsc::Sender<Bytes>);
 
 impl io::Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

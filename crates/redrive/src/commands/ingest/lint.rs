@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use redrive_conf::{FileKind, lint};
 use redrive_control::shape::FindingShape;
+use redrive_core::run::Work;
 use redrive_data::ingest::Limits;
 use redrive_data::ingest::archive::{self, Member, Source, Visitor};
 use redrive_store::raw::{BlobReader, Blobs};
@@ -19,8 +20,9 @@ use crate::commands::Context;
 use crate::commands::sink::look_into_sink;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::input;
+use crate::output;
 use crate::output::listing::{Layout, Listing, Row};
 
 /// How many findings may wait to be printed.
@@ -43,31 +45,60 @@ impl Row for FindingShape {
 enum Subject {
     /// A file or a folder on this machine.
     Here(PathBuf),
-    /// An upload: its name, and its bytes in the sink.
-    Stored(String, BlobReader),
+    /// What comes on stdin, in a file of its own.
+    Stdin(fs::File),
+    /// An upload: the id of its run, its name, and its bytes in the sink.
+    Stored { id: String, name: String, bytes: BlobReader },
+}
+
+/// What looking came to.
+enum Told {
+    Finding(FindingShape),
+    /// Something could not be looked at; the others are.
+    Failed(Error),
 }
 
 pub async fn run(args: &Lint, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let mut subjects = Vec::new();
-    for what in &args.what {
-        subjects.push(subject(what, &config, context).await?);
-    }
-    let (findings, mut inbox) = mpsc::channel(AHEAD);
+    let (told, mut inbox) = mpsc::channel(AHEAD);
     let limits = config.ingestion.limits.clone();
+    let (mut subjects, mut worst) = (Vec::new(), Exit::Done);
+    for what in &args.what {
+        match subject(what, &config, context).await {
+            Ok(subject) => subjects.push(subject),
+            // What cannot be looked at does not stop the others.
+            Err(error) => worst = worst.worse(failed(&error)),
+        }
+    }
     let looking = tokio::task::spawn_blocking(move || {
-        subjects.into_iter().try_for_each(|subject| look(subject, &limits, &findings))
+        for subject in subjects {
+            if let Err(error) = look(subject, &limits, &told) {
+                let _ = told.blocking_send(Told::Failed(error));
+            }
+        }
     });
     let mut listing = Listing::new(&FINDINGS, &context.global);
-    while let Some(finding) = inbox.recv().await {
-        listing.add(&finding)?;
+    while let Some(told) = inbox.recv().await {
+        match told {
+            Told::Finding(finding) => listing.add(&finding)?,
+            Told::Failed(error) => worst = worst.worse(failed(&error)),
+        }
     }
-    let count = listing.end()?;
-    looking.await??;
-    Ok(if count == 0 { Exit::Done } else { Exit::SomeFailed })
+    looking.await?;
+    let found = if listing.end()? == 0 { Exit::Done } else { Exit::SomeFailed };
+    Ok(worst.worse(found))
+}
+
+fn failed(error: &Error) -> Exit {
+    output::print_error(error);
+    exit::code(error)
 }
 
 async fn subject(what: &str, config: &Config, context: &Context) -> Result<Subject> {
+    if what == "-" {
+        let copied = tokio::task::spawn_blocking(copy_stdin).await?;
+        return Ok(Subject::Stdin(copied.map_err(Error::io("cannot read stdin"))?));
+    }
     let path = Path::new(what);
     if path.exists() {
         return Ok(Subject::Here(path.to_owned()));
@@ -84,17 +115,31 @@ async fn subject(what: &str, config: &Config, context: &Context) -> Result<Subje
     let blobs = Blobs::open_to_read(&config.raw, &config.raw_options.s3).await?;
     let object = &upload.stored.object;
     let bytes = blobs.open_object(object).await?.ok_or_else(|| blobs.missing(object))?;
-    Ok(Subject::Stored(run.run_id.to_string(), bytes))
+    let name = match &run.work {
+        Work::Ingest { upload } => upload.clone(),
+        Work::Extract(_) | Work::Process { .. } => String::new(),
+    };
+    Ok(Subject::Stored { id: run.run_id.to_string(), name, bytes })
 }
 
-type Findings = mpsc::Sender<FindingShape>;
+/// Keeps what comes on stdin in a file without a name: an archive is read back and forth.
+fn copy_stdin() -> io::Result<fs::File> {
+    let mut file = tempfile::tempfile()?;
+    io::copy(&mut io::stdin().lock(), &mut file)?;
+    Ok(file)
+}
+
+type Findings = mpsc::Sender<Told>;
 
 fn look(subject: Subject, limits: &Limits, findings: &Findings) -> Result<()> {
     match subject {
-        Subject::Stored(name, mut bytes) => look_into(&name, "upload", &mut bytes, limits, findings),
+        Subject::Stored { id, name, mut bytes } => look_into(&id, &name, &mut bytes, limits, findings),
+        Subject::Stdin(mut file) => look_into("stdin", "-", &mut file, limits, findings),
         Subject::Here(path) if path.is_dir() => {
             for file in files_below(&path).map_err(Error::io(format!("cannot read {}", path.display())))? {
-                look_at(&file, limits, findings)?;
+                if let Err(error) = look_at(&file, limits, findings) {
+                    let _ = findings.blocking_send(Told::Failed(error));
+                }
             }
             Ok(())
         }
@@ -133,12 +178,20 @@ impl Visitor for Linter<'_> {
         let path = if is_whole { self.name } else { member.path };
         let mut flow = ControlFlow::Continue(());
         lint(member.bytes, |finding| {
-            let shape = FindingShape::new(self.upload, path, &finding);
+            let shape = Told::Finding(FindingShape::new(self.upload, path, &finding));
             if flow.is_continue() && self.findings.blocking_send(shape).is_err() {
                 flow = ControlFlow::Break(());
             }
         });
         flow
+    }
+
+    fn broken_link(&mut self, path: &str, target: &str, why: &'static str) -> ControlFlow<()> {
+        let shape = FindingShape::of_link(self.upload, path, target, why);
+        match self.findings.blocking_send(Told::Finding(shape)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
     }
 }
 

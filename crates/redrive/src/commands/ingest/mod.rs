@@ -4,6 +4,7 @@ mod body;
 mod diff;
 mod effective;
 mod find;
+mod folder;
 mod lint;
 mod list;
 mod search;

@@ -1,7 +1,9 @@
 //! `ingest show`: the run of an upload, with the same fields as `runs show`, and for people what is missing.
 
+use redrive_core::id::RunId;
 use redrive_core::run::{Run, State};
-use redrive_store::Upload;
+use redrive_core::text::one_line;
+use redrive_store::{FileFault, Upload, View};
 
 use super::find;
 use crate::cli::{Format, UploadArg};
@@ -15,12 +17,32 @@ pub async fn run(args: &UploadArg, context: &Context) -> Result<Exit> {
     let insight = context.insight(&config).await?;
     let run = find::upload(&args.run, &insight).await?;
     let upload = insight.view().upload(run.run_id).await?;
-    let notes = notes(&run, upload.as_ref());
+    let mut notes = notes(&run, upload.as_ref());
+    notes.extend(faults(insight.view(), run.run_id).await?);
     runs::show::print(run, context)?;
     if !context.global.quiet && context.global.output == Format::Table {
         notes.iter().for_each(|note| output::note(note));
     }
     Ok(Exit::Done)
+}
+
+/// How many faulty files are shown.
+const SHOWN: u32 = 20;
+
+/// Which files count as parse errors, and why.
+async fn faults(view: &View, run_id: RunId) -> Result<Vec<String>> {
+    let files = view.faulty_files(run_id, SHOWN + 1).await?;
+    let more = files.len() > usize::try_from(SHOWN).unwrap_or(usize::MAX);
+    let shown = files.iter().take(usize::try_from(SHOWN).unwrap_or(usize::MAX)).filter_map(|file| {
+        let FileFault { kind, line, count, message } = file.fault.as_ref()?;
+        let times = if *count > 1 { format!(", {count} times") } else { String::new() };
+        Some(format!("{}:{line}: {} ({kind}{times})", one_line(&file.path), one_line(message)))
+    });
+    let mut faults: Vec<String> = shown.collect();
+    if more {
+        faults.push(format!("more than {SHOWN} files have parse errors; `redrive ingest lint {run_id}` shows all"));
+    }
+    Ok(faults)
 }
 
 /// What people may want to know besides.

@@ -4,14 +4,14 @@ use redrive_control::Insight;
 use redrive_control::shape::StanzaShape;
 use redrive_control::uploads::{FilePages, StanzaPages};
 use redrive_core::id::RunId;
-use redrive_store::FileRow;
+use redrive_store::{FileRow, StanzaRow};
 
 use super::find;
 use crate::cli::Stanzas;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
-use crate::output::listing::{Layout, Listing, Row};
+use crate::output::listing::{Layout, Listing, Part, Row};
 
 static STANZAS: Layout = Layout {
     name: "stanzas",
@@ -56,19 +56,28 @@ pub async fn run(args: &Stanzas, context: &Context) -> Result<Exit> {
         None => {
             let mut pages = StanzaPages::new(insight.view(), run.run_id, None, args.name.clone());
             while let Some(page) = some(pages.next().await?) {
-                page.into_iter().try_for_each(|stanza| listing.add(&StanzaShape::from(stanza)))?;
+                page.into_iter().try_for_each(|stanza| add(&mut listing, stanza))?;
             }
         }
         Some(asked) => {
             for file in files(&insight, run.run_id, asked).await? {
                 let mut pages = StanzaPages::new(insight.view(), run.run_id, Some(file), args.name.clone());
                 while let Some(page) = some(pages.next().await?) {
-                    page.into_iter().try_for_each(|stanza| listing.add(&StanzaShape::from(stanza)))?;
+                    page.into_iter().try_for_each(|stanza| add(&mut listing, stanza))?;
                 }
             }
         }
     }
     Ok(if listing.end()? == 0 { Exit::NothingFound } else { Exit::Done })
+}
+
+fn add<W: std::io::Write>(listing: &mut Listing<W>, stanza: StanzaRow) -> Result<()> {
+    let part = Part { is_first: !stanza.is_continued, is_last: !stanza.continues() };
+    let shape = StanzaShape::from(stanza);
+    match part {
+        Part { is_first: true, is_last: true } => listing.add(&shape),
+        Part { .. } => listing.add_part(&shape, &shape.entries, part),
+    }
 }
 
 fn some<T>(page: Vec<T>) -> Option<Vec<T>> {

@@ -1,6 +1,7 @@
 //! `ingest upload`: brings archives into the sink and queues their runs; with `--wait`, until they are parsed.
 
 use std::path::Path;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -56,13 +57,12 @@ pub async fn run(args: &cli::Upload, context: &Context) -> Result<Exit> {
             // One file that cannot be read does not stop the others.
             Err(error) => {
                 output::print_error(&error);
-                worst = exit::code(&error);
+                worst = worst.worse(exit::code(&error));
             }
         }
     }
     if args.wait {
-        let waited = wait(&store, &mut all, args.timeout, context).await?;
-        worst = if worst == Exit::Done { waited } else { worst };
+        worst = worst.worse(wait(&store, &mut all, args.timeout, context).await?);
     }
     let shapes: Vec<_> = all.iter().map(|(run, upload)| UploadShape::new(run, upload.same_as)).collect();
     if !shapes.is_empty() || worst == Exit::Done {
@@ -89,8 +89,10 @@ async fn upload(uploads: &Uploads, file: &Path, context: &Context) -> Result<(Ru
             progress.to(sent);
         }
     });
-    let uploaded = uploads.upload(&body.name, bytes).await?;
+    let uploaded = uploads.upload(&body.name, body.size, bytes).await;
     progress.clear();
+    body.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|note| output::note(note));
+    let uploaded = uploaded?;
     if let Some(earlier) = uploaded.upload.same_as
         && !context.global.quiet
     {
