@@ -8,6 +8,7 @@ use redrive_data::validate::Recorder;
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_data::{extract, ingest};
 use redrive_store::Store;
+use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -39,12 +40,18 @@ pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     heeding.abort();
     let counts = *counts.borrow();
     tracing::info!(?counts, "stopped");
-    let shown = if args.drain { output::ignore_broken_pipe(show(&counts, context)) } else { Ok(()) };
+    let discover_failed = ended.as_ref().map_or(0, |ended| ended.discover_failed);
+    let summary = Summary { counts, discover_failed };
+    let shown = if args.drain { output::ignore_broken_pipe(show(&summary, context)) } else { Ok(()) };
     // What became of the work matters more than whether it could be shown.
-    let is_interrupted = ended?;
+    let ended = ended?;
     shown?;
-    // A drain that was stopped has not done what it was asked for.
-    Ok(if args.drain && is_interrupted { Exit::Interrupted } else { Exit::Done })
+    // A drain that was stopped, or that could not find all jobs, has not done what it was asked for.
+    Ok(match (args.drain, ended.was_asked) {
+        (true, true) => Exit::Interrupted,
+        (true, false) if discover_failed > 0 => Exit::SomeFailed,
+        (true | false, _) => Exit::Done,
+    })
 }
 
 /// The kinds of work that are asked for: all, unless the command names some.
@@ -98,6 +105,24 @@ fn check_served(args: &cli::Worker, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+/// How a worker's service ended.
+#[derive(Debug, Clone, Copy)]
+pub struct ServiceEnd {
+    /// A signal came.
+    pub was_asked: bool,
+    /// How many sections could not be asked for new jobs by a worker that drains.
+    pub discover_failed: u64,
+}
+
+/// Counts a listing of new jobs until it has ended, also by a panic.
+struct Listing(watch::Sender<usize>);
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        self.0.send_modify(|under_way| *under_way -= 1);
+    }
+}
+
 /// A worker over the configured store and sink, and what finds jobs for it.
 #[derive(Debug)]
 pub struct Service {
@@ -137,7 +162,7 @@ impl Service {
             Some(only) => section.categories.iter().any(|category| only.contains(category)),
             None => true,
         };
-        let unserved = (!plan.sections.is_empty()).then(|| Unserved::new(store.view(), plan.sections.clone()));
+        let unserved = plan.jobs.then(|| Unserved::new(store.view(), plan.sections.clone()));
         let sections = plan.sections.iter().filter(|section| is_served(section));
         let discoveries = sections.filter_map(|section| Discovery::new(store.data(), section)).collect();
         let drain = options.drain;
@@ -149,13 +174,21 @@ impl Service {
         self.worker.counts()
     }
 
-    /// Works until a signal stops it, or with `drain` until nothing is due; gives whether a signal came.
-    pub async fn run(self) -> Result<bool> {
-        let mut beside = JoinSet::new();
+    /// Works until a signal stops it, or with `drain` until nothing is due and every section was asked for new jobs.
+    pub async fn run(mut self) -> Result<ServiceEnd> {
+        let (mut beside, mut listings) = (JoinSet::new(), JoinSet::new());
+        let (under_way, listing) = watch::channel(0);
+        self.worker.stay_for(listing);
         for discovery in self.discoveries {
             let shutdown = self.shutdown.clone();
             if self.drain {
-                discovery.look_once(shutdown).await;
+                under_way.send_modify(|under_way| *under_way += 1);
+                let listing = Listing(under_way.clone());
+                listings.spawn(async move {
+                    let is_well = discovery.look_once(shutdown).await;
+                    drop(listing);
+                    is_well
+                });
             } else {
                 beside.spawn(discovery.run(shutdown));
             }
@@ -168,8 +201,9 @@ impl Service {
         // Also where the worker has ended by itself.
         self.shutdown.request();
         beside.join_all().await;
+        let failed = listings.join_all().await.into_iter().filter(|is_well| !is_well).count();
         ended?;
-        Ok(was_asked)
+        Ok(ServiceEnd { was_asked, discover_failed: u64::try_from(failed).unwrap_or(u64::MAX) })
     }
 }
 
@@ -201,8 +235,16 @@ async fn heed_signals(stop: StopSignals, shutdown: Shutdown) {
     tokio::join!(asked, left);
 }
 
+/// What a drain has to say.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Summary {
+    #[serde(flatten)]
+    counts: WorkerCounts,
+    discover_failed: u64,
+}
+
 /// What JSON calls the counts.
-const COUNTS: [&str; 10] = [
+const COUNTS: [&str; 11] = [
     "claimed",
     "accepted",
     "rejected",
@@ -213,6 +255,7 @@ const COUNTS: [&str; 10] = [
     "records",
     "abandoned",
     "elsewhere",
+    "discover_failed",
 ];
 
 /// What there is to say of other workers' attempts: often nothing.
@@ -227,13 +270,24 @@ fn others(counts: &WorkerCounts) -> String {
     }
 }
 
-fn show(counts: &WorkerCounts, context: &Context) -> Result<()> {
+/// What there is to say of sections that could not be asked for new jobs: mostly nothing.
+fn undiscovered(failed: u64) -> String {
+    match failed {
+        0 => String::new(),
+        1 => "; the discover of one section failed, as the log says".to_owned(),
+        count => format!("; the discovers of {count} sections failed, as the log says"),
+    }
+}
+
+fn show(summary: &Summary, context: &Context) -> Result<()> {
+    let Summary { counts, discover_failed } = summary;
     let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
-    output::one(&COUNTS, counts, &context.global, || {
+    output::one(&COUNTS, summary, &context.global, || {
         format!(
             "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
-             {released} given back, {lost} lost{}",
-            others(counts)
+             {released} given back, {lost} lost{}{}",
+            others(counts),
+            undiscovered(*discover_failed)
         )
     })
 }

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use self::bundles::Bundles;
 use self::census::Census;
 use self::jobs::JobCensus;
-use super::worker::{self, Service};
+use super::worker::{self, Service, ServiceEnd};
 use super::{Context, doctor, person};
 use crate::cli::Demo;
 use crate::config::{Config, FILE};
@@ -73,7 +73,7 @@ struct Stage {
     plane: ControlPlane,
     actor: String,
     shutdown: Shutdown,
-    worker: JoinHandle<Result<bool>>,
+    worker: JoinHandle<Result<ServiceEnd>>,
     counts: tokio::sync::watch::Receiver<WorkerCounts>,
     interval: Duration,
 }
