@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use redrive_core::partition::Status;
-use redrive_data::validate::{Rules, Scratch, Settings};
 use redrive_data::ScratchError;
+use redrive_data::validate::{Rules, Scratch, Settings};
 use redrive_fixture::Mount;
 use tempfile::TempDir;
 
