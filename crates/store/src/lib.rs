@@ -47,8 +47,8 @@ pub use partitions::{
     PartitionClaim, PartitionGroup, QuerySpan, Queued, Rotation,
 };
 pub use runs::{
-    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded,
-    RunChangeOutcome, RunClaim, RunGroup, RunPage, Running, Submitted,
+    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, InFlightLimit, JudgedAttempt, NewRun, PastFailure, Prunable,
+    Pruning, Recorded, RunChangeOutcome, RunClaim, RunGroup, RunPage, Running, Submitted,
 };
 pub use stanzas::{
     BATCH_ROWS, FileFacts, FileFault, FilePage, FileRow, Hit, Match, PARSER, ParsedBatch, Search, SettingRow,

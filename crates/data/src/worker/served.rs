@@ -1,6 +1,7 @@
 //! A worker's workload: its permits in use, its rest after a fault, and when it is asked again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -19,7 +20,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 pub(super) struct Served {
     pub workload: Arc<dyn Workload>,
     /// How many of the worker's permits its attempts use.
-    pub running: u32,
+    pub running: Arc<AtomicU32>,
     /// When it last got permits, in the worker's count of such claims.
     pub last_turn: u64,
     /// How often in a row nothing was claimed although the backlog says that there is work.
@@ -39,7 +40,7 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) fn new(workload: Arc<dyn Workload>) -> Self {
-        let (running, last_turn, fruitless, rest) = (0, 0, 0, Duration::ZERO);
+        let (running, last_turn, fruitless, rest) = (Arc::default(), 0, 0, Duration::ZERO);
         Self {
             workload,
             running,
@@ -52,6 +53,10 @@ impl Served {
             fault: None,
             is_out: false,
         }
+    }
+
+    pub(super) fn running(&self) -> u32 {
+        self.running.load(Ordering::Acquire)
     }
 
     pub(super) fn is_resting(&self) -> bool {

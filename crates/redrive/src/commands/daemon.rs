@@ -153,7 +153,12 @@ fn in_words(tick: &Tick, dry_run: bool) -> String {
     };
     let mut text: Vec<String> = tick.would.iter().map(action).collect();
     let would = if dry_run { "would requeue" } else { "requeued" };
-    text.push(format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued));
+    let pruned = match (tick.pruned, dry_run) {
+        (0, _) => String::new(),
+        (count, true) => format!(", would forget {count} jobs that are kept no longer"),
+        (count, false) => format!(", forgot {count} jobs that are kept no longer"),
+    };
+    text.push(format!("{would} {}, enqueued {} expected{pruned}", tick.requeued, tick.enqueued));
     text.join("\n")
 }
 

@@ -7,6 +7,7 @@ use redrive_core::run::Workload as Kind;
 use redrive_data::process::Sections;
 use redrive_data::worker::{LeaseTerms, Shutdown, WorkerCounts, WorkerOptions};
 use redrive_store::Store;
+use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::{Context, Missing, open};
@@ -40,12 +41,18 @@ pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     heeding.abort();
     let counts = *counts.borrow();
     tracing::info!(?counts, "stopped");
-    let shown = if args.drain { output::ignore_broken_pipe(show(&counts, context)) } else { Ok(()) };
+    let discover_failed = ended.as_ref().map_or(0, |ended| ended.discover_failed);
+    let summary = Summary { counts, discover_failed };
+    let shown = if args.drain { output::ignore_broken_pipe(show(&summary, context)) } else { Ok(()) };
     // What became of the work matters more than whether it could be shown.
-    let is_interrupted = ended?;
+    let ended = ended?;
     shown?;
-    // A drain that was stopped has not done what it was asked for.
-    Ok(if args.drain && is_interrupted { Exit::Interrupted } else { Exit::Done })
+    // A drain that was stopped, or that could not find all jobs, has not done what it was asked for.
+    Ok(match (args.drain, ended.was_asked) {
+        (true, true) => Exit::Interrupted,
+        (true, false) if discover_failed > 0 => Exit::SomeFailed,
+        (true | false, _) => Exit::Done,
+    })
 }
 
 /// What this worker is to do by its configuration, and the categories that the command names.
@@ -162,8 +169,16 @@ async fn heed_signals(stop: StopSignals, shutdown: Shutdown) {
     tokio::join!(asked, left);
 }
 
+/// What a drain has to say.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Summary {
+    #[serde(flatten)]
+    counts: WorkerCounts,
+    discover_failed: u64,
+}
+
 /// What JSON calls the counts.
-const COUNTS: [&str; 10] = [
+const COUNTS: [&str; 11] = [
     "claimed",
     "accepted",
     "rejected",
@@ -174,6 +189,7 @@ const COUNTS: [&str; 10] = [
     "records",
     "abandoned",
     "elsewhere",
+    "discover_failed",
 ];
 
 /// What there is to say of other workers' attempts: often nothing.
@@ -188,13 +204,24 @@ fn others(counts: &WorkerCounts) -> String {
     }
 }
 
-fn show(counts: &WorkerCounts, context: &Context) -> Result<()> {
+/// What there is to say of sections that could not be asked for new jobs: mostly nothing.
+fn undiscovered(failed: u64) -> String {
+    match failed {
+        0 => String::new(),
+        1 => "; the discover of one section failed, as the log says".to_owned(),
+        count => format!("; the discovers of {count} sections failed, as the log says"),
+    }
+}
+
+fn show(summary: &Summary, context: &Context) -> Result<()> {
+    let Summary { counts, discover_failed } = summary;
     let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
-    output::one(&COUNTS, counts, &context.global, || {
+    output::one(&COUNTS, summary, &context.global, || {
         format!(
             "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
-             {released} given back, {lost} lost{}",
-            others(counts)
+             {released} given back, {lost} lost{}{}",
+            others(counts),
+            undiscovered(*discover_failed)
         )
     })
 }

@@ -123,6 +123,7 @@ impl Config {
             plan.sources = extraction::resolve(&self.settings.sources, variable, &reaper).map_err(locate)?;
         }
         if kinds.contains(&Workload::Process) {
+            plan.jobs = true;
             plan.sections = processing::resolve(&self.settings.process, variable, &reaper).map_err(locate)?;
         }
         plan.uploads = kinds.contains(&Workload::Ingest);
@@ -135,6 +136,8 @@ impl Config {
 pub struct Plan {
     pub sources: extract::Sources,
     pub sections: process::Sections,
+    /// Whether jobs are handled, though there may be no section.
+    pub jobs: bool,
     /// Whether uploads are parsed.
     pub uploads: bool,
 }

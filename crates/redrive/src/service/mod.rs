@@ -6,4 +6,4 @@ mod worker;
 
 pub use presence::{Me, Presence, name};
 pub use reload::{Reload, log, next};
-pub use worker::{Generation, Service};
+pub use worker::{Generation, Service, ServiceEnd};

@@ -54,7 +54,7 @@ impl Generation {
             workloads.push(Arc::new(ingest::Workload::new(store.data(), sink.blobs(), limits, policy, batch_rows)));
         }
         workloads.extend(plan.sections.workloads(&store.data(), only));
-        let unserved = (!plan.sections.is_empty()).then(|| Unserved::new(store.view(), plan.sections.clone()));
+        let unserved = plan.jobs.then(|| Unserved::new(store.view(), plan.sections.clone()));
         let sections = plan.sections.iter().filter(|section| is_served(section, only));
         let discoveries = sections.filter_map(|section| Discovery::new(store.data(), section)).collect();
         Ok(Self { workloads, discoveries, unserved, serves, config: config.fingerprint.clone(), concurrency })
@@ -147,10 +147,20 @@ impl Service {
         self.reloads.0.clone()
     }
 
-    /// Works until a signal stops it, or with `drain` until nothing is due; gives whether a signal came.
-    pub async fn run(self) -> Result<bool> {
+    /// Works until a signal stops it, or with `drain` until nothing is due and every section was asked for new jobs.
+    pub async fn run(mut self) -> Result<ServiceEnd> {
+        let (under_way, listing) = watch::channel(0);
+        self.worker.stay_for(listing);
+        let mut listings = JoinSet::new();
         for discovery in self.look_once {
-            discovery.look_once(self.shutdown.clone()).await;
+            let shutdown = self.shutdown.clone();
+            under_way.send_modify(|under_way| *under_way += 1);
+            let listing = Listing(under_way.clone());
+            listings.spawn(async move {
+                let is_well = discovery.look_once(shutdown).await;
+                drop(listing);
+                is_well
+            });
         }
         let (mut beside, mut reloads) = (self.beside, self.reloads.1);
         let working = self.worker.run();
@@ -170,9 +180,30 @@ impl Service {
             }
         };
         let was_asked = self.shutdown.is_requested();
+        // Also where the worker has ended by itself.
+        self.shutdown.request();
         beside.end().await;
+        let failed = listings.join_all().await.into_iter().filter(|is_well| !is_well).count();
         self.presence.end().await;
         ended?;
-        Ok(was_asked)
+        Ok(ServiceEnd { was_asked, discover_failed: u64::try_from(failed).unwrap_or(u64::MAX) })
+    }
+}
+
+/// How a worker's service ended.
+#[derive(Debug, Clone, Copy)]
+pub struct ServiceEnd {
+    /// A signal came.
+    pub was_asked: bool,
+    /// How many sections could not be asked for new jobs by a worker that drains.
+    pub discover_failed: u64,
+}
+
+/// Counts a listing of new jobs until it has ended, also by a panic.
+struct Listing(watch::Sender<usize>);
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        self.0.send_modify(|under_way| *under_way -= 1);
     }
 }

@@ -118,6 +118,8 @@ CREATE TABLE run_waiting (
     next_retry_at BIGINT,
     started_at BIGINT,
     last_heartbeat BIGINT,
+    -- Until when the worker of a claim that was cancelled may still be at it.
+    lease_until BIGINT,
     task_id UUID,
     error_group BIGINT,
     error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
@@ -195,6 +197,8 @@ CREATE TABLE run_ends (
     next_retry_at BIGINT,
     started_at BIGINT,
     last_heartbeat BIGINT,
+    -- Of a run that was cancelled: until when its worker may still be at it.
+    lease_until BIGINT,
     task_id UUID,
     error_group BIGINT,
     error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
@@ -426,7 +430,7 @@ LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.peri
 CREATE VIEW runs AS
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, w.state AS state, w.version, w.attempt, w.retry_count, w.rate_limit_waited, w.next_retry_at, w.started_at, w.last_heartbeat, w.task_id, w.error_class, w.error_message, w.error_traceback, w.worker, w.metrics,
-    CAST(NULL AS BIGINT) AS lease_until, CAST(NULL AS BIGINT) AS completed_at, CAST(NULL AS TEXT) AS ended_by, CAST(NULL AS TEXT) AS verdict
+    w.lease_until, CAST(NULL AS BIGINT) AS completed_at, CAST(NULL AS TEXT) AS ended_by, CAST(NULL AS TEXT) AS verdict
 FROM run_waiting w
 JOIN run_specs s ON s.run_id = w.run_id AND s.workload = w.workload AND s.category = w.category
 UNION ALL
@@ -444,7 +448,7 @@ JOIN run_specs s ON s.run_id = c.run_id AND s.workload = c.workload AND s.catego
 UNION ALL
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, e.state, e.version, e.attempt, e.retry_count, e.rate_limit_waited, e.next_retry_at, e.started_at, e.last_heartbeat, e.task_id, e.error_class, e.error_message, e.error_traceback, e.worker, e.metrics,
-    CAST(NULL AS BIGINT), e.completed_at, e.ended_by, e.verdict
+    e.lease_until, e.completed_at, e.ended_by, e.verdict
 FROM run_ends e
 JOIN run_specs s ON s.run_id = e.run_id AND s.workload = e.workload AND s.category = e.category;
 

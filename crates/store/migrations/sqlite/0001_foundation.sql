@@ -119,6 +119,8 @@ CREATE TABLE run_waiting (
     next_retry_at INTEGER,
     started_at INTEGER,
     last_heartbeat INTEGER,
+    -- Until when the worker of a claim that was cancelled may still be at it.
+    lease_until INTEGER,
     task_id BLOB,
     error_group INTEGER,
     error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
@@ -196,6 +198,8 @@ CREATE TABLE run_ends (
     next_retry_at INTEGER,
     started_at INTEGER,
     last_heartbeat INTEGER,
+    -- Of a run that was cancelled: until when its worker may still be at it.
+    lease_until INTEGER,
     task_id BLOB,
     error_group INTEGER,
     error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
@@ -428,7 +432,7 @@ LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.peri
 CREATE VIEW runs AS
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, w.state AS state, w.version, w.attempt, w.retry_count, w.rate_limit_waited, w.next_retry_at, w.started_at, w.last_heartbeat, w.task_id, w.error_class, w.error_message, w.error_traceback, w.worker, w.metrics,
-    NULL AS lease_until, NULL AS completed_at, NULL AS ended_by, NULL AS verdict
+    w.lease_until, NULL AS completed_at, NULL AS ended_by, NULL AS verdict
 FROM run_waiting w
 JOIN run_specs s ON s.run_id = w.run_id AND s.workload = w.workload AND s.category = w.category
 UNION ALL
@@ -446,7 +450,7 @@ JOIN run_specs s ON s.run_id = c.run_id AND s.workload = c.workload AND s.catego
 UNION ALL
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, e.state, e.version, e.attempt, e.retry_count, e.rate_limit_waited, e.next_retry_at, e.started_at, e.last_heartbeat, e.task_id, e.error_class, e.error_message, e.error_traceback, e.worker, e.metrics,
-    NULL, e.completed_at, e.ended_by, e.verdict
+    e.lease_until, e.completed_at, e.ended_by, e.verdict
 FROM run_ends e
 JOIN run_specs s ON s.run_id = e.run_id AND s.workload = e.workload AND s.category = e.category;
 

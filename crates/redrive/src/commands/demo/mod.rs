@@ -28,7 +28,7 @@ use crate::config::{Config, FILE};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
-use crate::service::{Generation, Service};
+use crate::service::{Generation, Service, ServiceEnd};
 
 const DAYS: i64 = 60;
 
@@ -74,7 +74,7 @@ struct Stage {
     plane: ControlPlane,
     actor: String,
     shutdown: Shutdown,
-    worker: JoinHandle<Result<bool>>,
+    worker: JoinHandle<Result<ServiceEnd>>,
     counts: tokio::sync::watch::Receiver<WorkerCounts>,
     interval: Duration,
 }
