@@ -89,6 +89,9 @@ pub struct BenchQueue {
     /// Also drain as many runs with a whole worker, whose handler is Rust code that passes every job
     #[arg(long)]
     pub worker: bool,
+    /// Also run so many short commands through a whole worker, and as many with xargs, 16 at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub commands: Option<u32>,
     /// How often to measure the pickup of a single run
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub pickups: u32,

@@ -15,6 +15,7 @@ mod partition_files;
 pub mod partitions;
 mod plain;
 pub mod queue;
+mod queue_commands;
 mod queue_limit;
 mod queue_loop;
 mod queue_worker;

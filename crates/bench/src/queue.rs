@@ -10,7 +10,7 @@ use crate::figures::{Summary, alone, compared};
 use crate::flags::BenchQueue;
 use crate::measure::{OnPhase, millis, percentiles, phase, rate, ratio};
 use crate::scratch::Scratch;
-use crate::{Error, Result, queue_limit, queue_loop, queue_worker};
+use crate::{Error, Result, queue_commands, queue_limit, queue_loop, queue_worker};
 
 pub const CATEGORY: &str = "bench";
 pub const PAYLOAD: &str = "{}";
@@ -41,6 +41,10 @@ pub struct Figures {
     worker_pickup_p99_ms: Option<f64>,
     /// The whole worker's drain as a part of the minimal queue's.
     worker_limit_ratio: Option<f64>,
+    /// Short commands through a whole worker, and through `xargs -P`.
+    commands_per_s: Option<f64>,
+    xargs_commands_per_s: Option<f64>,
+    command_overhead_ms: Option<f64>,
     single_submit_per_s: Option<f64>,
     limit_single_submit_per_s: Option<f64>,
     single_submit_ratio: Option<f64>,
@@ -88,6 +92,17 @@ pub async fn run(args: &BenchQueue, url: &StoreUrl, on_phase: OnPhase<'_>) -> Re
         }
         false => None,
     };
+    let commands = match args.commands {
+        Some(count) => {
+            let scratch = Scratch::make(url, args.common.force).await?;
+            let measure = async |scratch: &Scratch| {
+                let store = scratch.open(args.workers + 2).await?;
+                queue_commands::run(&store, &scratch.url, args, count, on_phase).await
+            };
+            Some(scratch.during(measure).await?)
+        }
+        None => None,
+    };
     let jobs = u64::from(args.jobs);
     let (p50, p99) = percentiles(pickups);
     let worker = worker.map(|worker| (rate(jobs, worker.drain), percentiles(worker.pickups)));
@@ -112,6 +127,9 @@ pub async fn run(args: &BenchQueue, url: &StoreUrl, on_phase: OnPhase<'_>) -> Re
         worker_pickup_p50_ms: worker.map(|(_, (p50, _))| millis(p50)),
         worker_pickup_p99_ms: worker.map(|(_, (_, p99))| millis(p99)),
         worker_limit_ratio: worker.zip(limit.as_ref()).map(|((drain, _), limit)| ratio(drain, rate(jobs, limit.drain))),
+        commands_per_s: commands.map(|commands| rate(commands.count.into(), commands.worker)),
+        xargs_commands_per_s: commands.map(|commands| rate(commands.count.into(), commands.xargs)),
+        command_overhead_ms: commands.map(|commands| commands.overhead()),
         single_submit_per_s: singles,
         limit_single_submit_per_s: limit.as_ref().and_then(|limit| limit.singles),
         single_submit_ratio: limit.and_then(|limit| Some(ratio(singles?, limit.singles?))),
@@ -149,6 +167,10 @@ impl Figures {
         let worker_drain = self.worker_drain_per_s.map(|ours| {
             compared("worker drain beside a minimal queue", "/s", ours, self.limit_drain_per_s, self.worker_limit_ratio)
         });
+        let commands = self.commands_per_s.map(|ours| {
+            let xargs = self.xargs_commands_per_s;
+            compared("short commands beside xargs -P", "/s", ours, xargs, xargs.map(|xargs| ratio(ours, xargs)))
+        });
         let measured = |name, value: Option<f64>, unit| value.map(|value| alone(name, format!("{value} {unit}")));
         let (limit, limit_ratio) = (self.limit_drain_per_s, self.limit_ratio);
         let rows = [
@@ -163,6 +185,8 @@ impl Figures {
             worker_drain,
             measured("worker pickup p50", self.worker_pickup_p50_ms, "ms"),
             measured("worker pickup p99", self.worker_pickup_p99_ms, "ms"),
+            commands,
+            measured("overhead of a command", self.command_overhead_ms, "ms"),
         ];
         Summary {
             heading: format!("{jobs} no-op runs on {store}, {workers} workers, batches of {batch}"),
@@ -260,7 +284,7 @@ async fn claims(store: &Store, batch: u32) -> Result<Duration> {
         let claimed = data.claim_runs(claim(size, 0)).await?;
         took += start.elapsed();
         let passed = End::Completed { verdict: Verdict::Passed, metrics: None };
-        data.record(claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect()).await?;
+        data.record(claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect::<Vec<_>>()).await?;
         left -= size;
     }
     Ok(took)
@@ -307,7 +331,7 @@ async fn drain(store: &Store, args: &BenchQueue) -> Result<u32> {
                     return Ok::<_, Error>(done);
                 }
                 let passed = End::Completed { verdict: Verdict::Passed, metrics: None };
-                let reports = claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect();
+                let reports: Vec<_> = claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect();
                 let recorded = data.record(reports).await?;
                 let as_told = recorded.iter().filter(|recorded| matches!(recorded, Recorded::As(_))).count();
                 done += u32::try_from(as_told)?;
@@ -341,7 +365,7 @@ async fn pickup(store: &Store, times: u32) -> Result<Vec<Duration>> {
         let (claimed, at) = picked?;
         found.push(at.duration_since(start));
         let passed = End::Completed { verdict: Verdict::Passed, metrics: None };
-        data.record(claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect()).await?;
+        data.record(claimed.into_iter().map(|claimed| (claimed.run, passed.clone())).collect::<Vec<_>>()).await?;
     }
     Ok(found)
 }

@@ -105,7 +105,8 @@ fn drain_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> Res
                     "done",
                     NOW,
                     "completed",
-                    "passed"
+                    "passed",
+                    nothing
                 ])?;
             }
         }
@@ -204,9 +205,9 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
             let (no_int, state) = (vec![None::<i64>; size], vec!["done"; size]);
             let (three, one, zero) = (vec![3i64; size], vec![1i64; size], vec![0i64; size]);
             let (worker, passed, ended) = (vec!["bench"; size], vec!["passed"; size], vec!["completed"; size]);
-            let values: [&(dyn ToSql + Sync); 8 + statements::PROGRESS_COLUMNS] = [
+            let values: [&(dyn ToSql + Sync); 9 + statements::PROGRESS_COLUMNS] = [
                 &workload, &category, &ids, &three, &one, &zero, &zero, &no_int, &now, &now, &tasks, &no_text,
-                &no_text, &no_text, &worker, &no_text, &no_int, &state, &now, &ended, &passed,
+                &no_text, &no_text, &worker, &no_text, &no_int, &state, &now, &ended, &passed, &no_int,
             ];
             let tx = client.transaction().await?;
             done += u32::try_from(tx.query(&take, &[&workload, &category, &ids, &tasks]).await?.len())?;

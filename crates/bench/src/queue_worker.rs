@@ -49,7 +49,12 @@ pub async fn run(store: &Store, url: &StoreUrl, args: &BenchQueue, on_phase: OnP
     Ok(Measured { drain, pickups })
 }
 
-async fn worker(store: &Store, url: &StoreUrl, handler: Passes, options: WorkerOptions) -> Result<(Worker, Shutdown)> {
+pub(crate) async fn worker(
+    store: &Store,
+    url: &StoreUrl,
+    handler: impl Handler + 'static,
+    options: WorkerOptions,
+) -> Result<(Worker, Shutdown)> {
     let sections = Sections::new([Section::new("bench", [CATEGORY], handler)]).map_err(Error::failed)?;
     let keeper = LeaseKeeper::start(url, Options::default(), options.terms).await.map_err(Error::failed)?;
     let shutdown = Shutdown::default();

@@ -1,6 +1,7 @@
 //! What stops the control plane.
 
 use redrive_core::filter::FilterError;
+use redrive_core::fingerprint::{GroupId, NoGroupId};
 use redrive_core::id::OpId;
 use redrive_core::key::Source;
 
@@ -27,6 +28,14 @@ pub enum Error {
     NeedsRuns,
     #[error("attempts at partitions are not changed as runs; change the partition")]
     NotThroughRuns,
+    #[error(transparent)]
+    NoGroupId(#[from] NoGroupId),
+    #[error("there is no failure group {0}")]
+    NoGroup(String),
+    #[error("more than one failure group begins with {begun}: {first} and {second} are two of them; give more digits")]
+    SeveralGroups { begun: String, first: GroupId, second: GroupId },
+    #[error("a backfill wants days, failed or not; leave the failure group out, or retry the group")]
+    NotByGroup,
     #[error("there is no operation {0}")]
     NoOperation(OpId),
 }

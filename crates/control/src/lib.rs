@@ -10,6 +10,7 @@ pub mod dates;
 mod error;
 pub mod expected;
 pub mod explain;
+mod groups;
 mod holds;
 mod insight;
 mod operations;
@@ -19,6 +20,7 @@ pub mod runs;
 pub mod shape;
 mod sink;
 mod sources;
+pub mod status;
 pub mod uploads;
 
 pub use audit::Audit;

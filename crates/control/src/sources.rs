@@ -15,6 +15,8 @@ pub struct SourceRules {
     pub customers: Vec<CustomerId>,
     pub queries: Vec<QueryName>,
     pub calendar: Option<Calendar>,
+    /// Whether a worker with this configuration can extract it.
+    pub has_extract: bool,
 }
 
 impl Default for SourceRules {
@@ -25,6 +27,7 @@ impl Default for SourceRules {
             customers: vec![],
             queries: vec![],
             calendar: None,
+            has_extract: false,
         }
     }
 }

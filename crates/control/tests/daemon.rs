@@ -177,7 +177,7 @@ async fn a_reprocess_is_tried_until_it_runs_out(subject: TestControlPlane) {
         assert_eq!((partition.state.record_count, partition.state.attempt_count), (Some(records), attempts));
         assert_eq!(subject.plane.insight().outlook(&partition, &[]), Outlook::Done);
     }
-    let told = subject.plane.insight().explain(&hopeless[0]).await.unwrap().unwrap().because;
+    let told = subject.plane.insight().explain(&hopeless[0]).await.unwrap().because;
     assert!(told.contains("8 attempts to reprocess it were rejected, and the policy allows no more"), "{told}");
     subject.put(&hopeless[0], ControlEvent::Reprocess).await;
     assert_eq!(subject.judge_all(&boom()).await, 1, "a person can ask anew");

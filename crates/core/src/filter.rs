@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::failure::ErrorClass;
+use crate::fingerprint::{self, GroupId};
 use crate::key::{CustomerId, KeyError, LogicalDate, PartitionKey, QueryName, Source};
 use crate::partition::{PartitionState, Status};
 use crate::word::words;
@@ -25,6 +26,9 @@ pub struct Filter {
     pub status: Option<Status>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_class: Option<ErrorClass>,
+    /// What is failed now with one cause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupId>,
 }
 
 words!(
@@ -69,8 +73,8 @@ impl FilterError {
             Self::TooLate { field, date, latest } => {
                 format!("{} {date} is after {latest}; there is no data yet for days to come", spelt(*field))
             }
-            Self::Empty => "the filter is empty and would mean every partition; name a source, customer, query, date \
-                            or status"
+            Self::Empty => "the filter is empty and would mean every partition; name a source, customer, query, date, \
+                            status or failure group"
                 .to_owned(),
         }
     }
@@ -191,6 +195,15 @@ impl Filter {
             && self.until.is_none_or(|until| key.logical_date <= until)
             && self.status.is_none_or(|status| status == state.status)
             && self.error_class.is_none_or(|class| Some(class) == state.error_class)
+            && self.group.is_none_or(|group| Some(group) == failed_group(state))
+    }
+}
+
+/// The failure group of a partition that is failed now.
+fn failed_group(state: &PartitionState) -> Option<GroupId> {
+    match state.status {
+        Status::Failed => fingerprint::of_partition(state).map(|found| found.group),
+        Status::Pending | Status::Success => None,
     }
 }
 

@@ -124,6 +124,12 @@ impl LogicalDate {
         self.0.tomorrow().ok().map(Self)
     }
 
+    /// The day so many days before, or none before the calendar's first.
+    pub fn days_before(self, days: i64) -> Option<Self> {
+        let span = jiff::Span::new().try_days(days).ok()?;
+        self.0.checked_sub(span).ok().and_then(|date| Self::new(date).ok())
+    }
+
     /// How many days lie between this date and a later one; negative when `later` is earlier.
     pub fn days_until(self, later: Self) -> i64 {
         self.0.duration_until(later.0).as_hours() / 24

@@ -20,6 +20,8 @@ pub mod lane;
 pub mod outlook;
 pub mod pace;
 pub mod partition;
+pub mod process;
+pub mod reason;
 pub mod refusal;
 pub mod retry;
 pub mod run;

@@ -202,6 +202,11 @@ pub fn reach(attempt: u32, policy: &RetryPolicy, now: Timestamp) -> Timestamp {
     now.saturating_sub(policy.delay(attempt).saturating_sub(policy.jitter))
 }
 
+/// The latest moment at which a failure with this many attempts can have been decided and be due now whatever its jitter.
+pub fn surely_due(attempt: u32, policy: &RetryPolicy, now: Timestamp) -> Timestamp {
+    now.saturating_sub(policy.delay(attempt).saturating_add(policy.jitter))
+}
+
 /// The moment before which a partition was created too long ago to be retried.
 pub fn age_limit(policy: &RetryPolicy, now: Timestamp) -> Timestamp {
     policy.max_age.map_or(Timestamp::MIN, |limit| now.saturating_sub(limit))

@@ -20,7 +20,7 @@ pub enum Backoff {
 /// What a source's own retry-after hint means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HintRule {
-    /// Wait exactly that long, and the try does not count (runs: AR-4).
+    /// Wait exactly that long, though no less than [`MIN_HINT`], and the try does not count (runs: AR-4).
     ExactAndFree,
     /// Wait at least that long; the attempt counts, because the validator gave a verdict (partitions).
     AtLeast,
@@ -41,6 +41,10 @@ pub struct RetryPolicy {
 /// The longest that a source's hint holds anything back, whatever the policy. Longer ones are slips, or mean "never", which
 /// is for people to say.
 pub const MAX_HINT: Duration = DAY;
+
+/// The shortest wait that a hint stands for. Free waits are bounded by their sum alone, so that a wait of nothing ("come at once", a date
+/// that has passed) would never use the budget up.
+pub const MIN_HINT: Duration = Duration::from_secs(1);
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -87,6 +91,11 @@ impl RetryPolicy {
     /// makes anything too old.
     pub fn longest_hint(&self) -> Duration {
         self.max_age.map_or(MAX_HINT, |max_age| MAX_HINT.min(max_age / 4))
+    }
+
+    /// How long a source's hint holds back this work: [`MIN_HINT`] at least, and no longer than the policy allows.
+    pub fn bounded_hint(&self, hint: Duration) -> Duration {
+        hint.min(self.longest_hint()).max(MIN_HINT)
     }
 
     /// The policy for a run whose submitter may have said how many attempts it has.
@@ -184,7 +193,7 @@ pub fn next(failure: &Failure, policy: &RetryPolicy) -> Decision {
         return Decision::Stop(StopReason::TooOld);
     }
     let hint = match failure.class {
-        ErrorClass::RateLimited => failure.retry_after.map(|hint| hint.min(policy.longest_hint())),
+        ErrorClass::RateLimited => failure.retry_after.map(|hint| policy.bounded_hint(hint)),
         ErrorClass::Final | ErrorClass::Retryable => None,
     };
     if let (Some(hint), HintRule::ExactAndFree) = (hint, policy.hint)
@@ -317,6 +326,21 @@ mod tests {
     }
 
     #[test]
+    fn a_hint_of_nothing_still_waits_and_uses_the_budget_up() {
+        let policy = RetryPolicy { rate_limit_budget: Some(MINUTE), ..RetryPolicy::process() };
+        for hint in [Duration::ZERO, Duration::from_micros(1), Duration::from_millis(999)] {
+            let limited = Failure { retry_after: Some(hint), ..failure(ErrorClass::RateLimited, 8) };
+            assert_eq!(
+                next(&limited, &policy),
+                Decision::At { when: Timestamp::from_micros(1_000_000), counts: false },
+                "{hint:?}"
+            );
+            let spent = Failure { rate_limit_waited: MINUTE, ..limited };
+            assert_eq!(next(&spent, &policy), Decision::Stop(StopReason::AttemptsExhausted), "{hint:?}");
+        }
+    }
+
+    #[test]
     fn a_run_may_have_fewer_or_more_attempts_than_its_policy() {
         let policy = RetryPolicy::process();
         let stops_at = |max_attempts, attempt| {
@@ -360,6 +384,29 @@ mod tests {
             };
             let Decision::At { when, .. } = next(&failure, &policy) else { panic!("nothing stops this policy") };
             prop_assert!(when >= failure.at);
+        }
+
+        #[test]
+        fn a_source_that_limits_for_ever_is_asked_a_bounded_number_of_times(
+            hint in 0u64..5_000_000, budget in 0u64..100, limit in 1u32..5,
+        ) {
+            let policy = RetryPolicy {
+                rate_limit_budget: Some(Duration::from_secs(budget)), max_attempts: Some(limit), ..RetryPolicy::process()
+            };
+            let (mut attempt, mut waited, mut tries) = (1, Duration::ZERO, 0);
+            loop {
+                tries += 1;
+                prop_assert!(tries <= budget + u64::from(limit), "it goes on for ever");
+                let failure = Failure {
+                    retry_after: Some(Duration::from_micros(hint)), rate_limit_waited: waited,
+                    ..failure(ErrorClass::RateLimited, attempt)
+                };
+                match next(&failure, &policy) {
+                    Decision::At { when, counts: false } => waited += when.since(failure.at),
+                    Decision::At { counts: true, .. } => attempt += 1,
+                    Decision::Stop(_) => break,
+                }
+            }
         }
 
         #[test]

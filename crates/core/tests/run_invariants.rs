@@ -29,7 +29,12 @@ fn config() -> ProptestConfig {
 }
 
 fn assert_sound(run: &Run) -> Checked {
-    prop_assert_eq!(run.lease_until.is_some(), run.state == State::Running, "a lease is for running");
+    match run.state {
+        State::Running => prop_assert!(run.lease_until.is_some()),
+        State::Storing | State::Queued | State::Done => prop_assert!(run.lease_until.is_none()),
+        // The lease of a claim that was cancelled may last on.
+        State::Waiting | State::Dead => {}
+    }
     prop_assert_eq!(run.completed_at.is_some(), matches!(run.state, State::Done | State::Dead));
     prop_assert_eq!(run.ended_by.is_some(), run.completed_at.is_some(), "an end has a reason");
     prop_assert_eq!(run.ended_by == Some(EndedBy::Completed), run.state == State::Done);
@@ -42,7 +47,8 @@ fn assert_sound(run: &Run) -> Checked {
         }
         State::Waiting => {
             prop_assert!(run.due_at().is_some(), "anyone can see what it waits for");
-            prop_assert!(run.next_retry_at.is_some() || run.attempt == 0, "a retry has its own time");
+            let has_time = run.next_retry_at.or(run.lease_until).is_some();
+            prop_assert!(has_time || run.attempt == 0, "a retry has its own time");
             prop_assert_ne!(run.workload(), Workload::Extract);
         }
         State::Done => {
@@ -55,10 +61,15 @@ fn assert_sound(run: &Run) -> Checked {
 
 /// Whether the wait after a failure costs the run nothing.
 fn is_free(seen: &Seen<'_>, fault: &Fault) -> bool {
-    let hint = fault.retry_after.filter(|_| fault.class == ErrorClass::RateLimited);
+    let hint = fault.hint(seen.policy);
     let budget = seen.policy.rate_limit_budget.unwrap_or(Duration::MAX);
     seen.policy.hint == HintRule::ExactAndFree
         && hint.is_some_and(|hint| seen.before.rate_limit_waited + hint <= budget)
+}
+
+/// Where a run goes that is put back into the queue.
+fn free_state(seen: &Seen<'_>) -> State {
+    if seen.before.lease_until.is_some_and(|until| until > seen.now) { State::Waiting } else { State::Queued }
 }
 
 proptest! {
@@ -73,7 +84,7 @@ proptest! {
                 (Event::Ended { end: End::Completed { .. }, .. } | Event::RetryRequested, _) => Duration::ZERO,
                 (Event::Reverted { to, .. }, _) => Duration::from_micros(u64::try_from(to.rate_limit_waited).unwrap()),
                 (_, Some(fault)) if after.state == State::Waiting && is_free(seen, &fault) => {
-                    seen.before.rate_limit_waited + fault.retry_after.unwrap()
+                    seen.before.rate_limit_waited + fault.hint(seen.policy).unwrap()
                 }
                 (_, _) => seen.before.rate_limit_waited,
             };
@@ -104,9 +115,33 @@ proptest! {
                 let is_open = !matches!(seen.before.state, State::Running | State::Done);
                 prop_assert_eq!(seen.outcome.is_ok(), is_open && *from_version == seen.before.version);
                 if let Some(Change { after, .. }) = seen.change() {
-                    let state = if to.state == State::Running { State::Queued } else { to.state };
+                    let state = match to.state {
+                        State::Running | State::Queued => free_state(seen),
+                        State::Waiting if to.next_retry_at.or(after.not_before).is_none() => free_state(seen),
+                        State::Storing | State::Waiting | State::Done | State::Dead => to.state,
+                    };
                     prop_assert_eq!(after.snapshot(), RunSnapshot { state, version: after.version, ..to.clone() });
                 }
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_run_is_queued_only_when_no_lease_of_a_cancelled_claim_lasts(
+        start in starts(), policy in policies(), steps in steps()
+    ) {
+        let mut leased = None;
+        live(start, &policy, &steps, |seen| {
+            let Some(Change { after, .. }) = seen.change() else { return Ok(()) };
+            match (&seen.event, seen.before.state) {
+                (Event::Cancelled { .. }, State::Running) => leased = seen.before.held_until(seen.now),
+                (Event::Cancelled { .. } | Event::RetryRequested | Event::Reverted { .. } | Event::Due, _) => {
+                    // The clock may go back afterwards.
+                    leased = leased.filter(|until| *until > seen.now);
+                    prop_assert!(after.state != State::Queued || leased.is_none(), "two workers would be at it");
+                }
+                (_, _) => {}
             }
             Ok(())
         })?;
@@ -214,7 +249,7 @@ proptest! {
                 return Ok(());
             };
             let record = failure.as_ref().unwrap();
-            let hint = fault.retry_after.filter(|_| fault.class == ErrorClass::RateLimited);
+            let hint = fault.hint(seen.policy);
             let free = is_free(seen, &fault);
             let policy = seen.policy.of_run(seen.before.max_attempts);
             let tries = seen.before.retry_count + 1;
@@ -384,6 +419,7 @@ fn the_random_lives_reach_every_kind_of_change() {
         "lease expired: attempts_exhausted",
         "lease expired: dead",
         "retry: queued",
+        "retry: waiting",
         "cancelled: dead",
         "undone: dead",
         "undone: queued",

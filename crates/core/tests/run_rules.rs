@@ -442,7 +442,36 @@ fn a_cancel_or_a_retry_is_undone_as_long_as_nothing_has_happened_since() {
     assert_eq!(happen(&given_back, undo, at(23)), Err(Refused::Rule(Reason::ChangedSincePlan)));
     let cancelled = happen(&running(Workload::Process), cancel, at(20)).unwrap().after;
     let undo = Event::Reverted { to: running(Workload::Process).snapshot(), from_version: cancelled.version };
-    assert_eq!(happen(&cancelled, undo, at(21)).unwrap().after.state, State::Queued, "its worker was stopped");
+    let over = cancelled.lease_until.unwrap();
+    let undone = happen(&cancelled, undo.clone(), at(21)).unwrap().after;
+    assert_eq!((undone.state, undone.due_at()), (State::Waiting, Some(over)), "its worker may not have stopped yet");
+    assert_eq!(happen(&cancelled, undo, over).unwrap().after.state, State::Queued, "its worker has stopped");
+}
+
+/// The handler of a claim that was cancelled may run until the claim's lease ends.
+#[test]
+fn a_cancelled_run_waits_for_the_end_of_its_lease_before_it_is_tried_again() {
+    let cancel = || Event::Cancelled { by: "ada".to_owned() };
+    for workload in OWN_POLICY {
+        let running = running(workload);
+        let over = running.lease_until.unwrap();
+        let cancelled = happen(&running, cancel(), at(20)).unwrap().after;
+        assert_eq!((cancelled.state, cancelled.lease_until), (State::Dead, Some(over)));
+        let asked = happen(&cancelled, Event::RetryRequested, at(21)).unwrap().after;
+        assert_eq!((asked.state, asked.due_at(), asked.next_retry_at), (State::Waiting, Some(over), None));
+        assert_eq!(happen(&asked, Event::Due, at(22)), Err(Refused::NoOp(Reason::NotDue)));
+        let due = happen(&asked, Event::Due, over).unwrap().after;
+        assert_eq!((due.state, due.lease_until), (State::Queued, None));
+
+        let again = happen(&asked, cancel(), at(23)).unwrap().after;
+        let back = Event::Reverted { to: asked.snapshot(), from_version: again.version };
+        let undone = happen(&again, back.clone(), at(24)).unwrap().after;
+        assert_eq!((undone.state, undone.due_at()), (State::Waiting, Some(over)), "however often it is asked for");
+        assert_eq!(happen(&again, back, over).unwrap().after.state, State::Queued, "it waited for that lease only");
+        assert_eq!(happen(&cancelled, Event::RetryRequested, over).unwrap().after.state, State::Queued);
+        let late = happen(&running, cancel(), over).unwrap().after;
+        assert_eq!(late.lease_until, None, "a lease that has passed holds nothing back");
+    }
 }
 
 #[test]
@@ -457,8 +486,9 @@ fn a_cancelled_run_refuses_its_old_worker() {
         );
         assert_eq!(happen(&after, cancel(), at(21)), Err(Refused::NoOp(Reason::AlreadyCompleted)));
 
-        let asked = happen(&after, Event::RetryRequested, at(22)).unwrap().after;
-        let anew = happen(&asked, claimed(2, at(23)), at(23)).unwrap().after;
+        let over = after.lease_until.unwrap();
+        let asked = happen(&after, Event::RetryRequested, over).unwrap().after;
+        let anew = happen(&asked, claimed(2, over), over).unwrap().after;
         for run in [after, asked, anew] {
             let beat = Event::Beat { task_id: task_id(1), lease_until: at(500) };
             for late in [beat, completed(1), failed(ErrorClass::Retryable, None), released(1, None)] {

@@ -391,6 +391,12 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
     }
 }
 
+/// A run whose worker may not have heard yet that it was cancelled.
+fn cancelled(workload: Workload) -> Run {
+    let (ended_by, lease_until) = (Some(run::EndedBy::Cancelled), Some(at(101)));
+    Run { ended_by, lease_until, ..specimen::dead(workload) }
+}
+
 fn silent(workload: Workload) -> Run {
     Run { lease_until: Some(NOW), ..specimen::running(workload) }
 }
@@ -407,6 +413,7 @@ fn the_page_says_of_archives_and_jobs_what_apply_does() {
             ("waiting, time come", specimen::waiting(workload)),
             ("done", specimen::done(workload)),
             ("dead", specimen::dead(workload)),
+            ("cancelled, lease not over", cancelled(workload)),
         ];
         compare("Runs of archives and jobs", &states, &RUN_EVENTS, move_run);
     }

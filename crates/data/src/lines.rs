@@ -17,17 +17,27 @@ pub struct Lines {
     is_given: bool,
     /// How many lines were given so far.
     number: u64,
+    /// What comes before the next newline belongs to a line that is too long.
+    skipping: bool,
 }
 
 impl Lines {
     pub fn new(longest: usize) -> Self {
-        Self { longest, begun: Vec::new(), is_given: false, number: 0 }
+        Self { longest, begun: Vec::new(), is_given: false, number: 0, skipping: false }
     }
 
     /// Takes the next line from a piece, without its newline; none when the piece has no further line end and is used up.
     pub fn next<'a, 'p: 'a>(&'a mut self, piece: &mut &'p [u8]) -> Result<Option<&'a [u8]>, Overlong> {
         if std::mem::take(&mut self.is_given) {
             self.begun.clear();
+        }
+        if self.skipping {
+            let Some(newline) = memchr(b'\n', piece) else {
+                *piece = &[];
+                return Ok(None);
+            };
+            *piece = &piece[newline + 1..];
+            self.skipping = false;
         }
         let newline = memchr(b'\n', piece);
         let line = &piece[..newline.unwrap_or(piece.len())];
@@ -47,6 +57,17 @@ impl Lines {
         buffer::append(&mut self.begun, line, self.longest);
         self.is_given = true;
         Ok(Some(&self.begun))
+    }
+
+    /// Goes on after a line that is too long: with the one after it.
+    pub fn skip_line(&mut self) {
+        self.begun.clear();
+        self.skipping = true;
+    }
+
+    /// Counts a line that was too long to be given here.
+    pub fn count_skipped(&mut self) {
+        self.number += 1;
     }
 
     /// Gives what is left after the last line break, if there is something.
@@ -85,6 +106,32 @@ mod tests {
             let expected = [(1, "one"), (2, ""), (3, "two and more"), (4, "last")];
             assert_eq!(got, expected.map(|(number, line)| (number, line.to_owned())), "{step}");
             assert_eq!(lines.finish(), None, "it was given");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_can_be_left_out() {
+        let long = "x".repeat(100);
+        let text = format!("short\n{long}\nnext\n{long}");
+        for step in [1, 5, 99, 1000] {
+            let (mut lines, mut got) = (Lines::new(8), Vec::new());
+            for mut piece in text.as_bytes().chunks(step) {
+                loop {
+                    match lines.next(&mut piece) {
+                        Ok(Some(line)) => got.push(String::from_utf8(line.to_vec()).unwrap()),
+                        Ok(None) => break,
+                        Err(Overlong) => {
+                            lines.skip_line();
+                            got.push(format!("line {}", lines.number()));
+                        }
+                    }
+                }
+                assert!(lines.begun.len() <= 8);
+            }
+            assert_eq!(
+                (lines.finish(), got.as_slice()),
+                (None, ["short", "line 2", "next", "line 4"].map(str::to_owned).as_slice())
+            );
         }
     }
 

@@ -61,7 +61,8 @@ pub fn control(error: &redrive_control::Error) -> Exit {
         Error::Filter(_) | Error::Plan(_) => Exit::Usage,
         Error::NeedsRuns | Error::NotThroughRuns => Exit::Usage,
         Error::NeedsDates | Error::NeedsSource | Error::NoneConfigured { .. } => Exit::Usage,
-        Error::NoOperation(_) => Exit::NothingFound,
+        Error::NoGroupId(_) | Error::SeveralGroups { .. } | Error::NotByGroup => Exit::Usage,
+        Error::NoOperation(_) | Error::NoGroup(_) => Exit::NothingFound,
         Error::Store(error) => store(error),
         Error::Raw(_) => Exit::Unavailable,
     }

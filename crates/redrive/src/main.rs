@@ -8,6 +8,7 @@ mod exit;
 mod input;
 mod log;
 mod output;
+mod service;
 mod stop;
 
 use std::pin::pin;
@@ -78,6 +79,7 @@ async fn run(command: Command, context: &Context) -> Result<Exit> {
         Command::Init(args) => commands::init::run(&args, context).await,
         Command::Demo(args) => commands::demo::run(&args, context).await,
         Command::Migrate => commands::migrate::run(context).await,
+        Command::Status(args) => commands::status::run(&args, context).await,
         Command::Doctor(args) => commands::doctor::run(&args, context).await,
         Command::Data(command) => commands::data::run(&command, context).await,
         Command::Ingest(command) => commands::ingest::run(&command, context).await,

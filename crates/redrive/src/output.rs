@@ -1,8 +1,10 @@
 //! Data on stdout, talk on stderr. All data goes through [`write`], which fails where it cannot be written: a script
 //! must not take half of a listing for the whole.
 
+pub mod columns;
 pub mod listing;
 pub mod progress;
+pub mod terminal;
 
 use std::io::{self, Write};
 

@@ -1,13 +1,25 @@
 //! Failure groups: one row for each fingerprint that was ever met, written in the transaction of the failure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::fingerprint::{Fingerprint, GroupId};
 use redrive_core::time::Timestamp;
 
 use crate::db::{Batch, Column, Effect, Kind, Lookup, Tx};
-use crate::error::Result;
+use crate::error::{Error, Result};
+
+/// What a failure group is known by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    pub class: ErrorClass,
+    /// The message with everything folded that differs from try to try.
+    pub template: String,
+    /// One message as it came.
+    pub sample: String,
+    pub first_seen: Timestamp,
+    pub last_seen: Timestamp,
+}
 
 /// A failure, as its group notes it.
 #[derive(Debug)]
@@ -98,4 +110,41 @@ async fn insert(tx: &mut Tx<'_>, new: &[(GroupId, &Seen<'_>, Timestamp)]) -> Res
         Column::ints(new, |(.., last)| Some(last.micros())),
     ];
     tx.batch(&INSERT, &columns).await.map(drop)
+}
+
+/// A group's id from a row.
+pub(crate) fn read_id(number: i64) -> Result<GroupId> {
+    GroupId::from_number(number).ok_or_else(|| Error::row("failure_groups", format!("{number} is no failure group")))
+}
+
+static DESCRIBED: Lookup = Lookup::new(
+    "/* groups::described */
+     SELECT error_class, template, sample, first_seen, last_seen
+     FROM failure_groups
+     WHERE group_id = @group_id",
+    &[("group_id", Kind::Int)],
+);
+
+/// What groups are known by, each once; every one of them must be there.
+pub(crate) async fn describe(
+    tx: &mut Tx<'_>,
+    asked: impl Iterator<Item = GroupId>,
+) -> Result<BTreeMap<GroupId, Description>> {
+    let ids: Vec<GroupId> = asked.collect::<BTreeSet<_>>().into_iter().collect();
+    let values = [Column::ints(&ids, |group| Some(group.number()))];
+    let described = tx.lookup(&DESCRIBED, &values, |mut row| {
+        Ok(Description {
+            class: row.word()?,
+            template: row.text()?,
+            sample: row.text()?,
+            first_seen: row.time()?,
+            last_seen: row.time()?,
+        })
+    });
+    let found: BTreeMap<GroupId, Description> =
+        described.await?.into_iter().map(|(nth, one)| (ids[nth], one)).collect();
+    match ids.iter().find(|group| !found.contains_key(group)) {
+        Some(group) => Err(Error::row("failure_groups", format!("group {group} is missing"))),
+        None => Ok(found),
+    }
 }

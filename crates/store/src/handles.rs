@@ -269,6 +269,11 @@ impl DataStore {
     pub fn wakeups(&self) -> watch::Receiver<u64> {
         self.inner.db.wakeups()
     }
+
+    /// Counts up whenever a run that a worker may have was cancelled: by this process, or on PostgreSQL by any.
+    pub fn cancels(&self) -> watch::Receiver<u64> {
+        self.inner.db.cancels()
+    }
 }
 
 /// The validator's handle: it alone says whether an attempt succeeded.

@@ -17,7 +17,9 @@ mod ids;
 mod integrity;
 mod metrics;
 mod migrate;
+mod overview;
 mod partitions;
+mod processes;
 pub mod raw;
 mod runs;
 mod series;
@@ -32,18 +34,21 @@ pub use audit::{AuditedChange, Head, NotAHead, Operation, PastOperation, Subject
 pub use clock_row::ClockJump;
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
+pub use groups::Description;
 pub use handles::{ControlStore, DataStore, Open, Store, Verdicts, View};
 pub use holds::{Cooldown, HoldChange};
 pub use hurry::Hurry;
 pub use integrity::{Depth, Integrity};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
+pub use overview::{BOUND, OverviewQuery, RunCounts, SourceCounts};
 pub use partitions::{
-    Backlog, ClaimedPartition, Decided, DueBand, DueQuery, Outcome, Page, PartitionClaim, QuerySpan, Queued, Rotation,
+    AttemptLimits, Backlog, ClaimedPartition, Decided, DueBand, DueQuery, GroupQuery, InFlightOf, Outcome, Page,
+    PartitionClaim, PartitionGroup, QuerySpan, Queued, Rotation,
 };
 pub use runs::{
-    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, JudgedAttempt, NewRun, PastFailure, Recorded,
-    RunChangeOutcome, RunClaim, RunGroup, RunPage, Running, Submitted,
+    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, InFlightLimit, JudgedAttempt, NewRun, PastFailure, Prunable,
+    Pruning, Recorded, RunChangeOutcome, RunClaim, RunGroup, RunPage, Running, Submitted,
 };
 pub use stanzas::{
     BATCH_ROWS, FileFacts, FileFault, FilePage, FileRow, Hit, Match, PARSER, ParsedBatch, Search, SettingRow,

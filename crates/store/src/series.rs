@@ -50,6 +50,11 @@ impl Scope {
         Self(source_no * Self::CUSTOMERS + first_series)
     }
 
+    /// Before the first that a customer of this source can have.
+    pub(crate) fn of_source(source_no: i64) -> Self {
+        Self(source_no * Self::CUSTOMERS)
+    }
+
     pub(crate) fn from_row(value: i64) -> Self {
         Self(value)
     }
@@ -226,4 +231,37 @@ pub(crate) async fn sources(tx: &mut Tx<'_>, numbers: &BTreeSet<i64>) -> Result<
     let columns = [Column::ints(&numbers, |&number| Some(number))];
     let names = tx.lookup(&SOURCES, &columns, |mut row| row.text()).await?;
     Ok(names.into_iter().map(|(nth, name)| (numbers[nth], name)).collect())
+}
+
+static CUSTOMERS: Lookup = Lookup::new(
+    "/* series::customers */
+     SELECT source, customer_id
+     FROM series
+     WHERE series_id = @series_id",
+    &[("series_id", Kind::Int)],
+);
+
+/// The sources and customers of series, by their ids.
+pub(crate) async fn names(
+    tx: &mut Tx<'_>,
+    asked: impl Iterator<Item = i64>,
+) -> Result<BTreeMap<i64, (String, String)>> {
+    let ids: Vec<i64> = asked.collect::<BTreeSet<_>>().into_iter().collect();
+    let columns = [Column::ints(&ids, |&id| Some(id))];
+    let names = tx.lookup(&CUSTOMERS, &columns, |mut row| Ok((row.text()?, row.text()?))).await?;
+    Ok(names.into_iter().map(|(nth, names)| (ids[nth], names)).collect())
+}
+
+static SOURCE_NUMBERS: Lookup =
+    Lookup::new(concat!("/* series::source_numbers */ SELECT ", source_no!("@source")), &[NAMES[0]]);
+
+/// The numbers of sources by their names; one that has no series has none.
+pub(crate) async fn source_numbers<'s>(
+    tx: &mut Tx<'_>,
+    asked: impl Iterator<Item = &'s str>,
+) -> Result<BTreeMap<&'s str, i64>> {
+    let sources: Vec<&str> = asked.collect();
+    let columns = [Column::texts(&sources, |source| Some(source))];
+    let numbers = tx.lookup(&SOURCE_NUMBERS, &columns, |mut row| row.opt_int()).await?;
+    Ok(numbers.into_iter().filter_map(|(nth, number)| Some((sources[nth], number?))).collect())
 }

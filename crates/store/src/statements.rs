@@ -59,7 +59,7 @@ pub fn take_claims(database: For) -> &'static str {
 }
 
 /// Records runs, second statement: workload, category, id, how far it has come, failure group, state, end, ended by,
-/// verdict.
+/// verdict, and the lease of a cancelled claim.
 pub fn finish_runs(database: For) -> &'static str {
     runs::FINISH.render(database.dialect())
 }

@@ -64,6 +64,9 @@ impl Insight {
         let (Some(since), Some(until)) = (filter.since, filter.until) else {
             return Err(Error::NeedsDates);
         };
+        if filter.group.is_some() {
+            return Err(Error::NotByGroup);
+        }
         let source = filter.source.clone().ok_or(Error::NeedsSource)?;
         let rules = self.sources().of(&source);
         let customers = named(filter.customer_id.clone(), &rules.customers, &source, ("customer_id", "customers"))?;

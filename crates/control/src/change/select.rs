@@ -54,7 +54,7 @@ impl Verb {
     /// The part of a filter's range that the verb can change. One exact key is always looked at, and answered.
     fn page(self, filter: &Filter) -> Page {
         let mut page = Page { filter: filter.clone(), limit: CHUNK, ..Page::default() };
-        if filter.as_key().is_some() || filter.status.is_some() {
+        if filter.as_key().is_some() || filter.status.is_some() || filter.group.is_some() {
             return page;
         }
         match self {

@@ -77,18 +77,21 @@ impl Insight {
     }
 
     async fn surroundings(&self, run: &Run, queue: Option<&Queue>) -> Result<RunContext> {
-        let stop = match run.state {
-            State::Dead => self.view().run_failures(run.run_id).await?.last().and_then(|last| last.record.stop),
-            State::Storing | State::Queued | State::Running | State::Waiting | State::Done => None,
+        let (stop, delay) = match run.state {
+            State::Dead | State::Waiting => {
+                let failures = self.view().run_failures(run.run_id).await?;
+                failures.last().map_or((None, None), |last| (last.record.stop, last.record.delay))
+            }
+            State::Storing | State::Queued | State::Running | State::Done => (None, None),
         };
         let limit = queue.and_then(|queue| queue.max_in_flight);
         let in_flight = match (run.state, queue) {
             (State::Queued, Some(queue)) => {
-                self.view().run_backlog(run.workload(), Some(queue.categories.clone()), limit).await?.in_flight
+                self.view().runs_in_flight(run.workload(), queue.categories.clone()).await?
             }
             (State::Storing | State::Queued | State::Running | State::Waiting | State::Done | State::Dead, _) => 0,
         };
-        Ok(RunContext { stop, served: queue.is_some(), in_flight, limit })
+        Ok(RunContext { stop, delay, served: queue.is_some(), in_flight, limit })
     }
 }
 
@@ -185,8 +188,16 @@ impl Scene<'_> {
         let left = span(until.since(self.now));
         let limit = self.policy.attempt_limit().map_or_else(String::new, |limit| format!(" of at most {limit}"));
         match run.error_class {
-            Some(ErrorClass::RateLimited) => format!("the source asked for patience until {until}, {left} from now"),
-            Some(ErrorClass::Retryable | ErrorClass::Final) => {
+            _ if run.held_until(self.now) == Some(until) => {
+                let worker = run.worker.as_deref().unwrap_or("a worker");
+                format!(
+                    "it was cancelled while {worker} had it; that worker lets go of it at {until} at the latest, {left} from now"
+                )
+            }
+            Some(ErrorClass::RateLimited) if run::is_hinted(run, self.around.delay, self.policy) => {
+                format!("the source asked for patience until {until}, {left} from now")
+            }
+            Some(ErrorClass::RateLimited | ErrorClass::Retryable | ErrorClass::Final) => {
                 format!("attempt {}{limit} failed; the next one is at {until}, {left} from now", run.retry_count.max(1))
             }
             None => format!("its submitter wants it started at {until} or later, {left} from now"),

@@ -3,6 +3,7 @@
 use redrive_core::id::OpId;
 use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
+use redrive_store::{Operation, Prunable, Pruning};
 use serde::Serialize;
 use serde_json::json;
 
@@ -15,8 +16,10 @@ use crate::plane::ControlPlane;
 const BATCH: u32 = 500;
 /// How many transactions a tick of the daemon spends on one section; the next tick goes on.
 const BATCHES: u32 = 200;
+/// How many runs are found at once by one that only counts.
+const PAGE: u32 = 5000;
 /// How far a dry run counts.
-const COUNTED: u32 = 1_000_000;
+const COUNTED: u64 = 1_000_000;
 
 /// What pruning by hand did, or would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,60 +30,68 @@ pub struct PruneReport {
     pub pruned: u64,
 }
 
+fn jobs(categories: Option<Vec<String>>, ended_before: Timestamp) -> Pruning {
+    Pruning { workload: Workload::Process, categories, ended_before }
+}
+
 impl Insight {
     /// Says how many jobs would be forgotten, counted up to a million.
     pub async fn foresee_prune(&self, categories: Option<Vec<String>>, ended_before: Timestamp) -> Result<PruneReport> {
-        let pruned = self.view().prunable_runs(Workload::Process, categories, ended_before, COUNTED).await?;
+        let pruned = self.count_prunable(jobs(categories, ended_before)).await?;
         Ok(PruneReport { op_id: None, dry_run: true, ended_before, pruned })
     }
 
     /// How many jobs and uploads the sections keep no longer.
     pub(crate) async fn prunable_by_sections(&self) -> Result<u64> {
         let mut prunable = 0;
-        for (categories, ended_before) in self.kept_no_longer() {
-            prunable += self.view().prunable_runs(Workload::Process, Some(categories), ended_before, COUNTED).await?;
+        for pruning in self.kept_no_longer() {
+            prunable += self.count_prunable(pruning).await?;
         }
-        if let Some(ended_before) = self.uploads_kept_since() {
-            prunable += self.view().prunable_runs(Workload::Ingest, None, ended_before, COUNTED).await?;
+        if let Some(pruning) = self.uploads_kept_no_longer() {
+            prunable += self.count_prunable(pruning).await?;
         }
         Ok(prunable)
     }
 
-    /// Since when uploads that ended are kept; none where all are.
-    fn uploads_kept_since(&self) -> Option<Timestamp> {
-        self.uploads_kept().map(|keep| self.now().saturating_sub(keep))
+    async fn count_prunable(&self, pruning: Pruning) -> Result<u64> {
+        let (mut counted, mut after) = (0, None);
+        while counted < COUNTED
+            && let Some(page) = self.view().prunable_runs(pruning.clone(), after, PAGE).await?
+        {
+            counted += u64::try_from(page.runs.len()).unwrap_or(0);
+            after = Some(page);
+        }
+        Ok(counted)
     }
 
-    /// The categories whose section does not keep everything, and since when it keeps what ended.
-    fn kept_no_longer(&self) -> Vec<(Vec<String>, Timestamp)> {
+    /// Uploads that are kept no longer, where not all are kept.
+    fn uploads_kept_no_longer(&self) -> Option<Pruning> {
+        let ended_before = self.now().saturating_sub(self.uploads_kept()?);
+        Some(Pruning { workload: Workload::Ingest, categories: None, ended_before })
+    }
+
+    /// What the sections do not keep, of those that do not keep everything.
+    fn kept_no_longer(&self) -> Vec<Pruning> {
         let now = self.now();
         let kept = self.queues().iter().filter_map(|queue| Some((queue.categories.clone(), queue.keep?)));
-        kept.map(|(categories, keep)| (categories, now.saturating_sub(keep))).collect()
+        kept.map(|(categories, keep)| jobs(Some(categories), now.saturating_sub(keep))).collect()
     }
 }
 
 impl ControlPlane {
-    /// Forgets jobs that ended before a moment. What was forgotten stays so when a later transaction fails.
+    /// Forgets jobs that ended before a moment. What was forgotten stays so when a later transaction fails. The audit trail has how many
+    /// were `counted` beforehand.
     pub async fn prune(
         &self,
         categories: Option<Vec<String>>,
         ended_before: Timestamp,
+        counted: u64,
         audit: &Audit,
-        mut progress: impl FnMut(u64),
+        progress: impl FnMut(u64),
     ) -> Result<PruneReport> {
-        let filters = json!({"category": categories, "ended_before": ended_before});
+        let filters = json!({"category": categories, "ended_before": ended_before, "counted": counted});
         let operation = self.operation(audit, &filters, &audit.flags());
-        let mut pruned = 0;
-        loop {
-            let categories = categories.clone();
-            let next =
-                self.store.prune_runs(Some(&operation), Workload::Process, categories, ended_before, BATCH).await?;
-            pruned += next;
-            progress(pruned);
-            if next == 0 {
-                break;
-            }
-        }
+        let pruned = self.forget(Some(&operation), jobs(categories, ended_before), u32::MAX, progress).await?;
         let op_id = (pruned > 0).then_some(operation.op_id);
         Ok(PruneReport { op_id, dry_run: false, ended_before, pruned })
     }
@@ -88,21 +99,32 @@ impl ControlPlane {
     /// Forgets what the sections keep no longer.
     pub(crate) async fn prune_by_sections(&self) -> Result<u64> {
         let mut pruned = 0;
-        for (categories, ended_before) in self.insight.kept_no_longer() {
-            for _ in 0..BATCHES {
-                let categories = Some(categories.clone());
-                let next = self.store.prune_runs(None, Workload::Process, categories, ended_before, BATCH).await?;
-                pruned += next;
-                if next == 0 {
-                    break;
-                }
-            }
+        for pruning in self.insight.kept_no_longer() {
+            pruned += self.forget(None, pruning, BATCHES, |_| {}).await?;
         }
-        if let Some(ended_before) = self.insight.uploads_kept_since() {
-            pruned += self.store.prune_runs(None, Workload::Ingest, None, ended_before, BATCH).await?;
+        if let Some(pruning) = self.insight.uploads_kept_no_longer() {
+            pruned += self.forget(None, pruning, 1, |_| {}).await?;
         }
         // Also what an earlier tick began, whatever the section says now.
         self.store.forget_uploads(BATCHES).await?;
+        Ok(pruned)
+    }
+
+    /// Forgets runs in at most so many transactions; gives how many.
+    async fn forget(
+        &self,
+        operation: Option<&Operation>,
+        pruning: Pruning,
+        batches: u32,
+        mut progress: impl FnMut(u64),
+    ) -> Result<u64> {
+        let (mut pruned, mut after) = (0, None::<Prunable>);
+        for _ in 0..batches {
+            let Some(page) = self.insight.view().prunable_runs(pruning.clone(), after, BATCH).await? else { break };
+            pruned += self.store.prune_runs(operation, pruning.clone(), page.clone()).await?;
+            progress(pruned);
+            after = Some(page);
+        }
         Ok(pruned)
     }
 }

@@ -9,17 +9,19 @@ mod operation;
 mod partition;
 mod report;
 mod run;
+mod status;
 mod upload;
 
 pub use attempt::AttemptShape;
 pub use extent::Extent;
-pub use group::RunGroupShape;
+pub use group::{GroupShape, RunGroupShape};
 pub use hold::HoldShape;
 pub(crate) use keyed::SubjectRef;
 pub use operation::{ChangeShape, OperationShape, StandShape, SubjectShape};
 pub use partition::{MarkShape, PartitionShape, TerminalShape};
 pub use report::{Changed, Failed, Halt, Report, Skipped, Words};
 pub use run::{RunShape, SubmittedShape};
+pub use status::{Bounded, FailedShape, PendingShape, ProcessShape, RunCountsShape, SourceShape, StatusShape};
 pub use upload::{
     DifferenceKind, DifferenceShape, EffectiveEntry, EffectiveShape, FindingShape, HitShape, StanzaShape,
     UploadRunShape, UploadShape,

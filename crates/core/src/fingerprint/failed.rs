@@ -2,9 +2,10 @@
 //! group of a row follows from the row alone.
 
 use super::{Fingerprint, fingerprint};
+use crate::failure::ErrorClass;
 use crate::key::PartitionKey;
 use crate::partition::PartitionState;
-use crate::run::{EndedBy, FailureRecord, Run, Work};
+use crate::run::{EndedBy, FailureRecord, Run, State, Work};
 
 /// The group of what a partition's last attempt said; none where it said nothing wrong.
 pub fn of_partition(state: &PartitionState) -> Option<Fingerprint> {
@@ -14,7 +15,12 @@ pub fn of_partition(state: &PartitionState) -> Option<Fingerprint> {
 
 /// The group of a run's last failure; none where it has none. A person's cancellation is no failure.
 pub fn of_run(run: &Run) -> Option<Fingerprint> {
-    if run.ended_by == Some(EndedBy::Cancelled) {
+    // Only a cancelled run waits after a final error: for the end of its lease, before it is tried again.
+    let is_cancelled = match run.state {
+        State::Waiting => run.error_class == Some(ErrorClass::Final),
+        State::Storing | State::Queued | State::Running | State::Done | State::Dead => false,
+    };
+    if is_cancelled || run.ended_by == Some(EndedBy::Cancelled) {
         return None;
     }
     let (class, message) = (run.error_class?, run.error_message.as_deref()?);

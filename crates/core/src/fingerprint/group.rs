@@ -13,7 +13,8 @@ pub struct GroupId(u64);
 /// A text that is no group's identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "failure group {0:?} is not twelve hexadecimal digits; `redrive runs groups` and `redrive state groups` list them"
+    "failure group {0:?} is not twelve hexadecimal digits, nor the first few of them; `redrive state groups` and \
+     `redrive runs groups` list the groups"
 )]
 pub struct NoGroupId(pub String);
 
@@ -57,6 +58,26 @@ impl FromStr for GroupId {
         let hex = text.len() == DIGITS && text.bytes().all(|digit| digit.is_ascii_hexdigit());
         let bits = hex.then(|| u64::from_str_radix(text, 16).ok()).flatten();
         bits.map(Self).ok_or_else(|| NoGroupId(text.to_owned()))
+    }
+}
+
+/// The beginning of a group's identity: the first and the last that it can stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupPrefix {
+    pub first: GroupId,
+    pub last: GroupId,
+}
+
+impl FromStr for GroupPrefix {
+    type Err = NoGroupId;
+
+    fn from_str(text: &str) -> Result<Self, NoGroupId> {
+        let wrong = || NoGroupId(text.to_owned());
+        if text.is_empty() || text.len() > DIGITS || !text.is_ascii() {
+            return Err(wrong());
+        }
+        let padded = |with: &str| format!("{text}{}", with.repeat(DIGITS - text.len())).parse().map_err(|_| wrong());
+        Ok(Self { first: padded("0")?, last: padded("f")? })
     }
 }
 
@@ -137,6 +158,17 @@ mod tests {
         assert_eq!((GroupId::from_number(-1), GroupId::from_number(1 << 48)), (None, None));
         for wrong in ["", "12", "+23456789abc", "123456789abcd", "123456789abg", "é23456789ab"] {
             assert!(wrong.parse::<GroupId>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_stands_for_all_ids_that_begin_so() {
+        let begun: GroupPrefix = "1eA".parse().unwrap();
+        assert_eq!((begun.first.to_string(), begun.last.to_string()), ("1ea000000000".into(), "1eafffffffff".into()));
+        let whole: GroupPrefix = "1eac255fa26d".parse().unwrap();
+        assert_eq!(whole.first, whole.last);
+        for wrong in ["", "g", "+1", "1eac255fa26d0", "é"] {
+            assert!(wrong.parse::<GroupPrefix>().is_err(), "{wrong}");
         }
     }
 

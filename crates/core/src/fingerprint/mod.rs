@@ -15,7 +15,7 @@ mod template;
 mod words;
 
 pub use failed::{of_partition, of_run, of_try};
-pub use group::{GroupId, NoGroupId};
+pub use group::{GroupId, GroupPrefix, NoGroupId};
 
 use crate::failure::{ErrorClass, MAX_MESSAGE_BYTES, TERMINAL_MARK};
 use crate::text::ELLIPSIS;

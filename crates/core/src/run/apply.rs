@@ -20,6 +20,12 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// How long the source asks to be left alone, where it is a rate limit.
+    pub fn hint(&self, policy: &RetryPolicy) -> Option<Duration> {
+        let hint = self.retry_after.filter(|_| self.class == ErrorClass::RateLimited);
+        hint.map(|hint| policy.bounded_hint(hint))
+    }
+
     /// The worker sent no heartbeat until its lease ran out.
     pub fn lease_expired() -> Self {
         Self { class: ErrorClass::Retryable, message: "lease expired".to_owned(), trace: None, retry_after: None }
@@ -150,9 +156,9 @@ pub fn apply(run: &Run, event: Event, now: Timestamp) -> Result<Change, Refused>
         Event::Beat { task_id, lease_until } => beat(run, task_id, lease_until, now),
         Event::Ended { task_id, end } => ended(run, task_id, end, now),
         Event::LeaseExpired { policy } => lease_expired(run, &policy, now),
-        Event::RetryRequested => retry_requested(run),
+        Event::RetryRequested => retry_requested(run, now),
         Event::Cancelled { by } => cancelled(run, &by, now),
-        Event::Reverted { to, from_version } => reverted(run, to, from_version),
+        Event::Reverted { to, from_version } => reverted(run, to, from_version, now),
     }?;
     let Run { state: expect_state, task_id: expect_task, version: expect_version, .. } = *run;
     Ok(Change { expect_state, expect_task, expect_version, after, failure })
@@ -194,7 +200,7 @@ fn due(run: &Run, now: Timestamp) -> Moved {
     if run.state != State::Waiting || run.due_at().is_none_or(|at| at > now) {
         return Err(Refused::NoOp(Reason::NotDue));
     }
-    Ok((Run { state: State::Queued, ..run.clone() }, None))
+    Ok((Run { state: State::Queued, lease_until: None, ..run.clone() }, None))
 }
 
 fn claimed(run: &Run, task_id: TaskId, worker: &str, lease_until: Timestamp, now: Timestamp) -> Moved {
@@ -292,7 +298,7 @@ fn lease_expired(run: &Run, policy: &RetryPolicy, now: Timestamp) -> Moved {
     Ok((after, Some(failure)))
 }
 
-fn retry_requested(run: &Run) -> Moved {
+fn retry_requested(run: &Run, now: Timestamp) -> Moved {
     match run.state {
         State::Dead => {}
         State::Done => return Err(Refused::NoOp(Reason::AlreadyCompleted)),
@@ -307,7 +313,8 @@ fn retry_requested(run: &Run) -> Moved {
         Workload::Ingest | Workload::Process => {}
     }
     let after = Run {
-        state: State::Queued,
+        state: free_state(run, now),
+        lease_until: run.held_until(now),
         retry_count: 0,
         rate_limit_waited: Duration::ZERO,
         completed_at: None,
@@ -317,7 +324,7 @@ fn retry_requested(run: &Run) -> Moved {
     Ok((after, None))
 }
 
-fn reverted(run: &Run, to: RunSnapshot, from_version: u64) -> Moved {
+fn reverted(run: &Run, to: RunSnapshot, from_version: u64, now: Timestamp) -> Moved {
     match run.workload() {
         Workload::Extract => return Err(Refused::Rule(Reason::NotQueued)),
         Workload::Ingest | Workload::Process => {}
@@ -331,12 +338,15 @@ fn reverted(run: &Run, to: RunSnapshot, from_version: u64) -> Moved {
     }
     let state = match to.state {
         // The worker that had it was told to stop: another one starts it anew.
-        State::Running => State::Queued,
+        State::Queued | State::Running => free_state(run, now),
+        // It waited for nothing but the end of a lease.
+        State::Waiting if to.next_retry_at.or(run.not_before).is_none() => free_state(run, now),
         // Its time may have come while it was cancelled; a claim looks for that.
-        State::Storing | State::Queued | State::Waiting | State::Done | State::Dead => to.state,
+        State::Storing | State::Waiting | State::Done | State::Dead => to.state,
     };
     let after = Run {
         state,
+        lease_until: run.held_until(now),
         retry_count: to.retry_count,
         rate_limit_waited: Duration::from_micros(u64::try_from(to.rate_limit_waited).unwrap_or(0)),
         next_retry_at: to.next_retry_at,
@@ -350,6 +360,12 @@ fn reverted(run: &Run, to: RunSnapshot, from_version: u64) -> Moved {
     Ok((after, None))
 }
 
+/// The state of a run that is put back into the queue. The worker of a claim that was cancelled hears of it with its next heartbeat, and
+/// gives the run up when its lease ends at the latest: until then the run waits, or two workers would be at it.
+fn free_state(run: &Run, now: Timestamp) -> State {
+    if run.held_until(now).is_some() { State::Waiting } else { State::Queued }
+}
+
 fn cancelled(run: &Run, by: &str, now: Timestamp) -> Moved {
     match run.state {
         State::Storing | State::Queued | State::Waiting | State::Running => {}
@@ -360,8 +376,9 @@ fn cancelled(run: &Run, by: &str, now: Timestamp) -> Moved {
         Workload::Ingest | Workload::Process => {}
     }
     let after = Run {
-        // The worker that has claimed it holds no fence any more.
+        // The worker that has claimed it holds no fence any more, and may be at it as long as its lease lasts.
         task_id: None,
+        lease_until: run.held_until(now),
         error_class: Some(ErrorClass::Final),
         error_message: Some(clean_message(&format!("cancelled by {by}"))),
         error_traceback: None,
@@ -402,6 +419,11 @@ fn fail(run: &Run, fault: Fault, end: EndedBy, policy: &RetryPolicy, now: Timest
     (after, FailureRecord { at: now, class, message, trace, worker: run.worker.clone(), delay, stop })
 }
 
+/// What fixes the jitter of a run's delays.
+pub(super) fn seed(run: &Run) -> u64 {
+    run.run_id.uuid().as_u64_pair().1
+}
+
 /// The failure of a run, as the policy looks at it.
 fn tried(run: &Run, fault: &Fault, now: Timestamp) -> retry::Failure {
     retry::Failure {
@@ -411,7 +433,7 @@ fn tried(run: &Run, fault: &Fault, now: Timestamp) -> retry::Failure {
         attempt: run.retry_count.saturating_add(1),
         rate_limit_waited: run.rate_limit_waited,
         age: now.since(run.submitted_at),
-        seed: run.run_id.uuid().as_u64_pair().1,
+        seed: seed(run),
     }
 }
 

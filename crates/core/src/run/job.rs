@@ -3,10 +3,14 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::id::RunId;
 use crate::time::Timestamp;
 
 /// The largest payload of a job, in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+
+/// The longest category and the longest external id, in bytes: each has to fit into an index.
+pub const MAX_NAME_BYTES: usize = 1024;
 
 /// The longest text that can describe a job: its payload and room for the rest.
 pub const MAX_JOB_BYTES: usize = MAX_PAYLOAD_BYTES + (64 << 10);
@@ -37,6 +41,12 @@ pub enum JobError {
     EmptyCategory,
     #[error("its external_id is empty; leave it out, or give it one")]
     EmptyExternalId,
+    #[error("its {0} is longer than 1,024 bytes; shorten it")]
+    TooLong(&'static str),
+    #[error("its {0} holds a NUL character, which no database keeps; take it out")]
+    Nul(&'static str),
+    #[error("its submitted_at is before 1970 or after the year 9999; correct it")]
+    SubmittedAt,
     #[error("its payload is larger than 1 MiB; store it elsewhere and submit where it is")]
     PayloadTooLarge,
     #[error("max_attempts is 0; a job needs at least one attempt")]
@@ -60,6 +70,18 @@ impl Job {
         }
         if self.external_id.as_deref() == Some("") {
             return Err(JobError::EmptyExternalId);
+        }
+        for (what, name) in [("category", &self.category), ("external_id", &self.external_id)] {
+            let name = name.as_deref().unwrap_or_default();
+            if name.len() > MAX_NAME_BYTES {
+                return Err(JobError::TooLong(what));
+            }
+            if name.contains('\0') {
+                return Err(JobError::Nul(what));
+            }
+        }
+        if self.submitted_at.is_some_and(|at| at < Timestamp::from_micros(0) || at > RunId::LAST) {
+            return Err(JobError::SubmittedAt);
         }
         if self.payload.as_ref().is_some_and(|payload| payload.get().len() > MAX_PAYLOAD_BYTES) {
             return Err(JobError::PayloadTooLarge);
@@ -104,6 +126,17 @@ mod tests {
         assert!(wrong(r#"{"category":"c","priority":7}"#).starts_with("unknown field `priority`"));
         assert!(wrong(r#"{"category":7}"#).contains("expected a string at byte"));
         assert!(wrong("[").starts_with("EOF while parsing") || wrong("[").contains("invalid"), "{}", wrong("["));
+        let long = "x".repeat(MAX_NAME_BYTES + 1);
+        assert!(wrong(&format!(r#"{{"category":"{long}"}}"#)).starts_with("its category is longer than 1,024 bytes"));
+        let named = |id: &str| format!(r#"{{"category":"c","external_id":"{id}"}}"#);
+        assert!(wrong(&named(&long)).starts_with("its external_id is longer than 1,024 bytes"));
+        assert!(Job::parse(named(&long[1..]).as_bytes(), None).is_ok());
+        assert!(wrong(&named("a\\u0000b")).starts_with("its external_id holds a NUL character"));
+        assert!(wrong(r#"{"category":"a\u0000b"}"#).starts_with("its category holds a NUL character"));
+        for at in ["1969-12-31T23:59:59Z", "-000001-01-01T00:00:00Z"] {
+            let text = format!(r#"{{"category":"c","submitted_at":"{at}"}}"#);
+            assert!(wrong(&text).starts_with("its submitted_at is before 1970"), "{at}");
+        }
         let large = format!(r#"{{"category":"c","payload":"{}"}}"#, "x".repeat(MAX_PAYLOAD_BYTES - 1));
         assert!(wrong(&large).contains("larger than 1 MiB"));
         let fits = format!(r#"{{"category":"c","payload":"{}"}}"#, "x".repeat(MAX_PAYLOAD_BYTES - 2));

@@ -1,8 +1,12 @@
 //! Why a run is not running now: one word from a closed list.
 
+use std::time::Duration;
+
+use super::apply::seed;
 use super::state::{EndedBy, Run, State};
 use super::work::Workload;
-use crate::retry::StopReason;
+use crate::failure::ErrorClass;
+use crate::retry::{RetryPolicy, StopReason};
 use crate::time::Timestamp;
 use crate::word::words;
 
@@ -38,12 +42,25 @@ words!(
 pub struct RunContext {
     /// Why its last failed try was the last.
     pub stop: Option<StopReason>,
+    /// How long its last failed try has it wait.
+    pub delay: Option<Duration>,
     /// Whether a section serves it, as far as the configuration says.
     pub served: bool,
     /// How many runs of its section are under way.
     pub in_flight: u64,
     /// How many there may be.
     pub limit: Option<u32>,
+}
+
+/// Says whether a run waits because its source asked for it, and not for the policy's backoff: after a rate limit, for another time than
+/// the policy's.
+pub fn is_hinted(run: &Run, delay: Option<Duration>, policy: &RetryPolicy) -> bool {
+    run.error_class == Some(ErrorClass::RateLimited) && (run.retry_count == 0 || delay != Some(backoff(run, policy)))
+}
+
+/// The delay that the policy chose after the last try that counted.
+pub fn backoff(run: &Run, policy: &RetryPolicy) -> Duration {
+    policy.jittered_delay(run.retry_count, seed(run))
 }
 
 /// Says why a run is not running now, or that it is.

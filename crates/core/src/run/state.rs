@@ -76,7 +76,8 @@ pub struct Run {
     pub worker: Option<String>,
     pub started_at: Option<Timestamp>,
     pub last_heartbeat: Option<Timestamp>,
-    /// Until when its worker holds it, while it runs.
+    /// Until when its worker holds it, while it runs. Once it is cancelled, until when that worker may still be at it: no other may
+    /// start it before.
     pub lease_until: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
     /// Set exactly when it is done or dead.
@@ -124,7 +125,12 @@ impl Run {
 
     /// When a run that waits comes due.
     pub fn due_at(&self) -> Option<Timestamp> {
-        self.next_retry_at.or(self.not_before)
+        self.next_retry_at.or(self.not_before).max(self.lease_until)
+    }
+
+    /// The end of a lease that has not passed, be it of a claim that was cancelled.
+    pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.lease_until.filter(|until| *until > now)
     }
 
     /// The state in which a run is put into the queue: it waits while its submitter does not want it yet.

@@ -57,7 +57,7 @@ impl Sources {
         self.sources.iter().map(|(name, source)| (name.clone(), source.breaker)).collect()
     }
 
-    pub(super) fn max_in_flight(&self) -> BTreeMap<Source, u32> {
+    pub fn max_in_flight(&self) -> BTreeMap<Source, u32> {
         let limited = |(name, source): (&Source, &Arc<ConfiguredSource>)| Some((name.clone(), source.max_in_flight?));
         self.sources.iter().filter_map(limited).collect()
     }

@@ -15,6 +15,9 @@ use super::upload::object_of;
 use crate::error::{Error, Result};
 use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task};
 
+/// The most ends that are recorded in one transaction.
+const RECORDED_AT_ONCE: usize = 256;
+
 /// How many archives a worker parses at once, only one of which may take much memory.
 const AT_ONCE: usize = 4;
 
@@ -45,7 +48,7 @@ impl Workload {
     /// Must be called on a runtime: results are recorded by a task of their own. One transaction adds about `batch_rows` rows.
     pub fn new(data: DataStore, blobs: Blobs, limits: Limits, policy: RetryPolicy, batch_rows: u32) -> Self {
         let recording = data.clone();
-        let recorder = Completer::start(move |ends| {
+        let recorder = Completer::start(RECORDED_AT_ONCE, move |ends| {
             let data = recording.clone();
             Box::pin(async move { data.record(ends).await })
         });

@@ -5,14 +5,14 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use redrive_core::failure::{ErrorClass, clean_message};
-use redrive_core::run::{End, Fault, Run, State};
+use redrive_core::run::{self, End, Fault, Run, State};
 use redrive_store::Recorded;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
-use tracing::Instrument as _;
 
 use super::workload::ServedSection;
 use super::{Answer, Context, Error as HandlerError, Failure, Job};
@@ -54,29 +54,38 @@ impl Attempt {
         // What was dropped on the way is still ending, and this attempt is not over before it has: no other may have the
         // job.
         self.context.programs_ended().await;
-        let recorded = match tried {
-            Tried::Answered(answer) => self.record(self.completed(answer, begun)).await,
-            Tried::Failed(failure) => self.record(self.failed(failure, begun)).await,
-            Tried::Stopped => self.record(End::Released { why: None }).await,
-            Tried::LeaseEnded(end) => Ok(end.into()),
-            Tried::Unusable(why) => Err(Error::Unusable { section: self.served.section.name.clone(), why }),
-        };
-        match recorded {
-            Ok(end) => AttemptResult::Ended(end),
-            Err(error) => {
-                let why = Some(error.to_string());
-                let give_back = async move { self.record(End::Released { why }).await.unwrap_or(AttemptEnd::Lost) };
-                AttemptResult::InfraFailed { error, give_back: Box::pin(give_back) }
+        let end = match tried {
+            Tried::Answered(answer) => self.completed(answer, begun),
+            Tried::Failed(failure) => self.failed(failure, begun),
+            Tried::Stopped => End::Released { why: None },
+            Tried::LeaseEnded(end) => return AttemptResult::Ended(end.into()),
+            Tried::Unusable(why) => {
+                let section = self.served.section.name.clone();
+                return self.infra_failed(Error::Unusable { section, why });
             }
+        };
+        // The handler is done; only the database is waited for.
+        AttemptResult::Settling { rest: Box::pin(self.settle(end)) }
+    }
+
+    async fn settle(self, end: End) -> AttemptResult {
+        match self.record(end).await {
+            Ok(end) => AttemptResult::Ended(end),
+            Err(error) => self.infra_failed(error),
         }
+    }
+
+    /// Something of our own failed: the job is given back.
+    fn infra_failed(self, error: Error) -> AttemptResult {
+        let why = Some(error.to_string());
+        let give_back = async move { self.record(End::Released { why }).await.unwrap_or(AttemptEnd::Lost) };
+        AttemptResult::InfraFailed { error, give_back: Box::pin(give_back) }
     }
 
     /// Has the handler do its work. Time-outs and panics are failures like any other.
     async fn handle(&self) -> Tried {
         let handled = self.served.handler.handle(&self.job, &self.context);
-        // So that a program's log lines say whose they are.
-        let span = tracing::warn_span!("process", category = self.job.category(), run_id = %self.job.run_id());
-        let handled = AssertUnwindSafe(handled.instrument(span)).catch_unwind();
+        let handled = AssertUnwindSafe(handled).catch_unwind();
         let limit = self.served.section.timeout;
         let Ok(ended) = tokio::time::timeout(limit, handled).await else {
             // What a program said is known when it has ended.
@@ -111,9 +120,12 @@ impl Attempt {
 
     /// What the handler reported, with the duration of this attempt and the number of attempts so far.
     fn metrics(&self, mut metrics: Map<String, Value>, begun: Instant) -> String {
-        let seconds = (begun.elapsed().as_secs_f64() * 1e6).round() / 1e6;
+        let (seconds, attempts) = ((begun.elapsed().as_secs_f64() * 1e6).round() / 1e6, self.job.attempt());
+        if metrics.is_empty() {
+            return format!(r#"{{"attempts":{attempts},"duration_seconds":{seconds:?}}}"#);
+        }
         metrics.insert("duration_seconds".to_owned(), seconds.into());
-        metrics.insert("attempts".to_owned(), self.job.attempt().into());
+        metrics.insert("attempts".to_owned(), attempts.into());
         Value::Object(metrics).to_string()
     }
 
@@ -121,9 +133,9 @@ impl Attempt {
     async fn record(&self, end: End) -> Result<AttemptEnd> {
         let mut run = self.job.run().clone();
         self.lease.refresh(&mut run);
-        let class = match &end {
-            End::Failed { fault, .. } => Some(fault.class),
-            End::Completed { .. } | End::Released { .. } | End::RateLimited { .. } => None,
+        let (class, hint) = match &end {
+            End::Failed { fault, policy, .. } => (Some(fault.class), fault.hint(policy)),
+            End::Completed { .. } | End::Released { .. } | End::RateLimited { .. } => (None, None),
         };
         let is_released = matches!(end, End::Released { .. });
         let recorded = match self.lease.answered(self.served.recorder.complete((run, end))).await {
@@ -134,7 +146,7 @@ impl Attempt {
         Ok(match recorded {
             Recorded::As(_) if is_released => AttemptEnd::Released,
             Recorded::As(run) => {
-                self.log_end(&run);
+                self.log_end(&run, hint);
                 class.map_or(AttemptEnd::Accepted { records: 0 }, |class| AttemptEnd::Rejected { class })
             }
             Recorded::Refused(_) | Recorded::Lost if self.lease.end() == Some(LeaseEnd::Cancelled) => {
@@ -163,7 +175,7 @@ impl Attempt {
     }
 
     /// Says what was recorded, and what comes next.
-    fn log_end(&self, run: &Run) {
+    fn log_end(&self, run: &Run, hint: Option<Duration>) {
         let (run_id, category, attempt) = (run.run_id, self.job.category(), run.attempt);
         let why = run.error_message.as_deref();
         match (run.state, run.error_class) {
@@ -175,8 +187,9 @@ impl Attempt {
             (State::Waiting, class) => {
                 let class = class.map(ErrorClass::as_str);
                 let next_retry_at = run.next_retry_at.map(|at| at.to_string());
-                let delay = run.next_retry_at.map(|next| next.since(self.served.data.now()).as_secs_f64());
-                let delay_s = delay.map(|delay| (delay * 10.0).round() / 10.0);
+                let is_counted = run.retry_count > self.job.retry_count();
+                let backoff = if is_counted { run::backoff(run, &self.served.section.policy) } else { Duration::ZERO };
+                let delay_s = backoff.max(hint.unwrap_or_default()).as_secs_f64();
                 tracing::info!(%run_id, category, attempt, class, delay_s, next_retry_at, why, "retry scheduled");
             }
             (State::Dead, Some(ErrorClass::Final)) => {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use memchr::memrchr;
+use tracing::Instrument as _;
 
 use super::{Answer, Context, Error, Failure, Handler, Job};
 use crate::program::{ChildReaper, Cut, Launch, Program, Start, Watch};
@@ -93,7 +94,9 @@ fn last_line_of(block: &[u8]) -> Option<&[u8]> {
 
 impl Handler for Command {
     fn handle<'a>(&'a self, job: &'a Job, context: &'a Context) -> BoxFuture<'a, Result<Answer, Error>> {
-        Box::pin(async move { Ok(self.run(job, context).await?) })
+        // So that a program's log lines say whose they are.
+        let span = tracing::warn_span!("process", category = job.category(), run_id = %job.run_id());
+        Box::pin(async move { Ok(self.run(job, context).await?) }.instrument(span))
     }
 
     fn secrets(&self) -> Vec<String> {

@@ -1,7 +1,8 @@
 //! `discover`: asks a program or a URL, again and again, which jobs there are, and submits those that are new.
 //!
 //! A job is known by its external id, so several workers may ask at once and nothing is submitted twice. What is in
-//! memory does not grow with the list. A discover that fails is logged and tried again; it never stops the worker.
+//! memory does not grow with the list. A line that is no job is skipped and said. A discover that fails is logged and tried
+//! again; it never stops the worker.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,12 +26,12 @@ use crate::worker::Shutdown;
 /// The longest line: a job with a payload of 1 MiB, and then some.
 const LONGEST_LINE: usize = (1 << 20) + (64 << 10);
 
+/// What is wrong with a longer one.
+const TOO_LONG: &str = "it is longer than a job with a payload of 1 MiB can be";
+
 /// From how many jobs, or bytes of their payloads, on a batch is submitted.
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 << 20;
-
-/// How long one listing may take.
-const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The longest pause after failures, unless the interval is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -39,7 +40,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Discover {
     place: Place,
-    interval: Duration,
+    pace: DiscoverPace,
+}
+
+/// How often to look, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiscoverPace {
+    pub interval: Duration,
+    /// How long one listing may take.
+    pub timeout: Duration,
 }
 
 #[derive(Debug)]
@@ -64,22 +73,22 @@ impl Placeholders for Nothing {
 impl Discover {
     pub fn command(
         settings: &CommandSettings<'_>,
-        interval: Duration,
+        pace: DiscoverPace,
         variable: Variables<'_>,
         reaper: &ChildReaper,
     ) -> Result<Self, SettingError> {
         let CommandSettings { command, directory, env } = *settings;
         let program = Program::new(&Launch { command, directory, env }, variable, reaper)?;
-        Ok(Self { place: Place::Command(program), interval })
+        Ok(Self { place: Place::Command(program), pace })
     }
 
     pub fn url(
         settings: &PostSettings<'_>,
-        interval: Duration,
+        pace: DiscoverPace,
         variable: Variables<'_>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SettingError> {
-        Ok(Self { place: Place::Url(Box::new(Server::new(settings, variable, clock)?)), interval })
+        Ok(Self { place: Place::Url(Box::new(Server::new(settings, variable, clock)?)), pace })
     }
 
     fn secrets(&self) -> Vec<String> {
@@ -135,19 +144,20 @@ impl Discovery {
         self.programs.ended().await;
     }
 
-    /// Asks once, unless a shutdown is requested first.
-    pub async fn look_once(self, shutdown: Shutdown) {
-        tokio::select! {
-            () = shutdown.requested() => {}
-            _ = self.look() => {}
-        }
+    /// Asks once, unless a shutdown is requested first; gives whether all went well.
+    pub async fn look_once(self, shutdown: Shutdown) -> bool {
+        let is_well = tokio::select! {
+            () = shutdown.requested() => true,
+            is_well = self.look() => is_well,
+        };
         self.programs.ended().await;
+        is_well
     }
 
     /// Asks once, and logs what came of it; gives whether all went well.
     async fn look(&self) -> bool {
         let section = self.section.name.as_str();
-        match tokio::time::timeout(TIMEOUT, self.ask()).await {
+        match tokio::time::timeout(self.discover.pace.timeout, self.ask()).await {
             Ok(Ok(Discovered { new, known, skipped: 0, .. })) => {
                 tracing::info!(section, new, known, "discovered");
                 true
@@ -162,7 +172,7 @@ impl Discovery {
                 false
             }
             Err(_) => {
-                let after_s = TIMEOUT.as_secs();
+                let after_s = self.discover.pace.timeout.as_secs_f64();
                 tracing::error!(section, after_s, "discover timed out; it is tried again");
                 false
             }
@@ -170,7 +180,7 @@ impl Discovery {
     }
 
     fn pause(&self, failures: u32) -> Duration {
-        let interval = self.discover.interval;
+        let interval = self.discover.pace.interval;
         if failures == 0 {
             return interval;
         }
@@ -199,7 +209,10 @@ impl Discovery {
             match child.block().await {
                 Ok(Some(block)) => batch.take(block).await?,
                 Ok(None) => break,
-                Err(Cut::Overlong) => return Err(overlong(batch.lines.number() + 1)),
+                Err(Cut::Overlong) => {
+                    child.skip_line();
+                    batch.skip_line();
+                }
                 Err(Cut::Io(error)) => {
                     return Err(Failure::retryable(format!("cannot read the program's output: {error}")));
                 }
@@ -263,10 +276,6 @@ struct Written<'a> {
     max_attempts: Option<u32>,
 }
 
-fn overlong(line: u64) -> Failure {
-    Failure::retryable(format!("line {line} is longer than a job with a payload of 1 MiB may be"))
-}
-
 /// Jobs that are to be submitted together.
 struct Batch<'a> {
     discovery: &'a Discovery,
@@ -288,7 +297,10 @@ impl<'a> Batch<'a> {
             let job = match self.lines.next(&mut piece) {
                 Ok(Some(line)) => self.discovery.job_of(line),
                 Ok(None) => return Ok(()),
-                Err(Overlong) => return Err(overlong(self.lines.number())),
+                Err(Overlong) => {
+                    self.lines.skip_line();
+                    Some(Err(TOO_LONG.to_owned()))
+                }
             };
             self.add(job);
             if self.jobs.len() >= BATCH || self.bytes >= BATCH_BYTES {
@@ -301,6 +313,12 @@ impl<'a> Batch<'a> {
     fn finish(&mut self) {
         let job = self.lines.finish().and_then(|line| self.discovery.job_of(line));
         self.add(job);
+    }
+
+    /// Counts a line that was too long to be read.
+    fn skip_line(&mut self) {
+        self.lines.count_skipped();
+        self.add(Some(Err(TOO_LONG.to_owned())));
     }
 
     fn add(&mut self, job: Option<Result<NewRun, String>>) {

@@ -21,7 +21,7 @@ pub use crate::failure::Failure;
 pub use answer::Answer;
 pub use command::{Command, CommandSettings};
 pub use context::{Cancellation, Context};
-pub use discover::{Discover, Discovered, Discovery};
+pub use discover::{Discover, DiscoverPace, Discovered, Discovery};
 pub use handler::{Error, Handler};
 pub use job::Job;
 pub use post::{Post, PostSettings};

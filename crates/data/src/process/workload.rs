@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::BoxFuture;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{End, Run, Workload as Kind};
-use redrive_store::{Backlog, ClaimedRun, DataStore, Recorded, RunClaim};
+use redrive_store::{Backlog, ClaimedRun, DataStore, InFlightLimit, Recorded, RunClaim};
 
 use super::attempt::Attempt;
 use super::{Context, Handler, Job, Section, Sections};
@@ -14,12 +14,15 @@ use crate::error::Result;
 use crate::program::ChildTracker;
 use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task};
 
+/// The most ends that are recorded in one transaction: as many as a worker claims at once that has Rust code for a handler.
+const RECORDED_AT_ONCE: usize = 1024;
+
 /// Records how attempts ended, many in one transaction.
 pub(super) type Recorder = Completer<(Run, End), Recorded>;
 
 impl Recorder {
     pub(super) fn start_on(data: DataStore) -> Self {
-        Self::start(move |ends| {
+        Self::start(RECORDED_AT_ONCE, move |ends| {
             let data = data.clone();
             Box::pin(async move { data.record(ends).await })
         })
@@ -69,12 +72,18 @@ impl Workload {
         let limit = if self.served.is_suspect.load(Ordering::Relaxed) { room.min(1) } else { room };
         let claim = RunClaim {
             categories: Some(self.categories.clone()),
-            max_in_flight: self.served.section.max_in_flight,
+            max_in_flight: self.limit(),
             ..RunClaim::new(Kind::Process, &claimant.worker, limit, claimant.lease)
         };
         let claimed = self.served.data.claim_runs(claim).await?;
         let tasks = claimed.into_iter().filter_map(|claimed| self.task(claimed)).collect();
         Ok(Claimed { tasks, look_again: None })
+    }
+
+    /// The section's limit, which all its categories share, whichever of them this worker serves.
+    fn limit(&self) -> Option<InFlightLimit> {
+        let Section { max_in_flight, categories, .. } = &*self.served.section;
+        max_in_flight.map(|most| InFlightLimit { most, categories: Some(categories.clone()) })
     }
 
     fn task(&self, claimed: ClaimedRun) -> Option<Task> {
@@ -111,8 +120,8 @@ impl worker::Workload for Workload {
     }
 
     fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {
-        let (categories, most) = (Some(self.categories.clone()), self.served.section.max_in_flight);
-        Box::pin(async move { Ok(self.served.data.view().run_backlog(Kind::Process, categories, most).await?) })
+        let (categories, limit) = (Some(self.categories.clone()), self.limit());
+        Box::pin(async move { Ok(self.served.data.view().run_backlog(Kind::Process, categories, limit).await?) })
     }
 
     fn stopped(&self) -> BoxFuture<'_, ()> {

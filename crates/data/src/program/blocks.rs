@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use futures_util::future::poll_immediate;
-use memchr::memrchr;
+use memchr::{memchr, memrchr};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::{Instant, timeout};
 
@@ -31,6 +31,8 @@ pub(crate) struct Blocks<R> {
     /// How long was waited for more since the leader exited.
     after_exit: Option<Duration>,
     incomplete: bool,
+    /// The rest of a line that is too long is thrown away.
+    skipping: bool,
 }
 
 /// Why a program's output cannot be read on.
@@ -59,6 +61,7 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
             ended: false,
             after_exit: None,
             incomplete: false,
+            skipping: false,
         }
     }
 
@@ -70,6 +73,9 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
             // Exactly: doubled, it would take up to twice as much as the longest line.
             self.buffer.reserve_exact(READ);
             let more = self.read(process).await?;
+            if self.skipping {
+                self.skip();
+            }
             if self.whole > 0 && (more == More::NotNow || self.buffer.len() >= ENOUGH) {
                 return Ok(self.give(self.whole));
             }
@@ -78,6 +84,20 @@ impl<R: AsyncRead + Unpin> Blocks<R> {
             }
         }
         Ok(self.give(self.buffer.len()))
+    }
+
+    /// Throws a line away that was too long, so that reading can go on with the one after it.
+    pub(super) fn skip_line(&mut self) {
+        self.skipping = true;
+        self.skip();
+    }
+
+    fn skip(&mut self) {
+        let newline = memchr(b'\n', &self.buffer);
+        let thrown = newline.map_or(self.buffer.len(), |newline| newline + 1);
+        self.buffer.drain(..thrown);
+        self.whole = self.whole.saturating_sub(thrown);
+        self.skipping = newline.is_none();
     }
 
     /// Whether something that the leader left behind still held the pipe, so that more might have come.

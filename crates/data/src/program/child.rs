@@ -85,6 +85,11 @@ impl Child {
         self.stdout.next(&mut self.process).await
     }
 
+    /// Goes on after a line that was too long.
+    pub(crate) fn skip_line(&mut self) {
+        self.stdout.skip_line();
+    }
+
     /// Waits for its exit, ends what it left behind, and says how it ended.
     pub(crate) async fn finish(self) -> Result<End, Failure> {
         let Self { name, mut process, stdout, mut stderr, _input } = self;

@@ -10,6 +10,9 @@ use redrive_store::{JudgedAttempt, Recorded, Verdicts};
 use crate::error::Result;
 use crate::worker::Completer;
 
+/// The most verdicts in one transaction.
+const RECORDED_AT_ONCE: usize = 256;
+
 /// Records the judgements of many attempts.
 #[derive(Debug, Clone)]
 pub struct Recorder {
@@ -29,9 +32,9 @@ impl Recorder {
     /// Starts the task that commits; must be called on a runtime.
     pub fn start(verdicts: Verdicts) -> Self {
         let committing = verdicts.clone();
-        let completer = Completer::start(move |judged| {
+        let completer = Completer::start(RECORDED_AT_ONCE, move |judged| {
             let verdicts = committing.clone();
-            Box::pin(async move { verdicts.judge_many(judged).await })
+            Box::pin(async move { verdicts.judge_many(&judged).await })
         });
         Self { verdicts, completer }
     }

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use redrive_core::count;
 use redrive_store::{Backlog, DataStore, Queued};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::attempt_end::{AttemptEnd, AttemptResult};
 use super::counts::WorkerCounts;
 use super::lease::{LeaseKeeper, LeaseTerms};
+use super::permit::{Permit, Permits};
 use super::served::{Served, even_share};
 use super::shutdown::Shutdown;
 use super::sweep;
@@ -66,14 +68,13 @@ const GATHER: Duration = Duration::from_millis(10);
 const UNDER_WAY: u32 = 4;
 
 /// The attempt's workload, by its place among the worker's, and what became of it.
-type Finished = (usize, Permit, AttemptResult);
+type Finished = (usize, Option<Permit>, AttemptResult);
 
-/// Whether an attempt counts among those that the worker may do at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Permit {
-    Held,
-    /// Given up: what is left of the attempt waits for our own disk and database only.
-    Free,
+/// What a worker serves from now on. Attempts under way go on as they were begun.
+#[derive(Debug)]
+pub struct Replacement {
+    pub workloads: Vec<Arc<dyn Workload>>,
+    pub concurrency: u32,
 }
 
 #[derive(Debug)]
@@ -85,13 +86,21 @@ pub struct Worker {
     claimant: Claimant,
     shutdown: Shutdown,
     counts: watch::Sender<WorkerCounts>,
+    /// What it has done, which is shown once for many attempts.
+    done: WorkerCounts,
     attempts: JoinSet<Finished>,
+    permits: Permits,
     /// Counts the claims that have brought something.
     turn: u64,
     /// When leases that have passed are looked for next.
     sweep_at: Instant,
     /// Why the first workload that could not be used has left the drain.
     unusable: Option<Error>,
+    /// What a reload puts in the place of the workloads.
+    replacements: mpsc::UnboundedReceiver<Replacement>,
+    replace: mpsc::UnboundedSender<Replacement>,
+    /// How many listings of new jobs are under way; a drain waits for them.
+    listings: Option<watch::Receiver<usize>>,
     /// The last claim brought all that was asked for: before then only a claim for many permits is worth its transaction.
     gather_until: Instant,
 }
@@ -104,25 +113,48 @@ impl Worker {
         options: WorkerOptions,
         shutdown: Shutdown,
     ) -> Self {
+        let (replace, replacements) = mpsc::unbounded_channel();
         Self {
             data,
             keeper,
+            replacements,
+            replace,
             served: workloads.into_iter().map(Served::new).collect(),
             claimant: Claimant { worker: options.name.clone(), lease: options.terms.lease },
             options,
             shutdown,
             counts: watch::channel(WorkerCounts::default()).0,
+            done: WorkerCounts::default(),
             attempts: JoinSet::new(),
+            permits: Permits::default(),
             turn: 0,
             sweep_at: Instant::now(),
             unusable: None,
+            listings: None,
             gather_until: Instant::now(),
         }
+    }
+
+    /// Has a draining worker stay as long as new jobs are being listed: until the count is 0.
+    pub fn stay_for(&mut self, listings: watch::Receiver<usize>) {
+        self.listings = Some(listings);
     }
 
     /// What the worker has done, as it goes.
     pub fn counts(&self) -> watch::Receiver<WorkerCounts> {
         self.counts.subscribe()
+    }
+
+    /// Puts other workloads in the place of those that the worker has.
+    pub fn replacing(&self) -> mpsc::UnboundedSender<Replacement> {
+        self.replace.clone()
+    }
+
+    fn replace(&mut self, Replacement { workloads, concurrency }: Replacement) {
+        self.options.concurrency = concurrency;
+        // They stay in their places, by which their attempts know them.
+        self.served.iter_mut().for_each(|served| served.is_out = true);
+        self.served.extend(workloads.into_iter().map(Served::new));
     }
 
     /// Works until a shutdown is requested, or with `drain` until nothing is due. A fault of our own, such as the
@@ -138,16 +170,17 @@ impl Worker {
             // Also what attempts have started that were left to their leases.
             served.workload.stopped().await;
         }
+        self.show_counts();
         match worked {
             // A call of the database was given up for the sake of the end that was asked for.
             Err(Error::Store(redrive_store::Error::Stopped { .. })) if self.shutdown.is_requested() => {}
             worked => worked?,
         }
-        Ok(*self.counts.borrow())
+        Ok(self.done)
     }
 
     async fn work(&mut self) -> Result<()> {
-        let mut wakeups = self.data.wakeups();
+        let (mut wakeups, mut cancels) = (self.data.wakeups(), self.data.cancels());
         while !self.shutdown.is_requested() {
             // All of it may wait for a sink that does not answer, and can be given up at any moment.
             let shutdown = self.shutdown.clone();
@@ -162,10 +195,12 @@ impl Worker {
                 self.served.iter_mut().for_each(Served::wake);
             }
             let claimed = self.claim().await?;
-            if self.options.drain && claimed == 0 && self.attempts.is_empty() && self.is_drained().await? {
+            // Looked at before the backlog: what a listing brought is there when it has ended.
+            let is_idle = claimed == 0 && self.attempts.is_empty() && !self.is_listing();
+            if self.options.drain && is_idle && self.is_drained().await? {
                 break;
             }
-            self.wait(&mut wakeups).await?;
+            self.wait(&mut wakeups, &mut cancels).await?;
         }
         self.unusable.take().map_or(Ok(()), Err)
     }
@@ -195,7 +230,7 @@ impl Worker {
     async fn recover(&mut self) -> Result<()> {
         for nth in 0..self.served.len() {
             let served = &mut self.served[nth];
-            if served.is_resting() {
+            if served.is_out || served.is_resting() {
                 continue;
             }
             let Some(fault) = served.fault.take() else { continue };
@@ -215,11 +250,14 @@ impl Worker {
         let mut swept = BTreeSet::new();
         for nth in 0..self.served.len() {
             // One workload of a kind ends the runs of all.
-            if self.served[nth].is_resting() || !swept.insert(self.served[nth].workload.kind()) {
+            if self.served[nth].is_out
+                || self.served[nth].is_resting()
+                || !swept.insert(self.served[nth].workload.kind())
+            {
                 continue;
             }
             match sweep::end_expired(&self.data, &self.served[nth].workload).await {
-                Ok(ended) => self.counts.send_modify(|counts| counts.abandoned += count::of(ended)),
+                Ok(ended) => self.done.abandoned += count::of(ended),
                 Err(error) => self.fault(nth, "ending what was abandoned", error)?,
             }
             self.served[nth].workload.tidy().await;
@@ -233,11 +271,11 @@ impl Worker {
         if self.room() == 0 || self.is_gathering() {
             return Ok(0);
         }
-        let mut order: Vec<usize> = (0..self.served.len()).collect();
+        let mut order: Vec<usize> = (0..self.served.len()).filter(|&nth| !self.served[nth].is_out).collect();
         order.sort_by_key(|&nth| self.served[nth].last_turn);
         let mut claimed = 0;
         for &nth in &order {
-            let share = even_share(self.options.concurrency, order.len(), self.served[nth].running, self.room());
+            let share = even_share(self.options.concurrency, order.len(), self.served[nth].running(), self.room());
             claimed += self.claim_for(nth, share).await?;
         }
         for &nth in &order {
@@ -270,8 +308,8 @@ impl Worker {
         } else {
             self.gather_until = Instant::now() + GATHER;
         }
-        served.running += u32::try_from(found).unwrap_or(u32::MAX);
-        self.counts.send_modify(|counts| counts.claimed += count::of(found));
+        self.done.claimed += count::of(found);
+        self.show_counts();
         claimed.tasks.into_iter().for_each(|task| self.start(nth, task, asked));
         Ok(found)
     }
@@ -279,14 +317,20 @@ impl Worker {
     fn start(&mut self, nth: usize, task: Task, asked: Instant) {
         let lease = self.keeper.hold(task.run_id, task.task_id, asked);
         let attempt = (task.start)(lease, self.shutdown.clone());
-        self.spawn(nth, Permit::Held, attempt);
+        let permit = self.permits.take(&self.served[nth].running);
+        self.spawn(nth, Some(permit), attempt);
     }
 
-    fn spawn(&mut self, nth: usize, permit: Permit, attempt: impl Future<Output = AttemptResult> + Send + 'static) {
+    fn spawn(&mut self, nth: usize, mut permit: Option<Permit>, attempt: BoxFuture<'static, AttemptResult>) {
         self.attempts.spawn(async move {
-            // One that panics has dropped its lease: it runs out, and the attempt is ended as abandoned.
-            let result = AssertUnwindSafe(attempt).catch_unwind().await;
-            (nth, permit, result.unwrap_or(AttemptResult::Ended(AttemptEnd::Lost)))
+            let mut result = unless_panicked(attempt).await;
+            while let AttemptResult::Settling { rest } = result {
+                if let Some(permit) = permit.take() {
+                    permit.give_up();
+                }
+                result = unless_panicked(rest).await;
+            }
+            (nth, permit, result)
         });
     }
 
@@ -296,12 +340,24 @@ impl Worker {
         self.room().saturating_mul(2) < self.options.concurrency && Instant::now() < self.gather_until
     }
 
+    /// How many permits have to be given up, counted from the beginning, before another claim is worth a look.
+    fn enough_given_up(&self) -> u64 {
+        // Read before the room, so that one which is given up in between is not missed.
+        let given_up = self.permits.given_up();
+        let lacking = if self.is_gathering() { (self.options.concurrency / 2).saturating_sub(self.room()) } else { 1 };
+        given_up + u64::from(lacking.max(1))
+    }
+
     /// How many permits are free, as long as not too many attempts wait for our own disk and database.
     fn room(&self) -> u32 {
         let concurrency = self.options.concurrency;
-        let working = self.served.iter().map(|served| served.running).fold(0, u32::saturating_add);
+        let working = self.served.iter().map(Served::running).fold(0, u32::saturating_add);
         let under_way = u32::try_from(self.attempts.len()).unwrap_or(u32::MAX);
         concurrency.saturating_sub(working).min(concurrency.saturating_mul(UNDER_WAY).saturating_sub(under_way))
+    }
+
+    fn is_listing(&self) -> bool {
+        self.listings.as_ref().is_some_and(|listings| *listings.borrow() > 0)
     }
 
     /// Whether nothing is due any more. What a limit holds back is due when an attempt of another worker has ended or
@@ -319,24 +375,34 @@ impl Worker {
             served.fruitless = if queued == Queued::Claimable { served.fruitless + 1 } else { 0 };
             elsewhere += in_flight;
         }
-        self.counts.send_modify(|counts| counts.elsewhere = is_drained.then_some(elsewhere));
+        self.done.elsewhere = is_drained.then_some(elsewhere);
         Ok(is_drained)
     }
 
-    async fn wait(&mut self, wakeups: &mut watch::Receiver<u64>) -> Result<()> {
-        let listening = self.room() > 0 && !self.served.iter().all(Served::is_resting);
-        let look_again = self.look_again();
+    async fn wait(&mut self, wakeups: &mut watch::Receiver<u64>, cancels: &mut watch::Receiver<u64>) -> Result<()> {
+        let listening = self.room() > 0 && !self.served.iter().all(|served| served.is_out || served.is_resting());
+        let (enough, look_again) = (self.enough_given_up(), self.look_again());
         let shutdown = self.shutdown.clone();
         tokio::select! {
             () = shutdown.requested() => {}
+            Some(replacement) = self.replacements.recv() => self.replace(replacement),
             Some(ended) = self.attempts.join_next() => self.hear(ended)?,
+            () = self.permits.wait_for(enough) => {}
             Ok(()) = wakeups.changed(), if listening => self.served.iter_mut().for_each(Served::wake),
+            Ok(()) = cancels.changed() => self.keeper.beat_now(),
+            () = listed(self.listings.as_mut()) => {}
             () = tokio::time::sleep_until(look_again) => {}
         }
         while let Some(ended) = self.attempts.try_join_next() {
             self.hear(ended)?;
         }
+        self.show_counts();
         Ok(())
+    }
+
+    /// Shows what was done since the last time. Every receiver is woken, so that it is not done for each attempt.
+    fn show_counts(&self) {
+        self.counts.send_if_modified(|shown| std::mem::replace(shown, self.done) != self.done);
     }
 
     /// When to look although nothing has happened.
@@ -346,7 +412,8 @@ impl Worker {
             return latest;
         }
         let gathered = self.is_gathering().then_some(self.gather_until);
-        self.served.iter().filter_map(Served::look_at).chain(gathered).fold(latest, Instant::min)
+        let served = self.served.iter().filter(|served| !served.is_out);
+        served.filter_map(Served::look_at).chain(gathered).fold(latest, Instant::min)
     }
 
     fn hear(&mut self, ended: std::result::Result<Finished, JoinError>) -> Result<()> {
@@ -354,23 +421,23 @@ impl Worker {
         let Ok((nth, permit, result)) = ended else { return Ok(()) };
         let end = match result {
             AttemptResult::Ended(end) => end,
+            // Its task goes on with it by itself.
             AttemptResult::Settling { rest } => {
-                self.free(nth, permit);
-                self.spawn(nth, Permit::Free, rest);
+                self.spawn(nth, permit, rest);
                 return Ok(());
             }
             AttemptResult::InfraFailed { error, give_back } => {
                 // At rest before the run is given back: that wakes every worker that could claim it.
                 let heard = self.fault(nth, "an attempt", error);
-                self.spawn(nth, permit, async { AttemptResult::Ended(give_back.await) });
+                self.spawn(nth, permit, Box::pin(async { AttemptResult::Ended(give_back.await) }));
                 return heard;
             }
         };
-        self.free(nth, permit);
+        drop(permit);
         let served = &mut self.served[nth];
         // Its end may have made room below a limit.
         served.wake();
-        self.counts.send_modify(|counts| counts.add(&end));
+        self.done.add(&end);
         match end {
             AttemptEnd::Accepted { .. } | AttemptEnd::Rejected { .. } => served.is_well(),
             AttemptEnd::Refused(_)
@@ -380,13 +447,6 @@ impl Worker {
             | AttemptEnd::Lost => {}
         }
         Ok(())
-    }
-
-    fn free(&mut self, nth: usize, permit: Permit) {
-        match permit {
-            Permit::Held => self.served[nth].running = self.served[nth].running.saturating_sub(1),
-            Permit::Free => {}
-        }
     }
 
     /// Something of our own failed, not of the work: there is no point in claiming more of this workload for a while.
@@ -434,7 +494,7 @@ impl Worker {
     fn abandon(&mut self) {
         let left = count::of(self.attempts.len());
         tracing::error!(left, "some attempts could not be given back in time; their leases run out");
-        self.counts.send_modify(|counts| counts.lost += left);
+        self.done.lost += left;
         self.attempts.abort_all();
     }
 
@@ -458,4 +518,20 @@ impl Worker {
             }
         }
     }
+}
+
+/// Returns when a listing of new jobs has ended; never where there is none.
+async fn listed(listings: Option<&mut watch::Receiver<usize>>) {
+    let has_changed = match listings {
+        Some(listings) => listings.changed().await.is_ok(),
+        None => false,
+    };
+    if !has_changed {
+        std::future::pending().await
+    }
+}
+
+/// Gives what an attempt gives. One that panics has dropped its lease: it runs out, and the attempt is ended as abandoned.
+async fn unless_panicked(attempt: BoxFuture<'static, AttemptResult>) -> AttemptResult {
+    AssertUnwindSafe(attempt).catch_unwind().await.unwrap_or(AttemptResult::Ended(AttemptEnd::Lost))
 }

@@ -1,7 +1,8 @@
 //! Commits what many attempts have to record in few transactions.
 //!
 //! An item that comes alone is committed at once. What comes while a commit is under way is gathered for the next one, and
-//! as long as many come, each commit waits a moment for more: ten in one transaction cost little more than two.
+//! as long as many come, each commit waits a moment for more: ten in one transaction cost little more than two. A group that
+//! is full waits for nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +14,10 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result, TRY_AGAIN};
 
-/// The most items in one transaction.
-const GROUP: usize = 256;
-
 /// How long after the beginning of a commit the next one begins, when several items were in it.
 const GATHER: Duration = Duration::from_millis(10);
 
-type Commit<I, O> = dyn Fn(Vec<I>) -> BoxFuture<'static, redrive_store::Result<Vec<O>>> + Send + Sync;
+type Commit<I, O> = dyn Fn(Arc<Vec<I>>) -> BoxFuture<'static, redrive_store::Result<Vec<O>>> + Send + Sync;
 
 /// The sender of items to a task that commits them. The task ends with the last sender.
 pub struct Completer<I, O> {
@@ -48,12 +46,18 @@ where
     I: Clone + Send + Sync + 'static,
     O: Send + 'static,
 {
-    /// Starts the task. `commit` gives one outcome for each item, in their order.
+    /// Starts the task, which commits at most `most` items in one transaction. `commit` gives one outcome for each item, in
+    /// their order.
     pub fn start(
-        commit: impl Fn(Vec<I>) -> BoxFuture<'static, redrive_store::Result<Vec<O>>> + Send + Sync + 'static,
+        most: usize,
+        commit: impl Fn(Arc<Vec<I>>) -> BoxFuture<'static, redrive_store::Result<Vec<O>>> + Send + Sync + 'static,
     ) -> Self {
+        Self::gathering(most, GATHER, Arc::new(commit))
+    }
+
+    fn gathering(most: usize, gather: Duration, commit: Arc<Commit<I, O>>) -> Self {
         let (waiting, inbox) = mpsc::unbounded_channel();
-        tokio::spawn(run(inbox, Arc::new(commit)));
+        tokio::spawn(run(inbox, most, gather, commit));
         Self { waiting }
     }
 
@@ -68,48 +72,64 @@ where
     }
 }
 
-async fn run<I, O>(mut inbox: mpsc::UnboundedReceiver<Waiting<I, O>>, commit: Arc<Commit<I, O>>)
-where
+async fn run<I, O>(
+    mut inbox: mpsc::UnboundedReceiver<Waiting<I, O>>,
+    most: usize,
+    gather: Duration,
+    commit: Arc<Commit<I, O>>,
+) where
     I: Clone + Send + Sync + 'static,
     O: Send + 'static,
 {
-    let mut group = Vec::with_capacity(GROUP);
+    let mut group = Vec::with_capacity(most);
     let mut gather_until = Instant::now();
-    while inbox.recv_many(&mut group, GROUP).await > 0 {
-        tokio::time::sleep_until(gather_until).await;
-        while group.len() < GROUP
-            && let Ok(waiting) = inbox.try_recv()
-        {
-            group.push(waiting);
+    while inbox.recv_many(&mut group, most).await > 0 {
+        while group.len() < most {
+            let lacking = most - group.len();
+            let more = inbox.recv_many(&mut group, lacking);
+            // Nothing comes any more, or not in time.
+            if let Ok(0) | Err(_) = tokio::time::timeout_at(gather_until, more).await {
+                break;
+            }
         }
-        gather_until = Instant::now() + if group.len() > 1 { GATHER } else { Duration::ZERO };
+        gather_until = Instant::now() + if group.len() > 1 { gather } else { Duration::ZERO };
         commit_group(std::mem::take(&mut group), &*commit).await;
     }
 }
 
-async fn commit_group<I: Clone, O>(mut group: Vec<Waiting<I, O>>, commit: &Commit<I, O>) {
-    loop {
-        group.retain(|waiting| !waiting.reply.is_closed());
-        if group.is_empty() {
+async fn commit_group<I: Clone, O>(group: Vec<Waiting<I, O>>, commit: &Commit<I, O>) {
+    let (mut items, mut replies) = still_wanted(group.into_iter().map(|waiting| (waiting.item, waiting.reply)));
+    while !items.is_empty() {
+        let shared = Arc::new(items);
+        let error = match commit(Arc::clone(&shared)).await {
+            Ok(outcomes) => {
+                replies.into_iter().zip(outcomes).for_each(|(reply, outcome)| drop(reply.send(Ok(outcome))));
+                return;
+            }
+            Err(error) => error,
+        };
+        let again = Arc::unwrap_or_clone(shared).into_iter().zip(replies);
+        if error.is_fatal() {
+            // The others would fare no better, and are told by their senders' end.
+            let mut again = again;
+            again.next().map(|(_, reply)| reply.send(Err(error)));
             return;
         }
-        match commit(group.iter().map(|waiting| waiting.item.clone()).collect()).await {
-            Ok(outcomes) => {
-                group.into_iter().zip(outcomes).for_each(|(waiting, outcome)| drop(waiting.reply.send(Ok(outcome))));
-                return;
-            }
-            Err(error) if error.is_transient() => {
-                tracing::warn!(%error, waiting = group.len(), "results could not be recorded; trying again");
-                tokio::time::sleep(TRY_AGAIN).await;
-            }
-            // The others would fare no better, and are told by their senders' end.
-            Err(error) if error.is_fatal() => {
-                group.into_iter().next().map(|waiting| waiting.reply.send(Err(error)));
-                return;
-            }
-            Err(error) => return commit_each(group, error, commit).await,
+        if !error.is_transient() {
+            let again = again.map(|(item, reply)| Waiting { item, reply }).collect();
+            return commit_each(again, error, commit).await;
         }
+        tracing::warn!(%error, waiting = again.len(), "results could not be recorded; trying again");
+        tokio::time::sleep(TRY_AGAIN).await;
+        (items, replies) = still_wanted(again);
     }
+}
+
+type Reply<O> = oneshot::Sender<redrive_store::Result<O>>;
+
+/// Leaves out what was withdrawn.
+fn still_wanted<I, O>(group: impl Iterator<Item = (I, Reply<O>)>) -> (Vec<I>, Vec<Reply<O>>) {
+    group.filter(|(_, reply)| !reply.is_closed()).unzip()
 }
 
 /// One of a group is at fault: each is committed by itself, so that the others are recorded.
@@ -122,5 +142,51 @@ async fn commit_each<I: Clone, O>(mut group: Vec<Waiting<I, O>>, error: redrive_
     }
     for waiting in group {
         Box::pin(commit_group(vec![waiting], commit)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    const FOR_EVER: Duration = Duration::from_secs(3600);
+
+    /// Commits at most four at once, and gathers as long as a test may last; gives the sizes of the commits, too.
+    fn fours() -> (Completer<u32, u32>, mpsc::UnboundedReceiver<usize>) {
+        let (begun, commits) = mpsc::unbounded_channel();
+        let commit = move |items: Arc<Vec<u32>>| -> BoxFuture<'static, redrive_store::Result<Vec<u32>>> {
+            let _ = begun.send(items.len());
+            Box::pin(async move { Ok(items.to_vec()) })
+        };
+        (Completer::gathering(4, FOR_EVER, Arc::new(commit)), commits)
+    }
+
+    async fn complete(completer: &Completer<u32, u32>, count: u32) {
+        let outcomes = join_all((0..count).map(|nth| completer.complete(nth))).await;
+        assert!(outcomes.into_iter().map(Result::unwrap).eq(0..count));
+    }
+
+    #[tokio::test]
+    async fn a_full_group_waits_for_nothing() {
+        let (completer, mut commits) = fours();
+        complete(&completer, 40).await;
+        for _ in 0..10 {
+            assert_eq!(commits.recv().await, Some(4));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_item_alone_waits_for_nothing_and_after_several_the_next_are_gathered() {
+        let (completer, mut commits) = fours();
+        for _ in 0..3 {
+            complete(&completer, 1).await;
+            assert_eq!(commits.recv().await, Some(1));
+        }
+        complete(&completer, 2).await;
+        assert_eq!(commits.recv().await, Some(2));
+        tokio::join!(complete(&completer, 1), complete(&completer, 3));
+        assert_eq!(commits.recv().await, Some(4), "one commit for all");
     }
 }

@@ -5,6 +5,7 @@
 //! before another worker may take its run.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -56,6 +57,8 @@ pub struct LeaseKeeper {
 #[derive(Debug)]
 pub struct Lease {
     run_id: RunId,
+    /// A run that is claimed again has another.
+    task_id: TaskId,
     ended: watch::Receiver<Option<LeaseEnd>>,
     keeper: LeaseKeeper,
 }
@@ -87,7 +90,9 @@ impl Lease {
 
     /// Brings a claimed run up to date with its last heartbeat.
     pub fn refresh(&self, run: &mut Run) {
-        if let Some((at, until)) = self.keeper.leases.lock().held.get(&self.run_id).and_then(|held| held.prolonged) {
+        let table = self.keeper.leases.lock();
+        let held = table.held.get(&self.run_id).filter(|held| held.task_id == self.task_id);
+        if let Some((at, until)) = held.and_then(|held| held.prolonged) {
             (run.last_heartbeat, run.lease_until) = (Some(at), Some(until));
         }
     }
@@ -95,7 +100,12 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.keeper.leases.lock().held.remove(&self.run_id);
+        // This worker may have claimed the run anew before it let go of it.
+        if let Entry::Occupied(held) = self.keeper.leases.lock().held.entry(self.run_id)
+            && held.get().task_id == self.task_id
+        {
+            held.remove();
+        }
     }
 }
 
@@ -113,6 +123,8 @@ struct Table {
     wake_at: Instant,
     /// The thread has ended, and nobody keeps anything.
     is_closed: bool,
+    /// A heartbeat was asked for before its time.
+    beat_now: bool,
 }
 
 #[derive(Debug)]
@@ -137,7 +149,7 @@ impl LeaseKeeper {
         let (nudge, nudges) = mpsc::channel(1);
         let (ready, opened) = oneshot::channel();
         let (url, options) = (url.clone(), Options { connections: 1, ..options });
-        let table = Table { held: BTreeMap::new(), wake_at: Instant::now(), is_closed: false };
+        let table = Table { held: BTreeMap::new(), wake_at: Instant::now(), is_closed: false, beat_now: false };
         let leases = Arc::new(Leases { terms, table: Mutex::new(table) });
         let shared = Arc::clone(&leases);
         let body = move || {
@@ -160,6 +172,13 @@ impl LeaseKeeper {
         Ok(Self { leases, nudge })
     }
 
+    /// Has the thread send a heartbeat now: a run was cancelled, and its handler is to hear of it.
+    pub fn beat_now(&self) {
+        self.leases.lock().beat_now = true;
+        // A nudge that is on its way already will do.
+        let _ = self.nudge.try_send(());
+    }
+
     /// Keeps a lease that was got by a claim asked for at `asked`.
     pub fn hold(&self, run_id: RunId, task_id: TaskId, asked: Instant) -> Lease {
         let terms = self.leases.terms;
@@ -173,7 +192,7 @@ impl LeaseKeeper {
             // A nudge that is on its way already will do.
             let _ = self.nudge.try_send(());
         }
-        Lease { run_id, ended: receiver, keeper: self.clone() }
+        Lease { run_id, task_id, ended: receiver, keeper: self.clone() }
     }
 }
 
@@ -223,7 +242,7 @@ impl HeartbeatLoop {
                 () = tokio::time::sleep_until(wake) => {}
             }
             self.fence();
-            if !beating && Instant::now() >= self.next_beat {
+            if !beating && self.is_time_to_beat() {
                 beating = self.beat(&answer);
             }
         }
@@ -237,6 +256,10 @@ impl HeartbeatLoop {
         let beat_at = if beating { Instant::now() + terms.heartbeat } else { self.next_beat };
         table.wake_at = fence_at.map_or(beat_at, |fence_at| fence_at.min(beat_at));
         table.wake_at
+    }
+
+    fn is_time_to_beat(&self) -> bool {
+        std::mem::take(&mut self.leases.lock().beat_now) || Instant::now() >= self.next_beat
     }
 
     /// Gives up the leases that are about to end.

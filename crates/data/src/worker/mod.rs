@@ -6,13 +6,14 @@ mod claim_loop;
 mod completer;
 mod counts;
 mod lease;
+mod permit;
 mod served;
 mod shutdown;
 mod sweep;
 mod workload;
 
 pub use attempt_end::{AttemptEnd, AttemptResult};
-pub use claim_loop::{Worker, WorkerOptions};
+pub use claim_loop::{Replacement, Worker, WorkerOptions};
 pub use completer::Completer;
 pub use counts::WorkerCounts;
 pub use lease::{Lease, LeaseEnd, LeaseKeeper, LeaseTerms};

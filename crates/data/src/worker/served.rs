@@ -1,6 +1,7 @@
 //! A worker's workload: its permits in use, its rest after a fault, and when it is asked again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -19,7 +20,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 pub(super) struct Served {
     pub workload: Arc<dyn Workload>,
     /// How many of the worker's permits its attempts use.
-    pub running: u32,
+    pub running: Arc<AtomicU32>,
     /// When it last got permits, in the worker's count of such claims.
     pub last_turn: u64,
     /// How often in a row nothing was claimed although the backlog says that there is work.
@@ -33,13 +34,13 @@ pub(super) struct Served {
     checked_until: Option<Instant>,
     /// What failed, to be looked at after the rest.
     pub fault: Option<Error>,
-    /// A draining worker goes on without it.
+    /// Nothing more is claimed of it: a draining worker goes on without it, or a reload has put another in its place.
     pub is_out: bool,
 }
 
 impl Served {
     pub(super) fn new(workload: Arc<dyn Workload>) -> Self {
-        let (running, last_turn, fruitless, rest) = (0, 0, 0, Duration::ZERO);
+        let (running, last_turn, fruitless, rest) = (Arc::default(), 0, 0, Duration::ZERO);
         Self {
             workload,
             running,
@@ -52,6 +53,10 @@ impl Served {
             fault: None,
             is_out: false,
         }
+    }
+
+    pub(super) fn running(&self) -> u32 {
+        self.running.load(Ordering::Acquire)
     }
 
     pub(super) fn is_resting(&self) -> bool {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use redrive_core::run::Work;
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{self, Run, State, Work, Workload as Kind};
 use redrive_store::DataStore;
 
 use super::workload::Workload;
@@ -28,13 +29,34 @@ pub async fn end_expired(data: &DataStore, workload: &Arc<dyn Workload>) -> Resu
             workload.before_expiry(&late).await;
         }
         for run in &ended {
-            let (work, run_id, worker) = (subject(&run.work), run.run_id, run.worker.as_deref());
-            tracing::warn!(work, %run_id, worker, "lease expired; the attempt is ended");
+            log_end(run, &workload.policy(run));
         }
         count += ended.len();
         if ended.is_empty() {
             // Another worker is ending them.
             return Ok(count);
+        }
+    }
+}
+
+/// Says what became of a run whose worker fell silent: as for any other failed attempt, what comes next.
+fn log_end(run: &Run, policy: &RetryPolicy) {
+    let (work, run_id, worker, attempt) = (subject(&run.work), run.run_id, run.worker.as_deref(), run.attempt);
+    match (run.workload(), run.state) {
+        (Kind::Ingest | Kind::Process, State::Waiting) => {
+            let next_retry_at = run.next_retry_at.map(|at| at.to_string());
+            let delay_s = run::backoff(run, policy).as_secs_f64();
+            let text = "lease expired; retry scheduled";
+            tracing::warn!(work, %run_id, worker, attempt, delay_s, next_retry_at, "{text}");
+        }
+        (Kind::Ingest | Kind::Process, State::Dead) => {
+            let retry_count = run.retry_count;
+            tracing::warn!(work, %run_id, worker, attempt, retry_count, "lease expired; attempts exhausted");
+        }
+        // Whether a partition is tried again is the control plane's to say.
+        (Kind::Extract, _)
+        | (Kind::Ingest | Kind::Process, State::Storing | State::Queued | State::Running | State::Done) => {
+            tracing::warn!(work, %run_id, worker, "lease expired; the attempt is ended");
         }
     }
 }

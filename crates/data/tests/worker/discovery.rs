@@ -5,19 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::run::{State, Workload as Kind};
-use redrive_data::process::{CommandSettings, Discover, Discovered, Discovery, PostSettings, Section};
+use redrive_data::process::{
+    CommandSettings, Discover, DiscoverPace, Discovered, Discovery, PostSettings, Section, Sections, Unserved,
+};
 use redrive_data::program::ChildReaper;
-use redrive_store::RunPage;
+use redrive_data::worker::Shutdown;
 use redrive_store::clock::SystemClock;
+use redrive_store::{NewRun, RunPage};
 
 use crate::house::TestDataPlane;
 use crate::scripted::{Reply, Server};
 use crate::told::{Act, Told, section};
 
+const PACE: DiscoverPace = DiscoverPace { interval: Duration::from_millis(1), timeout: Duration::from_secs(60) };
+
 fn listed_by(house: &TestDataPlane, script: &str, categories: &[&str]) -> Discovery {
     let words = ["/bin/sh", "-c", script].map(str::to_owned);
     let settings = CommandSettings { command: &words, directory: Some(house.database.path()), env: &BTreeMap::new() };
-    let discover = Discover::command(&settings, Duration::from_secs(60), &|_| None, &ChildReaper::default()).unwrap();
+    let discover = Discover::command(&settings, PACE, &|_| None, &ChildReaper::default()).unwrap();
     discovery(house, discover, categories)
 }
 
@@ -82,10 +87,56 @@ async fn a_listing_that_fails_has_said_what_it_has_said(house: TestDataPlane) {
     let failure = discovery.ask().await.unwrap_err();
     assert!(failure.message.contains("exit code 75") && failure.message.contains("no more"), "{failure}");
     assert_eq!(jobs(&house).await, 1);
-    let long = "echo '{\"external_id\":\"b\"}'; head -c 3000000 /dev/zero | tr '\\0' x";
-    let failure = listed_by(&house, long, &["x"]).ask().await.unwrap_err();
-    assert!(failure.message.contains("line 2 is longer"), "{failure}");
+}
+
+/// A line of any length costs itself only, and no memory.
+async fn a_line_that_is_too_long_is_skipped_and_those_after_it_are_not(house: TestDataPlane) {
+    let long = "echo '{\"external_id\":\"b\"}'; head -c 3000000 /dev/zero | tr '\\0' x; echo
+        echo '{\"external_id\":\"c\"}'; head -c 3000000 /dev/zero | tr '\\0' x";
+    let found = listed_by(&house, long, &["x"]).ask().await.unwrap();
+    let why = "line 2: it is longer than a job with a payload of 1 MiB can be";
+    assert_eq!((found.new, found.skipped, found.first_skipped.as_deref()), (2, 2, Some(why)));
     assert_eq!(jobs(&house).await, 2);
+}
+
+/// One that fails is asked again, until it is told to stop.
+async fn a_discover_that_fails_is_asked_again(house: TestDataPlane) {
+    let script = "echo x >> tries; test $(wc -l < tries) -ge 3 || exit 75; echo '{\"external_id\":\"a\"}'";
+    let (shutdown, mut wakeups) = (Shutdown::default(), house.store.wakeups());
+    let discovering = tokio::spawn(listed_by(&house, script, &["x"]).run(shutdown.clone()));
+    let submitted = async {
+        while jobs(&house).await == 0 {
+            wakeups.changed().await.unwrap()
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), submitted).await.unwrap();
+    shutdown.request();
+    discovering.await.unwrap();
+    let tries = std::fs::read_to_string(house.database.path().join("tries")).unwrap();
+    assert!(tries.lines().count() >= 3, "{tries}");
+}
+
+/// A listing that hangs is given up, and its program with it.
+async fn a_discover_has_a_time_limit(house: TestDataPlane) {
+    let words = ["/bin/sh", "-c", "echo '{\"external_id\":\"a\"}'; sleep 1000"].map(str::to_owned);
+    let settings = CommandSettings { command: &words, directory: Some(house.database.path()), env: &BTreeMap::new() };
+    let pace = DiscoverPace { timeout: Duration::from_millis(200), ..PACE };
+    let discover = Discover::command(&settings, pace, &|_| None, &ChildReaper::default()).unwrap();
+    assert!(!discovery(&house, discover, &["x"]).look_once(Shutdown::default()).await);
+}
+
+/// Also by a worker that has no section at all, and also what has only come due.
+async fn categories_that_wait_for_a_section_are_said_whether_queued_or_due(house: TestDataPlane) {
+    house.submit_jobs("queued", 2).await;
+    let later = house.store.now().saturating_add(Duration::from_millis(1));
+    let due = NewRun { not_before: Some(later), ..NewRun::job("due", None, house.store.now()) };
+    house.store.control().submit(vec![due]).await.unwrap();
+    let mut unserved = Unserved::new(house.store.view(), Sections::default());
+    while house.store.now() <= later {
+        tokio::task::yield_now().await;
+    }
+    let expected = Some(vec!["due".to_owned(), "queued".to_owned()]);
+    assert_eq!((unserved.look().await.unwrap(), unserved.look().await.unwrap()), (expected, None));
 }
 
 async fn a_server_may_list_them_too_in_any_pieces(house: TestDataPlane) {
@@ -103,7 +154,7 @@ async fn a_server_may_list_them_too_in_any_pieces(house: TestDataPlane) {
         allow_private: true,
         ca_file: None,
     };
-    let discover = Discover::url(&settings, Duration::from_secs(60), &|_| None, Arc::new(SystemClock)).unwrap();
+    let discover = Discover::url(&settings, PACE, &|_| None, Arc::new(SystemClock)).unwrap();
     let found = discovery(&house, discover, &["x"]).ask().await.unwrap();
     assert_eq!((found.new, found.skipped), (3000, 0));
     assert_eq!((server.requests()[0].method.as_str(), jobs(&house).await), ("GET", 3000));
@@ -113,5 +164,9 @@ redrive_fixture::on_both_databases!(
     what_is_listed_again_is_known,
     a_line_that_is_no_job_is_skipped_and_said,
     a_listing_that_fails_has_said_what_it_has_said,
+    a_line_that_is_too_long_is_skipped_and_those_after_it_are_not,
+    a_discover_that_fails_is_asked_again,
+    a_discover_has_a_time_limit,
+    categories_that_wait_for_a_section_are_said_whether_queued_or_due,
     a_server_may_list_them_too_in_any_pieces,
 );

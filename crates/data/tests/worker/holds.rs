@@ -84,7 +84,7 @@ async fn a_rate_limit_with_a_hint_is_no_verdict(house: TestDataPlane) {
     assert_eq!((counts.rejected, counts.released), (0, 1));
     let partition = house.partition(&here).await;
     assert_eq!((partition.state.status, partition.state.attempt_count), (Status::Pending, 0));
-    assert_eq!(partition.control.rate_limit_waited.as_secs() / 10, 360);
+    assert!((3_500..=3_600).contains(&partition.control.rate_limit_waited.as_secs()), "{partition:?}");
     assert!(
         partition.control.not_before.is_some_and(|until| until > house.now()) && partition.control.wanted.is_some()
     );

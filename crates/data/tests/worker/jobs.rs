@@ -50,7 +50,7 @@ impl Jobs {
     fn new(house: &TestDataPlane, job: Job) -> Arc<Self> {
         let (data, policy) = (house.store.data(), RetryPolicy::process());
         let committing = data.clone();
-        let completer = Completer::start(move |ends| {
+        let completer = Completer::start(256, move |ends| {
             let data = committing.clone();
             Box::pin(async move { data.record(ends).await })
         });

@@ -11,7 +11,7 @@ use redrive_store::Recorded;
 use redrive_store::raw::{RunHeader, RunOutcome};
 use tokio::time::Instant;
 
-use crate::house::{TestDataPlane, Work, key};
+use crate::house::{TERMS, TestDataPlane, Work, key};
 use crate::source::{Act, Source};
 
 const SHORT: LeaseTerms = LeaseTerms { lease: Duration::from_millis(1200), heartbeat: Duration::from_millis(150) };
@@ -45,6 +45,20 @@ async fn a_lease_that_cannot_be_prolonged_is_given_up_before_it_ends() {
     assert_eq!(end, LeaseEnd::Lost);
     assert!(asked.elapsed() < SHORT.lease, "given up after {:?}", asked.elapsed());
     locked.execute_batch("ROLLBACK").unwrap();
+}
+
+/// A worker may claim a run anew before it has let go of it.
+#[tokio::test]
+async fn a_lease_that_is_let_go_of_leaves_a_newer_one_of_the_run_alone() {
+    let house = TestDataPlane::sqlite().await;
+    house.want(&[key("c", 0), key("c", 1)]).await;
+    let (run, other) = (house.claim(TERMS.lease).await.run, house.claim(TERMS.lease).await.run);
+    let keeper = house.keeper(TERMS).await;
+    let first = keeper.hold(run.run_id, run.task_id.unwrap(), Instant::now());
+    let second = keeper.hold(run.run_id, other.task_id.unwrap(), Instant::now());
+    assert_eq!(first.ended().await, LeaseEnd::Lost, "the run has a newer claim");
+    drop(first);
+    assert!(futures_util::poll!(Box::pin(second.ended())).is_pending());
 }
 
 async fn a_lease_that_somebody_else_ended_is_lost(house: TestDataPlane) {

@@ -10,7 +10,7 @@ use redrive_store::RunClaim;
 use crate::house::TestDataPlane;
 use crate::told::{Act, Told, base, section};
 
-/// AR-2, AR-12
+/// AR-2
 async fn a_final_error_is_not_tried_again(house: TestDataPlane) {
     let clock = house.clock.hold();
     let id = house.submit_jobs("a", 1).await[0];

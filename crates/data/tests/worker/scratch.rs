@@ -1,10 +1,10 @@
-//! The worker's temporary directory is its own trouble, and no attempt of a partition.
+//! The worker's temporary directory is its own trouble, and no attempt of a partition: the source that needs it is held.
 
 use std::path::Path;
 
 use redrive_core::partition::Status;
+use redrive_data::ScratchError;
 use redrive_data::validate::{Rules, Scratch, Settings};
-use redrive_data::{Error, ScratchError};
 use redrive_fixture::Mount;
 use tempfile::TempDir;
 
@@ -19,10 +19,11 @@ fn sorted_in(directory: &Path) -> Rules {
 
 async fn is_given_back(house: &TestDataPlane, work: Work, directory: &Path) {
     house.want(&[key("c", 0)]).await;
-    let error = house.worker(work).await.0.run().await.unwrap_err();
-    assert!(matches!(error, Error::Scratch(_)), "{error}");
+    let counts = house.worker(work).await.0.run().await.unwrap();
+    assert_eq!((counts.claimed, counts.released), (1, 1), "{counts:?}");
     let expected = format!("cannot use the temporary directory {}: ", directory.display());
-    assert!(error.to_string().starts_with(&expected), "{error}");
+    let held = house.store.view().holds().await.unwrap().remove(0);
+    assert!(held.why.as_deref().is_some_and(|why| why.contains(&expected)), "{held:?}");
     let partition = house.partition(&key("c", 0)).await;
     assert_eq!((partition.state.status, partition.state.attempt_count), (Status::Pending, 0));
     assert_eq!(partition.control.active, None, "it was given back");
@@ -35,6 +36,7 @@ async fn a_scratch_directory_that_cannot_be_written_burns_no_attempt(house: Test
     let directory = Path::new("/proc");
     let work = Work { rules: sorted_in(directory), ..Work::with(Source::new(|_| Act::Bring(9))) };
     is_given_back(&house, work, directory).await;
+    house.store.data().look_again(&["src".parse().unwrap()]).await.unwrap();
     let elsewhere = TempDir::new().unwrap();
     let work = Work { rules: sorted_in(elsewhere.path()), ..Work::with(Source::new(|_| Act::Bring(9))) };
     assert_eq!(house.worker(work).await.0.run().await.unwrap().accepted, 1);

@@ -64,6 +64,8 @@ pub enum Command {
     Demo(Demo),
     /// Bring the database's schema up to date
     Migrate,
+    /// Say what needs a person, and how everything stands
+    Status(Status),
     /// Check configuration, database and raw sink, and say what is wrong
     Doctor(Doctor),
     /// Look at partitions and decide what happens to them
@@ -103,6 +105,7 @@ impl Command {
             Self::Init(_)
             | Self::Demo(_)
             | Self::Migrate
+            | Self::Status(_)
             | Self::Doctor(_)
             | Self::State(_)
             | Self::Runs(_)
@@ -134,6 +137,24 @@ pub struct Init {
 pub struct Demo {
     /// Where to [default: redrive-demo, or redrive-demo-2 and so on where there is one]
     pub directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  redrive status
+  redrive status --source ads --watch
+  redrive status -o json | jq '.needs_attention[].command'
+
+Counts stop at 10,000, so that the answer comes at once; what says `≥ 10,000` may be more. In JSON such counts are named in
+`at_least`. Queued are also successes that were asked for again. Missing is what a calendar of this configuration expects.")]
+pub struct Status {
+    /// Only this source
+    #[arg(long)]
+    pub source: Option<String>,
+    /// Look again every two seconds, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -125,7 +125,7 @@ Examples:
   redrive runs prune --older-than 30d --category any% --reason 'disk is full'
 
 The daemon does the same for sections with `keep`. What is queued, running or waiting stays, and so does a job whose
-external id was submitted again since.")]
+external id was submitted, or submitted again, since an hour before that. What is forgotten cannot be brought back.")]
 pub struct Prune {
     /// Forget what ended longer ago than this
     #[arg(long, value_name = "DURATION", value_parser = redrive_data::settings::duration::parse)]
@@ -136,6 +136,12 @@ pub struct Prune {
     /// Say how many there are, and forget none
     #[arg(long)]
     pub dry_run: bool,
+    /// Answer questions with yes, up to the hard limit
+    #[arg(short, long)]
+    pub yes: bool,
+    /// No questions and no limit
+    #[arg(long)]
+    pub force: bool,
     /// Why, for the audit trail
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,

@@ -29,6 +29,9 @@ pub struct FilterArgs {
     /// final, retryable or rate_limited
     #[arg(long)]
     pub error_class: Option<String>,
+    /// Failed now, of this failure group; an unambiguous beginning of its id serves
+    #[arg(long, value_name = "ID")]
+    pub group: Option<String>,
 }
 
 /// One partition, by its four values.
@@ -69,6 +72,8 @@ pub struct ChangeArgs {
 pub enum State {
     /// Show partitions as they are now
     Inspect(Inspect),
+    /// Count what is failed now by its causes
+    Groups(Groups),
     /// Say why a partition is not running now
     Explain(KeyArgs),
     /// Requeue failed partitions
@@ -123,6 +128,22 @@ pub struct Inspect {
     #[arg(long, value_enum, conflicts_with = "history")]
     pub group_by: Option<GroupBy>,
     /// How many at the most; 0 for all
+    #[arg(long, default_value_t = 50)]
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  redrive state groups --source ads
+  redrive state retry --group 1eac --reason 'the token is mended'
+
+A group is what failures have in common once ids, numbers, times, addresses and quoted parts are folded. Counted are
+partitions that are failed now: what was retried or has succeeded since is not among them.")]
+pub struct Groups {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// How many groups at the most, the largest first; 0 for all
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
 }

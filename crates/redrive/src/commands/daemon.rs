@@ -1,35 +1,68 @@
-//! `redrive daemon`: ticks until a signal stops it.
+//! `redrive daemon`: ticks until a signal stops it. SIGHUP has it read its configuration again.
+
+use std::time::Duration;
 
 use redrive_control::daemon::{Action, Tick};
 use redrive_control::{ControlPlane, Insight};
+use redrive_core::process::{Kind, Serves};
+use redrive_store::Store;
 
-use super::{Context, Missing, person};
+use super::{Context, Missing, open, person};
 use crate::cli::{Daemon, Format};
+use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::service::{self, Me, Presence, Reload};
 
 pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let actor = format!("daemon {} pid {}", person(), std::process::id());
-    let ticks = match args.dry_run {
-        true => Ticks::Foreseen(context.insight(&config).await?),
-        false => Ticks::Done(context.control(&config, Missing::Make).await?, actor),
-    };
-    let interval = args.interval.unwrap_or(config.settings.daemon.interval);
-    if interval.is_zero() {
-        return Err(Error::Usage("--interval 0 would never rest; give at least 100ms".to_owned()));
+    let interval = interval(args, &config)?;
+    if args.dry_run {
+        let ticks = Ticks::Foreseen(context.insight(&config).await?);
+        return match args.once {
+            true => once(&ticks, args, context).await,
+            false => go_on(&mut Service { ticks, interval, living: None }, args, context).await,
+        };
     }
+    let store = open(&config, Missing::Make, context).await?;
+    let ticks = Ticks::of(&store, &config, context);
     if args.once {
-        let tick = ticks.next().await?;
-        show(&tick, args.dry_run, context)?;
-        return Ok(Exit::Done);
+        return once(&ticks, args, context).await;
     }
-    tracing::info!(interval_ms = interval.as_millis(), dry_run = args.dry_run, "started");
+    let presence = Presence::begin(&store, me(&config), None).await;
+    let mut service = Service { ticks, interval, living: Some(Living { store, config, presence }) };
+    let ended = go_on(&mut service, args, context).await;
+    if let Some(living) = service.living {
+        living.presence.end().await;
+    }
+    ended
+}
+
+fn interval(args: &Daemon, config: &Config) -> Result<Duration> {
+    match args.interval.unwrap_or(config.settings.daemon.interval) {
+        Duration::ZERO => Err(Error::Usage("--interval 0 would never rest; give at least 100ms".to_owned())),
+        interval => Ok(interval),
+    }
+}
+
+fn me(config: &Config) -> Me {
+    Me { kind: Kind::Daemon, config: config.fingerprint.clone(), serves: Serves::default() }
+}
+
+async fn once(ticks: &Ticks, args: &Daemon, context: &Context) -> Result<Exit> {
+    let tick = ticks.next().await?;
+    show(&tick, args.dry_run, context)?;
+    Ok(Exit::Done)
+}
+
+async fn go_on(service: &mut Service, args: &Daemon, context: &Context) -> Result<Exit> {
+    let mut hangups = Reload::listen()?;
+    tracing::info!(interval_ms = service.interval.as_millis(), dry_run = args.dry_run, "started");
     // A tick that is at work is finished first, or given up after a few seconds.
     context.stop.in_order();
     while !context.stop.is_requested() {
-        match ticks.next().await {
+        match service.ticks.next().await {
             Ok(tick) => tracing::info!(
                 considered = tick.considered,
                 requeued = tick.requeued,
@@ -46,11 +79,41 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
         }
         tokio::select! {
             () = context.stop.requested() => {}
-            () = tokio::time::sleep(interval) => {}
+            () = hangups.asked() => service.reload(args, context),
+            () = tokio::time::sleep(service.interval) => {}
         }
     }
     tracing::info!("stopped");
     Ok(Exit::Done)
+}
+
+struct Service {
+    ticks: Ticks,
+    interval: Duration,
+    /// None for a dry run, which reads its configuration once.
+    living: Option<Living>,
+}
+
+/// What a daemon has that others see.
+struct Living {
+    store: Store,
+    config: Config,
+    presence: Presence,
+}
+
+impl Service {
+    /// Reads the configuration again. The next tick follows at once.
+    fn reload(&mut self, args: &Daemon, context: &Context) {
+        let Some(living) = &mut self.living else { return };
+        let next = service::next(context, &living.config).and_then(|next| Ok((interval(args, &next)?, next)));
+        service::log(next.map(|(interval, next)| {
+            (self.interval, self.ticks) = (interval, Ticks::of(&living.store, &next, context));
+            let me = me(&next);
+            living.presence.tell(me.config.clone(), me.serves);
+            living.config = next;
+            me.config
+        }));
+    }
 }
 
 /// Where ticks come from: a dry run only looks.
@@ -60,6 +123,11 @@ enum Ticks {
 }
 
 impl Ticks {
+    fn of(store: &Store, config: &Config, context: &Context) -> Self {
+        let actor = format!("daemon {} pid {}", person(), std::process::id());
+        Self::Done(context.control_of(store, config), actor)
+    }
+
     async fn next(&self) -> redrive_control::Result<Tick> {
         match self {
             Self::Foreseen(insight) => insight.foresee_tick().await,
@@ -85,7 +153,12 @@ fn in_words(tick: &Tick, dry_run: bool) -> String {
     };
     let mut text: Vec<String> = tick.would.iter().map(action).collect();
     let would = if dry_run { "would requeue" } else { "requeued" };
-    text.push(format!("{would} {}, enqueued {} expected", tick.requeued, tick.enqueued));
+    let pruned = match (tick.pruned, dry_run) {
+        (0, _) => String::new(),
+        (count, true) => format!(", would forget {count} jobs that are kept no longer"),
+        (count, false) => format!(", forgot {count} jobs that are kept no longer"),
+    };
+    text.push(format!("{would} {}, enqueued {} expected{pruned}", tick.requeued, tick.enqueued));
     text.join("\n")
 }
 

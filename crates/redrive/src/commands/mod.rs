@@ -14,6 +14,7 @@ mod opening;
 pub mod runs;
 pub mod sink;
 pub mod state;
+pub mod status;
 pub mod worker;
 
 use redrive_control::{ControlPlane, Insight, Sink};
@@ -59,11 +60,15 @@ impl Context {
 
     /// The control plane over the configured store and sink.
     pub async fn control(&self, config: &Config, missing: Missing) -> Result<ControlPlane> {
-        let store = open(config, missing, self).await?;
+        Ok(self.control_of(&open(config, missing, self).await?, config))
+    }
+
+    /// The control plane over a store that is open already.
+    pub fn control_of(&self, store: &Store, config: &Config) -> ControlPlane {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
-        Ok(plane.with_queues(config.queues.clone()).keeping_uploads(config.ingestion.keep))
+        plane.with_queues(config.queues.clone()).keeping_uploads(config.ingestion.keep)
     }
 }
 

@@ -1,50 +1,93 @@
-//! `redrive worker`: does what is wanted until a signal stops it, or with `--drain` until nothing is due.
+//! `redrive worker`: does what is wanted until a signal stops it, or with `--drain` until nothing is due. SIGHUP has it
+//! read its configuration again.
 
-use std::sync::Arc;
+use std::convert::Infallible;
 
 use redrive_core::run::Workload as Kind;
-use redrive_data::process::{Discovery, Section, Sections, Unserved};
-use redrive_data::validate::Recorder;
-use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
-use redrive_data::{extract, ingest};
+use redrive_data::process::Sections;
+use redrive_data::worker::{LeaseTerms, Shutdown, WorkerCounts, WorkerOptions};
 use redrive_store::Store;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use serde::Serialize;
+use tokio::sync::mpsc;
 
-use super::sink::open_sink;
-use super::{Context, Missing, open, person};
+use super::{Context, Missing, open};
 use crate::cli;
 use crate::config::{Config, Plan};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::service::{self, Generation, Reload, Service};
 use crate::stop::StopSignals;
 
 pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let plan = config.plan(&kinds(args), &context.environment)?;
-    let only = categories(args, &plan.sections)?;
-    check_served(args, &plan)?;
+    let (plan, only) = plan(args, &config, context)?;
     let store = open(&config, Missing::Refuse, context).await?;
     let mut options = options(&config, args.drain);
     options.concurrency = args.concurrency.unwrap_or(options.concurrency);
     let (sources, sections) = (plan.sources.names().len(), plan.sections.iter().count());
     tracing::info!(name = options.name, concurrency = options.concurrency, sources, sections, "started");
     let shutdown = Shutdown::default();
+    let hangups = Reload::listen()?;
     context.stop.with_grace(options.grace);
     let heeding = tokio::spawn(heed_signals(context.stop.clone(), shutdown.clone()));
-    let service = Service::start(&config, &store, plan, only.as_deref(), options, shutdown, context).await?;
-    let counts = service.counts();
-    let ended = service.run().await;
+    let generation = Generation::new(&config, &store, plan, only.as_deref(), options.concurrency).await?;
+    let service = Service::start(&config, &store, generation, options, shutdown, context).await?;
+    let (counts, reloading) = (service.counts(), service.reloading());
+    let ended = tokio::select! {
+        ended = service.run() => ended,
+        never = reload(args, context, config, &store, hangups, &reloading) => match never {},
+    };
     heeding.abort();
     let counts = *counts.borrow();
     tracing::info!(?counts, "stopped");
-    let shown = if args.drain { output::ignore_broken_pipe(show(&counts, context)) } else { Ok(()) };
+    let discover_failed = ended.as_ref().map_or(0, |ended| ended.discover_failed);
+    let summary = Summary { counts, discover_failed };
+    let shown = if args.drain { output::ignore_broken_pipe(show(&summary, context)) } else { Ok(()) };
     // What became of the work matters more than whether it could be shown.
-    let is_interrupted = ended?;
+    let ended = ended?;
     shown?;
-    // A drain that was stopped has not done what it was asked for.
-    Ok(if args.drain && is_interrupted { Exit::Interrupted } else { Exit::Done })
+    // A drain that was stopped, or that could not find all jobs, has not done what it was asked for.
+    Ok(match (args.drain, ended.was_asked) {
+        (true, true) => Exit::Interrupted,
+        (true, false) if discover_failed > 0 => Exit::SomeFailed,
+        (true | false, _) => Exit::Done,
+    })
+}
+
+/// What this worker is to do by its configuration, and the categories that the command names.
+fn plan(args: &cli::Worker, config: &Config, context: &Context) -> Result<(Plan, Option<Vec<String>>)> {
+    let plan = config.plan(&kinds(args), &context.environment)?;
+    let only = categories(args, &plan.sections)?;
+    check_served(args, &plan)?;
+    Ok((plan, only))
+}
+
+/// Reads the configuration again whenever it is asked to.
+async fn reload(
+    args: &cli::Worker,
+    context: &Context,
+    mut config: Config,
+    store: &Store,
+    mut hangups: Reload,
+    to: &mpsc::UnboundedSender<Generation>,
+) -> Infallible {
+    loop {
+        hangups.asked().await;
+        let next = async {
+            let next = service::next(context, &config)?;
+            let (plan, only) = plan(args, &next, context)?;
+            let concurrency = args.concurrency.unwrap_or(next.settings.worker.concurrency);
+            let generation = Generation::new(&next, store, plan, only.as_deref(), concurrency).await?;
+            Ok((next, generation))
+        };
+        service::log(next.await.map(|(next, generation)| {
+            config = next;
+            // A worker that has ended takes nothing up.
+            let _ = to.send(generation);
+            config.fingerprint.clone()
+        }));
+    }
 }
 
 /// The kinds of work that are asked for: all, unless the command names some.
@@ -98,85 +141,10 @@ fn check_served(args: &cli::Worker, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// A worker over the configured store and sink, and what finds jobs for it.
-#[derive(Debug)]
-pub struct Service {
-    worker: Worker,
-    discoveries: Vec<Discovery>,
-    unserved: Option<Unserved>,
-    shutdown: Shutdown,
-    drain: bool,
-}
-
-impl Service {
-    /// With `only`, jobs of these categories alone are claimed.
-    pub async fn start(
-        config: &Config,
-        store: &Store,
-        plan: Plan,
-        only: Option<&[String]>,
-        options: WorkerOptions,
-        shutdown: Shutdown,
-        context: &Context,
-    ) -> Result<Self> {
-        let keeper = LeaseKeeper::start(&config.store, context.store_options(config), options.terms).await?;
-        let mut workloads: Vec<Arc<dyn Workload>> = Vec::new();
-        let (extracts, uploads) = (!plan.sources.is_empty(), plan.uploads);
-        let sink = if extracts || uploads { Some(open_sink(config, store).await?) } else { None };
-        if let Some(sink) = sink.clone().filter(|_| extracts) {
-            let recorder = Recorder::start(store.verdicts());
-            workloads.push(Arc::new(extract::Workload::new(store.data(), recorder, sink, plan.sources)));
-        }
-        if let Some(sink) = sink.filter(|_| uploads) {
-            let (limits, policy) = (config.ingestion.limits.clone(), config.ingestion.policy.clone());
-            let batch_rows = config.ingestion.batch_rows;
-            workloads.push(Arc::new(ingest::Workload::new(store.data(), sink.blobs(), limits, policy, batch_rows)));
-        }
-        workloads.extend(plan.sections.workloads(&store.data(), only));
-        let is_served = |section: &Section| match only {
-            Some(only) => section.categories.iter().any(|category| only.contains(category)),
-            None => true,
-        };
-        let unserved = (!plan.sections.is_empty()).then(|| Unserved::new(store.view(), plan.sections.clone()));
-        let sections = plan.sections.iter().filter(|section| is_served(section));
-        let discoveries = sections.filter_map(|section| Discovery::new(store.data(), section)).collect();
-        let drain = options.drain;
-        let worker = Worker::new(store.data(), keeper, workloads, options, shutdown.clone());
-        Ok(Self { worker, discoveries, unserved, shutdown, drain })
-    }
-
-    pub fn counts(&self) -> watch::Receiver<WorkerCounts> {
-        self.worker.counts()
-    }
-
-    /// Works until a signal stops it, or with `drain` until nothing is due; gives whether a signal came.
-    pub async fn run(self) -> Result<bool> {
-        let mut beside = JoinSet::new();
-        for discovery in self.discoveries {
-            let shutdown = self.shutdown.clone();
-            if self.drain {
-                discovery.look_once(shutdown).await;
-            } else {
-                beside.spawn(discovery.run(shutdown));
-            }
-        }
-        if let Some(unserved) = self.unserved {
-            beside.spawn(unserved.run(self.shutdown.clone()));
-        }
-        let ended = self.worker.run().await;
-        let was_asked = self.shutdown.is_requested();
-        // Also where the worker has ended by itself.
-        self.shutdown.request();
-        beside.join_all().await;
-        ended?;
-        Ok(was_asked)
-    }
-}
-
 pub fn options(config: &Config, drain: bool) -> WorkerOptions {
     let settings = &config.settings.worker;
     WorkerOptions {
-        name: format!("{} pid {}", person(), std::process::id()),
+        name: service::name(),
         concurrency: settings.concurrency,
         terms: LeaseTerms { lease: settings.lease, heartbeat: settings.heartbeat },
         poll: settings.poll,
@@ -201,8 +169,16 @@ async fn heed_signals(stop: StopSignals, shutdown: Shutdown) {
     tokio::join!(asked, left);
 }
 
+/// What a drain has to say.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Summary {
+    #[serde(flatten)]
+    counts: WorkerCounts,
+    discover_failed: u64,
+}
+
 /// What JSON calls the counts.
-const COUNTS: [&str; 10] = [
+const COUNTS: [&str; 11] = [
     "claimed",
     "accepted",
     "rejected",
@@ -213,6 +189,7 @@ const COUNTS: [&str; 10] = [
     "records",
     "abandoned",
     "elsewhere",
+    "discover_failed",
 ];
 
 /// What there is to say of other workers' attempts: often nothing.
@@ -227,13 +204,24 @@ fn others(counts: &WorkerCounts) -> String {
     }
 }
 
-fn show(counts: &WorkerCounts, context: &Context) -> Result<()> {
+/// What there is to say of sections that could not be asked for new jobs: mostly nothing.
+fn undiscovered(failed: u64) -> String {
+    match failed {
+        0 => String::new(),
+        1 => "; the discover of one section failed, as the log says".to_owned(),
+        count => format!("; the discovers of {count} sections failed, as the log says"),
+    }
+}
+
+fn show(summary: &Summary, context: &Context) -> Result<()> {
+    let Summary { counts, discover_failed } = summary;
     let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
-    output::one(&COUNTS, counts, &context.global, || {
+    output::one(&COUNTS, summary, &context.global, || {
         format!(
             "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
-             {released} given back, {lost} lost{}",
-            others(counts)
+             {released} given back, {lost} lost{}{}",
+            others(counts),
+            undiscovered(*discover_failed)
         )
     })
 }

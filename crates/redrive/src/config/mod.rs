@@ -4,6 +4,7 @@
 //! be overridden by environment: `REDRIVE_STORE__URL` is `store.url`.
 
 mod extraction;
+mod fingerprint;
 mod ingestion;
 mod locations;
 mod overlay;
@@ -70,6 +71,8 @@ pub struct Config {
     pub queues: Queues,
     /// The file they came from; none when the defaults serve.
     pub file: Option<PathBuf>,
+    /// Whether another process follows the same rules.
+    pub fingerprint: String,
     locations: KeyLocations,
 }
 
@@ -87,7 +90,7 @@ impl Config {
             None => String::new(),
         };
         let shown = file.as_deref().unwrap_or(Path::new(FILE));
-        let (settings, locations) = overlay::read(shown, &text, &environment.0)?;
+        let (settings, locations, fingerprint) = overlay::read(shown, &text, &environment.0)?;
         settings.check().map_err(|mistake| locations.locate(&mistake))?;
         let bad_url = |section, why: String| {
             locations.locate_redacted(&SettingError::at("url", why.as_str()).within(section), &why)
@@ -99,7 +102,7 @@ impl Config {
         let ingestion = ingestion::resolve(&settings.ingest).map_err(|mistake| locations.locate(&mistake))?;
         let queues = queues::resolve(&settings.process).map_err(|mistake| locations.locate(&mistake))?;
         let raw_options = RawOptions { s3, ..RawOptions::default() };
-        Ok(Self { settings, store, raw, raw_options, sources, ingestion, queues, file, locations })
+        Ok(Self { settings, store, raw, raw_options, sources, ingestion, queues, file, fingerprint, locations })
     }
 
     /// What a worker can serve of these kinds of work. Only the secrets of these have to be there.
@@ -120,6 +123,7 @@ impl Config {
             plan.sources = extraction::resolve(&self.settings.sources, variable, &reaper).map_err(locate)?;
         }
         if kinds.contains(&Workload::Process) {
+            plan.jobs = true;
             plan.sections = processing::resolve(&self.settings.process, variable, &reaper).map_err(locate)?;
         }
         plan.uploads = kinds.contains(&Workload::Ingest);
@@ -132,6 +136,8 @@ impl Config {
 pub struct Plan {
     pub sources: extract::Sources,
     pub sections: process::Sections,
+    /// Whether jobs are handled, though there may be no section.
+    pub jobs: bool,
     /// Whether uploads are parsed.
     pub uploads: bool,
 }

@@ -12,9 +12,9 @@ use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use super::ConfigError;
 use super::locations::{KeyLocations, syntax};
 use super::sections::Settings;
+use super::{ConfigError, fingerprint};
 
 const PREFIX: &str = "REDRIVE_";
 
@@ -22,7 +22,7 @@ pub(super) fn read(
     file: &Path,
     text: &str,
     environment: &[(String, String)],
-) -> Result<(Settings, KeyLocations), ConfigError> {
+) -> Result<(Settings, KeyLocations, String), ConfigError> {
     let overrides: Vec<_> =
         environment.iter().filter(|(name, _)| name.starts_with(PREFIX) && name.contains("__")).collect();
     let variables: Vec<&str> = overrides.iter().map(|(name, _)| name.as_str()).collect();
@@ -34,10 +34,11 @@ pub(super) fn read(
             .map_err(|why| ConfigError::new(format!("{name}: {why}")))?;
     }
     let locations = KeyLocations::new(file, text, &variables, document.get_ref());
+    let fingerprint = fingerprint::of(document.get_ref());
     tag_extracts(document.get_mut()).map_err(|mistake| locations.locate(&mistake))?;
     check_process_tables(document.get_ref()).map_err(|mistake| locations.locate(&mistake))?;
     match Settings::deserialize(Deserializer::from(document)) {
-        Ok(settings) => Ok((settings, locations)),
+        Ok(settings) => Ok((settings, locations, fingerprint)),
         Err(error) => Err(locations.explain(&error)),
     }
 }
@@ -197,7 +198,7 @@ mod tests {
 
     fn names_of(field: &str, text: &str, variables: &[&str]) -> String {
         let environment: Vec<_> = variables.iter().map(|name| ((*name).to_owned(), "abc".to_owned())).collect();
-        let (settings, _) = read(Path::new("redrive.toml"), text, &environment).unwrap();
+        let (settings, ..) = read(Path::new("redrive.toml"), text, &environment).unwrap();
         let shown = format!("{:?}", settings.sources.values().next().unwrap().extract);
         let from = shown.find(&format!("{field}: {{")).unwrap();
         shown[from..].split_inclusive('}').next().unwrap().to_owned()
@@ -206,7 +207,7 @@ mod tests {
     #[test]
     fn dates_without_quotes_reach_an_extractor_as_texts() {
         let text = "[sources.a.extract]\nkind = 'singer'\ncommand = ['x']\nconfig = { days = [2026-01-31, { at = 07:30:00 }] }\n";
-        let (settings, _) = read(Path::new("redrive.toml"), text, &[]).unwrap();
+        let (settings, ..) = read(Path::new("redrive.toml"), text, &[]).unwrap();
         let shown = format!("{:?}", settings.sources.values().next().unwrap().extract);
         assert!(shown.contains("String(\"2026-01-31\")") && shown.contains("String(\"07:30:00\")"), "{shown}");
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use redrive_core::retry::RetryPolicy;
 use redrive_data::process::{
-    Command, CommandSettings, Discover, Handler, Post, PostSettings, Sample, Section, Sections, TwiceServed,
+    Command, CommandSettings, Discover, DiscoverPace, Handler, Post, PostSettings, Sample, Section, Sections,
+    TwiceServed,
 };
 use redrive_data::program::ChildReaper;
 use redrive_data::settings::{SettingError, Variables};
@@ -81,15 +82,16 @@ impl Builder<'_> {
     }
 
     fn discover(&self, section: &ProcessSection, discover: &DiscoverSection) -> Result<Discover, SettingError> {
-        let interval = discover.interval;
-        if interval.is_zero() {
+        let pace = DiscoverPace { interval: discover.interval, timeout: discover.timeout };
+        if pace.interval.is_zero() {
             return Err(SettingError::at("interval", "0 is too little; nothing else would ever be done"));
         }
+        if pace.timeout.is_zero() {
+            return Err(SettingError::at("timeout", "0 is too little; every listing would fail"));
+        }
         match (&discover.command, &discover.url) {
-            (Some(command), None) => {
-                Discover::command(&program(section, command), interval, self.variable, self.reaper)
-            }
-            (None, Some(url)) => Discover::url(&server(section, url), interval, self.variable, Arc::new(SystemClock)),
+            (Some(command), None) => Discover::command(&program(section, command), pace, self.variable, self.reaper),
+            (None, Some(url)) => Discover::url(&server(section, url), pace, self.variable, Arc::new(SystemClock)),
             (Some(_), Some(_)) | (None, None) => {
                 let why = "jobs are found by command or by url; give one of them";
                 Err(SettingError::at("command", why).also(&["url"]))

@@ -90,6 +90,13 @@ pub struct DiscoverSection {
     pub url: Option<String>,
     #[serde(default = "minute", deserialize_with = "duration::de")]
     pub interval: Duration,
+    /// How long one listing may take.
+    #[serde(default = "ten_minutes", deserialize_with = "duration::de")]
+    pub timeout: Duration,
+}
+
+fn ten_minutes() -> Duration {
+    Duration::from_secs(600)
 }
 
 fn minute() -> Duration {

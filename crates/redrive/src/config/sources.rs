@@ -22,6 +22,7 @@ pub(super) fn resolve(sections: &BTreeMap<Source, SourceSection>) -> Result<Sour
             customers: section.customers.clone(),
             queries: section.queries.keys().cloned().collect(),
             calendar,
+            has_extract: section.extract.is_some(),
         };
         known.insert(source.clone(), rules);
     }

@@ -37,6 +37,8 @@ fn the_queue_is_measured_beside_a_bare_loop(subject: TestProgram) {
             "bench",
             "claim_us",
             "claim_us_beside_history",
+            "command_overhead_ms",
+            "commands_per_s",
             "drain_per_s",
             "drain_ratio",
             "enqueue_per_s",
@@ -54,7 +56,8 @@ fn the_queue_is_measured_beside_a_bare_loop(subject: TestProgram) {
             "worker_limit_ratio",
             "worker_pickup_p50_ms",
             "worker_pickup_p99_ms",
-            "workers"
+            "workers",
+            "xargs_commands_per_s"
         ]
     );
     assert_eq!((&report["bench"], &report["store"]), (&Value::from("queue"), &Value::from(subject.kind)));
@@ -71,6 +74,17 @@ fn without_a_baseline_there_is_nothing_to_compare_with(subject: TestProgram) {
         assert_eq!(report[name], Value::Null, "{report}");
     }
     assert_eq!(report["workers"], 3);
+}
+
+/// A whole worker, with Rust code and with commands.
+fn a_worker_is_measured_beside_a_minimal_queue_and_xargs(subject: TestProgram) {
+    let more = ["--baseline", "--worker", "--commands", "20", "-o", "json"];
+    let report = subject.home.run(&[QUEUE.as_slice(), &more].concat()).done().json();
+    assert_positive(&report, &["limit_drain_per_s", "worker_drain_per_s", "worker_limit_ratio"]);
+    assert_positive(&report, &["worker_pickup_p50_ms", "worker_pickup_p99_ms"]);
+    assert_positive(&report, &["commands_per_s", "xargs_commands_per_s"]);
+    let overhead = report["command_overhead_ms"].as_f64();
+    assert!(overhead.is_some_and(f64::is_finite), "{report}");
 }
 
 fn the_state_is_measured_beside_plain_sql(subject: TestProgram) {
@@ -159,6 +173,7 @@ redrive_fixture::on_both!(
     many_small_partitions_are_measured_beside_bare_files,
     the_queue_is_measured_beside_a_bare_loop,
     without_a_baseline_there_is_nothing_to_compare_with,
+    a_worker_is_measured_beside_a_minimal_queue_and_xargs,
     the_state_is_measured_beside_plain_sql,
     a_database_of_its_own_is_measured_beside_and_left_alone,
     somebody_elses_database_is_measured_only_by_force,

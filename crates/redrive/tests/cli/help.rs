@@ -111,6 +111,8 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
           --workers <WORKERS>  How many workers, each with its own connection [default: 2]
           --worker             Also drain as many runs with a whole worker, whose handler is Rust code
                                that passes every job
+          --commands <N>       Also run so many short commands through a whole worker, and as many with
+                               xargs, 16 at once
           --pickups <PICKUPS>  How often to measure the pickup of a single run [default: 200]
           --singles <N>        Also have 64 callers submit so many single runs each
           --history <N>        Also measure what a claim costs beside so many finished runs

@@ -4,6 +4,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::partition::{ControlEvent, Judgement};
 use redrive_fixture::{boom, rejected};
 use redrive_store::Cooldown;
+use serde_json::json;
 
 use crate::world::{DAY, HOUR, MINUTE, MigratedProgram, key};
 
@@ -56,10 +57,10 @@ fn every_reason_has_its_word_and_its_arithmetic(world: MigratedProgram) {
         ("marked", "terminal", "marked terminal by ada at"),
         ("old", "terminal", "(31 days), and the policy stops at 30 days; `state retry --clear-terminal`"),
         ("exhausted", "terminal", "8 attempts of at most 8"),
-        ("due", "due", "the daemon's next tick takes it"),
+        ("due", "no_daemon", "no daemon lives that would take it; start `redrive daemon`"),
         ("cooling", "cooling_down", "asked to be left alone until"),
         ("running", "in_flight", "is at work on it, with a lease until"),
-        ("queued", "queued", "it waits in lane fresh since"),
+        ("queued", "unknown_source", "it waits in lane fresh since"),
         ("withdrawn", "not_queued", "withdrawn from the queue"),
     ] {
         let (found, text) = explained(&world, customer);
@@ -67,4 +68,13 @@ fn every_reason_has_its_word_and_its_arithmetic(world: MigratedProgram) {
     }
 }
 
-redrive_fixture::on_both!(every_reason_has_its_word_and_its_arithmetic);
+/// OP-7: a key without an entry is explained too, and the exit code says that there is none.
+fn an_absent_key_is_explained(world: MigratedProgram) {
+    let line = "state explain --source ads --customer-id 1 --query-name daily --logical-date 2026-01-01";
+    let told = world.json(line, 3);
+    assert_eq!((&told["status"], &told["reason"]), (&json!(null), &json!("unknown_source")));
+    let told = world.run(line);
+    assert!(told.code == 3 && told.stdout.contains("ads/1/daily/2026-01-01 has no entry"), "{told}");
+}
+
+redrive_fixture::on_both!(an_absent_key_is_explained, every_reason_has_its_word_and_its_arithmetic);

@@ -70,12 +70,15 @@ fn nothing_found_leaves_csv_a_header() {
         ("state inspect --history", ATTEMPT, "no entry found\n"),
         ("state inspect --group-by error", "count,error_class,error_message", "no entry found\n"),
         ("state inspect --missing", KEY, "nothing is missing\n"),
-        (&format!("state explain {exact}"), EXPLANATION, "no entry found\n"),
     ] {
         let told = world.run(&format!("{line} -o csv"));
         assert_eq!((told.code, told.stdout, told.stderr), (3, format!("{header}\n"), words.to_owned()), "{line}");
         assert_eq!(world.run(&format!("{line} -o csv -q")).stderr, "", "{line}");
     }
+    // What is not there has an explanation.
+    let told = world.run(&format!("state explain {exact} -o csv"));
+    assert_eq!(told.code, 3, "{told}");
+    assert!(told.stdout.starts_with(&format!("{EXPLANATION}\nads,111,daily,2026-01-01,,unknown_source,")), "{told}");
 }
 
 const EXPLANATION: &str = "source,customer_id,query_name,logical_date,status,reason,because,next_retry_at,\

@@ -23,8 +23,6 @@ fn an_absent_partition_is_no_entry_found(world: MigratedProgram) {
     let told = world.run(&format!("state inspect {exact}"));
     assert_eq!((told.code, told.stdout.as_str()), (3, "no entry found\n"), "{told}");
     assert_eq!(world.json(&format!("state inspect {exact}"), 3), json!({"partitions": []}));
-    let told = world.run(&format!("state explain {exact}"));
-    assert_eq!((told.code, told.stdout.as_str()), (3, "no entry found\n"), "{told}");
     assert_eq!(world.run("state inspect --terminal").code, 3);
     assert_eq!(world.run("state inspect --group-by error").code, 3);
 }

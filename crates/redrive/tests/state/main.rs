@@ -1,6 +1,7 @@
 //! `redrive state` and `redrive daemon` as operators meet them: the real program, on both databases.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
+#![expect(clippy::print_stdout, reason = "a measurement prints what it found")]
 
 mod audit;
 mod backfill;
@@ -8,6 +9,7 @@ mod crowd;
 mod daemon;
 mod explain;
 mod formats;
+mod groups;
 mod hold;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
@@ -15,6 +17,7 @@ mod home;
 mod inspect;
 mod interruption;
 mod marks;
+mod million;
 mod plans;
 mod prompts;
 mod retry;
@@ -22,4 +25,5 @@ mod runs;
 mod signals;
 mod sink_down;
 mod snapshots;
+mod status;
 mod world;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{End, Fault, Run, Verdict};
+use redrive_fixture::until_within;
 use redrive_store::Recorded;
 use serde_json::{Value, json};
 
@@ -30,7 +31,6 @@ fn ids(submitted: &Value) -> Vec<(String, bool)> {
     submitted["runs"].as_array().unwrap().iter().map(run).collect()
 }
 
-/// AR-9, AR-10
 fn a_job_is_submitted_once_by_its_external_id(world: MigratedProgram) {
     let submit = "runs submit --category any% --external-id 4711 --payload {\"run\":4711}";
     let first = ids(&world.json(submit, 0));
@@ -88,6 +88,32 @@ fn many_jobs_are_streamed(world: MigratedProgram) {
     assert_eq!(world.json("runs submit --jsonl /dev/null", 0), json!({"runs": []}));
 }
 
+/// The most memory that a process has used so far, in KiB.
+fn most_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// However many lines there are.
+fn memory_stays_flat_while_jobs_are_streamed(world: MigratedProgram) {
+    let mut command = world.home.command(&["runs", "submit", "--jsonl", "-", "-q"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let batch = format!("{{\"category\":\"c\",\"payload\":\"{}\"}}\n", "x".repeat(4000)).repeat(1000);
+    let mut most_after = |batches: i64, in_all: i64| {
+        (0..batches).for_each(|_| stdin.write_all(batch.as_bytes()).unwrap());
+        let taken = || world.number("SELECT count(*) FROM run_specs") == in_all * 1000;
+        until_within(Duration::from_secs(120), "all lines are taken", taken);
+        most_memory(child.id())
+    };
+    // Until then the database's own cache fills.
+    let (early, late) = (most_after(25, 25), most_after(25, 50));
+    drop(stdin);
+    assert_eq!(ended(child).code, 0);
+    assert!(late < early + 16 * 1024, "{early} KiB after 100 MB, {late} KiB after 200 MB");
+}
+
 fn a_bad_line_is_named_with_how_many_were_taken(world: MigratedProgram) {
     let mut lines = "{\"category\":\"c\"}\n".repeat(1203);
     lines.push_str("{\"category\":\"c\",\"priority\":1}\n{\"category\":\"c\"}\n");
@@ -98,6 +124,26 @@ fn a_bad_line_is_named_with_how_many_were_taken(world: MigratedProgram) {
     assert!(told.stderr.contains(expected), "{}", told.stderr);
     assert!(told.stderr.contains("the 1203 jobs before it were taken (1203 new, 0 there already)"), "{}", told.stderr);
     assert_eq!(world.number("SELECT count(*) FROM runs"), 1203);
+    let long = "x".repeat(1025);
+    for (bad, why) in [
+        (format!("{{\"category\":\"{long}\"}}"), "its category is longer than 1,024 bytes"),
+        (format!("{{\"category\":\"c\",\"external_id\":\"{long}\"}}"), "its external_id is longer than 1,024 bytes"),
+        ("{\"category\":\"a\\u0000b\"}".to_owned(), "its category holds a NUL character"),
+        (
+            "{\"category\":\"c\",\"submitted_at\":\"1969-12-31T00:00:00Z\"}".to_owned(),
+            "its submitted_at is before 1970",
+        ),
+    ] {
+        let told = fed(&world, "runs submit --jsonl -", format!("{{\"category\":\"d\"}}\n{bad}\n").as_bytes());
+        assert_eq!(told.code, 2, "{told}");
+        assert!(told.stderr.contains(&format!("line 2 of stdin is no job: {why}")), "{}", told.stderr);
+        assert!(told.stderr.contains("(1 new, 0 there already)"), "{}", told.stderr);
+    }
+    assert_eq!(
+        world.number("SELECT count(*) FROM runs WHERE category = 'd'"),
+        4,
+        "the good ones before them are taken"
+    );
     let complaint = world.run("runs submit --jsonl nowhere.jsonl").complaint(2);
     assert!(complaint.contains("cannot read nowhere.jsonl"), "{complaint}");
 }
@@ -211,7 +257,7 @@ fn reason(world: &MigratedProgram, id: &str) -> String {
     format!("{}: {}", told["reason"].as_str().unwrap(), told["because"].as_str().unwrap())
 }
 
-/// AR-2, AR-3, AR-5, AR-6, AR-12
+/// AR-2, AR-3, AR-6
 fn every_reason_is_explained(world: MigratedProgram) {
     let world = world.configured(SECTION);
     let past = world.ago(2 * HOUR);
@@ -255,6 +301,19 @@ fn waiting_and_spent_runs_are_explained(world: MigratedProgram) {
     later.fail(1, ErrorClass::Retryable, "time-out");
     let told = reason(&world, &ids[0]);
     assert!(told.starts_with("attempts_exhausted: 3 attempts of at most 3 have failed"), "{told}");
+    let ids = now.submit_named(&["a"]);
+    now.fail(1, ErrorClass::RateLimited, "429");
+    let told = reason(&world, &ids[0]);
+    assert!(
+        told.starts_with("waiting: attempt 1 of at most 3 failed; the next one is at"),
+        "no hint, no patience: {told}"
+    );
+    let ids = now.submit_named(&["a"]);
+    let limited =
+        Fault { class: ErrorClass::RateLimited, message: "429".to_owned(), trace: None, retry_after: Some(HOUR) };
+    now.end(1, &End::Failed { fault: limited, metrics: None, policy: RetryPolicy::process() });
+    let told = reason(&world, &ids[0]);
+    assert!(told.starts_with("waiting: the source asked for patience until"), "{told}");
 }
 
 fn ids_of(submitted: &Value) -> Vec<String> {
@@ -299,7 +358,7 @@ fn groups_count_what_is_failed_now(world: MigratedProgram) {
     assert!(world.run("runs list --group nonsense").complaint(2).contains("is not twelve hexadecimal digits"));
 }
 
-/// AR-5, AR-12
+/// AR-5
 fn a_retry_starts_a_fresh_count_and_is_undone(world: MigratedProgram) {
     let past = world.ago(2 * HOUR);
     let ids = past.submit_named(&["a", "a", "a"]);
@@ -336,7 +395,6 @@ fn a_retry_starts_a_fresh_count_and_is_undone(world: MigratedProgram) {
     assert!(world.run("runs retry --workload extract").complaint(2).contains("`redrive state retry`"));
 }
 
-/// AR-12
 fn many_runs_are_cancelled_behind_the_rails_and_by_plan(world: MigratedProgram) {
     let world = world.configured("[safety]\nconfirm_above = 5\nhard_limit = 30\n");
     world.home.write("jobs.jsonl", &"{\"category\":\"a\"}\n".repeat(40));
@@ -385,6 +443,46 @@ fn what_ended_long_ago_is_pruned_and_nothing_else(world: MigratedProgram) {
     world.whole();
 }
 
+/// What is forgotten cannot be brought back: it is counted first, and asked for.
+fn pruning_goes_behind_the_rails(world: MigratedProgram) {
+    let world = world
+        .configured("[safety]\nconfirm_above = 5\nhard_limit = 30\n[process.s]\ncategories = ['a']\nkeep = '1h'\n");
+    let past = world.ago(DAY);
+    past.submit_named(&["a"; 40]);
+    past.complete(40);
+    let told = world.run("runs prune --older-than 0s").complaint(5);
+    assert!(told.contains("forget would change more than 30 jobs, the hard limit"), "{told}");
+    let told = world.run("runs prune --older-than 0s --yes").complaint(5);
+    assert!(told.contains("the hard limit"), "{told}");
+    let past = world.ago(2 * DAY);
+    past.submit_named(&["b"; 7]);
+    past.complete(7);
+    let told = world.run("runs prune --older-than 0s --category b").complaint(5);
+    assert!(told.contains("7 jobs would change and there is no terminal to ask at; use --yes or --force"), "{told}");
+    assert_eq!((world.number("SELECT count(*) FROM run_ends"), world.operations()), (47, 0));
+    assert_eq!(world.json("runs prune --older-than 0s --category b --yes", 0)["pruned"], json!(7));
+    let audit = world.json("state audit list", 0);
+    let filters = audit["operations"][0]["filters"].to_string();
+    assert!(filters.contains("counted") && filters.contains('7'), "{audit}");
+    let told = world.run("daemon --once --dry-run").done();
+    assert!(told.stdout.contains("would forget 40 jobs that are kept no longer"), "{told}");
+    let told = world.run("daemon --once").done();
+    assert!(told.stdout.contains("forgot 40 jobs that are kept no longer"), "{told}");
+}
+
+/// It is taken all the same: another machine's configuration may serve it.
+fn a_submitter_hears_of_a_category_that_no_section_serves(world: MigratedProgram) {
+    let world = world.configured(SECTION);
+    let told = world.run("runs submit --category zzz").done();
+    assert!(told.stderr.contains("no [process] section of this configuration serves \"zzz\"; the jobs wait"), "{told}");
+    assert_eq!(world.run("runs submit --category a").done().stderr, "");
+    let lines: String = (0..12).map(|nth| format!("{{\"category\":\"z{nth}\"}}\n")).collect();
+    let told = fed(&world, "runs submit --jsonl -", lines.as_bytes());
+    assert_eq!(told.code, 0, "{told}");
+    assert!(told.stderr.contains("and others; the jobs wait"), "{told}");
+    assert_eq!(world.number("SELECT count(*) FROM runs"), 14);
+}
+
 fn doctor_names_categories_that_no_section_serves(world: MigratedProgram) {
     let world = world.configured(SECTION);
     world.run("runs submit --category a").done();
@@ -403,9 +501,12 @@ redrive_fixture::on_both!(
     many_runs_are_cancelled_behind_the_rails_and_by_plan,
     what_ended_long_ago_is_pruned_and_nothing_else,
     doctor_names_categories_that_no_section_serves,
+    pruning_goes_behind_the_rails,
+    a_submitter_hears_of_a_category_that_no_section_serves,
     a_job_is_submitted_once_by_its_external_id,
     flags_of_one_job_are_checked,
     many_jobs_are_streamed,
+    memory_stays_flat_while_jobs_are_streamed,
     a_bad_line_is_named_with_how_many_were_taken,
     runs_are_listed_newest_first_and_filtered,
     a_run_is_found_by_the_beginning_of_its_id,

@@ -42,13 +42,12 @@ fn jobs_are_found_and_handled_until_nothing_is_due(subject: TestProgram) {
     let rig = TestProcesses::new(subject, SETTINGS);
     rig.subject.home.write("verify", VERIFY);
     rig.subject.home.write("jobs", &lines(&["pass", "review", "damaged", "flaky", "silent", "odd"]));
-    for _ in 0..40 {
-        rig.redrive("worker --drain").done();
-        if rig.number("SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting')") == 0 {
-            break;
-        }
-        std::thread::park_timeout(Duration::from_millis(100));
-    }
+    rig.redrive("worker --drain").done();
+    let mut worker = rig.spawn("worker");
+    let unsettled = "SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting')";
+    until_within(Duration::from_secs(60), "all is settled", || rig.number(unsettled) == 0);
+    worker.signal("-TERM");
+    assert_eq!(worker.code(), Some(0));
     let count = |condition: &str| rig.number(&format!("SELECT count(*) FROM runs WHERE {condition}"));
     assert_eq!(count("1 = 1"), 6, "nothing was submitted twice");
     assert_eq!(count("external_id = 'pass' AND verdict = 'passed' AND metrics LIKE '%\"frames\":7%'"), 1);
@@ -84,6 +83,52 @@ fn the_log_says_what_becomes_of_every_attempt(subject: TestProgram) {
     assert_eq!(count(&["final error", "attempt=1", "cannot be read"]), 1, "{log}");
 }
 
+/// AR-11: also of attempts whose worker has died.
+fn the_log_says_what_becomes_of_a_dead_workers_attempts(subject: TestProgram) {
+    let rig = TestProcesses::new(
+        subject,
+        "[worker]\npoll = '100ms'\nlease = '3s'\nheartbeat = '1s'\n[process.s]\ncategories = ['s']\ncommand = ['sleep', '600']\n",
+    );
+    rig.redrive("runs submit --category s --external-id again").done();
+    rig.redrive("runs submit --category s --external-id last --max-attempts 1").done();
+    let mut worker = rig.spawn("worker");
+    let running = "SELECT count(*) FROM run_claims";
+    until_within(Duration::from_secs(60), "both run", || rig.number(running) == 2);
+    worker.kill();
+    let mut other = rig.spawn("worker");
+    let ended = "SELECT count(*) FROM runs WHERE state IN ('waiting', 'dead')";
+    until_within(Duration::from_secs(60), "their leases have passed", || rig.number(ended) == 2);
+    other.signal("-TERM");
+    assert_eq!(other.code(), Some(0));
+    let log = rig.log(&other);
+    let count = |texts: &[&str]| log.lines().filter(|line| texts.iter().all(|text| line.contains(text))).count();
+    assert_eq!(count(&["lease expired; retry scheduled", "again", "attempt=1", "delay_s="]), 1, "{log}");
+    assert_eq!(count(&["lease expired; attempts exhausted", "last", "attempt=1"]), 1, "{log}");
+}
+
+/// Sections are asked while others are worked on, and one that cannot be asked is told.
+fn a_drain_asks_all_sections_at_once_and_says_which_failed(subject: TestProgram) {
+    // Each listing waits for the job that the other one brings.
+    let finds = |own: &str, other: &str| {
+        format!(
+            "[process.{own}]\ncategories = ['{own}']\ncommand = ['sh', './done', '{own}']\n\
+             discover = {{ command = ['sh', './find', '{own}', '{other}'], timeout = '60s' }}\n"
+        )
+    };
+    let broken = "[process.c]\ncategories = ['c']\ncommand = ['true']\ndiscover = { command = ['false'] }\n";
+    let rig = TestProcesses::new(subject, &format!("{}{}{broken}", finds("a", "b"), finds("b", "a")));
+    rig.subject
+        .home
+        .write("find", "echo '{\"external_id\":\"1\"}'; touch found-$1; while ! test -e found-$2; do sleep 0.05; done");
+    rig.subject.home.write("done", "echo '{\"verdict\":\"passed\"}'");
+    let told = rig.redrive("worker --drain -o json");
+    assert_eq!(told.code, 1, "{told}");
+    let counts = told.json();
+    assert_eq!((&counts["accepted"], &counts["discover_failed"]), (&2.into(), &1.into()), "{told}");
+    let told = rig.redrive("worker --drain");
+    assert!(told.code == 1 && told.stdout.contains("the discover of one section failed"), "{told}");
+}
+
 /// What is asked for must be there; what is wrong is named.
 fn a_worker_refuses_what_it_cannot_serve(subject: TestProgram) {
     let rig = TestProcesses::new(subject, SETTINGS);
@@ -92,17 +137,19 @@ fn a_worker_refuses_what_it_cannot_serve(subject: TestProgram) {
     let told = rig.redrive("worker --drain --workload extract").complaint(2);
     assert!(told.contains("there is no source that a worker could extract"), "{told}");
     rig.subject.home.write("redrive.toml", "[process.a]\ncategories = ['x']\n[process.b]\ncategories = ['y', 'x']\n");
-    let told = rig.redrive("worker --drain").complaint(2);
-    assert!(
-        told.contains("redrive.toml:4: process.b.categories: the category \"x\" is in process.a and in process.b"),
-        "{told}"
-    );
+    for command in ["worker --drain", "runs list", "daemon --once"] {
+        let told = rig.redrive(command).complaint(2);
+        let twice = "redrive.toml:4: process.b.categories: the category \"x\" is in process.a and in process.b";
+        assert!(told.contains(twice), "{told}");
+    }
     rig.subject.home.write("redrive.toml", "[process.a]\ncategories = ['x']\n");
     let told = rig.redrive("worker --drain --category x").complaint(2);
     assert!(told.contains("process.a has no handler"), "{told}");
 }
 
 redrive_fixture::on_both!(
+    the_log_says_what_becomes_of_a_dead_workers_attempts,
+    a_drain_asks_all_sections_at_once_and_says_which_failed,
     the_log_says_what_becomes_of_every_attempt,
     a_worker_refuses_what_it_cannot_serve,
     jobs_are_found_and_handled_until_nothing_is_due

@@ -20,6 +20,7 @@ mod jobs;
 mod killing;
 mod memory;
 mod rate_limit;
+mod reloading;
 mod rig;
 mod s3_hangs;
 mod sink_gone;

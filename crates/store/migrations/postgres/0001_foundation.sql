@@ -36,9 +36,15 @@ CREATE TABLE partitions (
 );
 
 -- What automation might retry, in the order in which backoff lets it go.
-CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period)
+CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period, created_at)
     WHERE status = 'failed' AND held = 0 AND error_class <> 'final';
 CREATE INDEX partitions_open ON partitions (series_id, period) WHERE status <> 'success';
+-- What is failed now and has one cause; every column that its counts need.
+CREATE INDEX partitions_group ON partitions (error_group, series_id, period, source_no, held, attempt_count, created_at)
+    WHERE status = 'failed' AND error_group IS NOT NULL;
+-- For the overview, which counts ranges of indexes: successes by day, errors that are final, and what persons withhold.
+CREATE INDEX partitions_success ON partitions (source_no, period) WHERE status = 'success';
+CREATE INDEX partitions_final ON partitions (source_no) WHERE status = 'failed' AND held = 0 AND error_class = 'final';
 
 CREATE TABLE partition_control (
     series_id INTEGER NOT NULL,
@@ -73,6 +79,8 @@ CREATE INDEX partition_control_active ON partition_control (source_no) WHERE act
 -- A rejected reprocess waits for its next attempt.
 CREATE INDEX partition_control_rejected ON partition_control (source_no, rejected, series_id, period)
     WHERE rejected > 0 AND lane IS NULL AND paused_at IS NULL;
+CREATE INDEX partition_control_paused ON partition_control (source_no, series_id, period) WHERE paused_at IS NOT NULL;
+CREATE INDEX partition_control_marked ON partition_control (source_no) WHERE terminal_at IS NOT NULL AND paused_at IS NULL;
 
 -- A run is a row of run_specs, of which only named_at changes, and a row of exactly one of the four tables after it, which says where it
 -- stands: run_waiting, run_queue, run_claims or run_ends. The view runs shows both as one. Run ids sort by submission.
@@ -110,6 +118,8 @@ CREATE TABLE run_waiting (
     next_retry_at BIGINT,
     started_at BIGINT,
     last_heartbeat BIGINT,
+    -- Until when the worker of a claim that was cancelled may still be at it.
+    lease_until BIGINT,
     task_id UUID,
     error_group BIGINT,
     error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
@@ -187,6 +197,8 @@ CREATE TABLE run_ends (
     next_retry_at BIGINT,
     started_at BIGINT,
     last_heartbeat BIGINT,
+    -- Of a run that was cancelled: until when its worker may still be at it.
+    lease_until BIGINT,
     task_id UUID,
     error_group BIGINT,
     error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),
@@ -323,6 +335,22 @@ CREATE TABLE holds (
     PRIMARY KEY (source, customer_id, query_name, kind)
 );
 
+-- Workers, daemons and servers: who is there, by which configuration, and what each serves.
+CREATE TABLE processes (
+    process_id UUID NOT NULL PRIMARY KEY,
+    started_at BIGINT NOT NULL,
+    last_seen BIGINT NOT NULL,
+    last_claim BIGINT,
+    pid BIGINT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('worker', 'daemon', 'server')),
+    name TEXT NOT NULL,
+    host TEXT NOT NULL,
+    version TEXT NOT NULL,
+    -- A fingerprint of the configuration, and what the process serves by it, as JSON.
+    config TEXT NOT NULL,
+    serves TEXT NOT NULL
+);
+
 -- What the last verdicts of a source, or of a customer of it, have in common: so many in a row were final, so many had one cause. An
 -- empty customer_id stands for all customers. A success ends the streak and takes the row away.
 CREATE TABLE streaks (
@@ -402,7 +430,7 @@ LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.peri
 CREATE VIEW runs AS
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, w.state AS state, w.version, w.attempt, w.retry_count, w.rate_limit_waited, w.next_retry_at, w.started_at, w.last_heartbeat, w.task_id, w.error_class, w.error_message, w.error_traceback, w.worker, w.metrics,
-    CAST(NULL AS BIGINT) AS lease_until, CAST(NULL AS BIGINT) AS completed_at, CAST(NULL AS TEXT) AS ended_by, CAST(NULL AS TEXT) AS verdict
+    w.lease_until, CAST(NULL AS BIGINT) AS completed_at, CAST(NULL AS TEXT) AS ended_by, CAST(NULL AS TEXT) AS verdict
 FROM run_waiting w
 JOIN run_specs s ON s.run_id = w.run_id AND s.workload = w.workload AND s.category = w.category
 UNION ALL
@@ -420,7 +448,7 @@ JOIN run_specs s ON s.run_id = c.run_id AND s.workload = c.workload AND s.catego
 UNION ALL
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, e.state, e.version, e.attempt, e.retry_count, e.rate_limit_waited, e.next_retry_at, e.started_at, e.last_heartbeat, e.task_id, e.error_class, e.error_message, e.error_traceback, e.worker, e.metrics,
-    CAST(NULL AS BIGINT), e.completed_at, e.ended_by, e.verdict
+    e.lease_until, e.completed_at, e.ended_by, e.verdict
 FROM run_ends e
 JOIN run_specs s ON s.run_id = e.run_id AND s.workload = e.workload AND s.category = e.category;
 

@@ -37,9 +37,15 @@ CREATE TABLE partitions (
 ) STRICT, WITHOUT ROWID;
 
 -- What automation might retry, in the order in which backoff lets it go.
-CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period)
+CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period, created_at)
     WHERE status = 'failed' AND held = 0 AND error_class <> 'final';
 CREATE INDEX partitions_open ON partitions (series_id, period) WHERE status <> 'success';
+-- What is failed now and has one cause; every column that its counts need.
+CREATE INDEX partitions_group ON partitions (error_group, series_id, period, source_no, held, attempt_count, created_at)
+    WHERE status = 'failed' AND error_group IS NOT NULL;
+-- For the overview, which counts ranges of indexes: successes by day, errors that are final, and what persons withhold.
+CREATE INDEX partitions_success ON partitions (source_no, period) WHERE status = 'success';
+CREATE INDEX partitions_final ON partitions (source_no) WHERE status = 'failed' AND held = 0 AND error_class = 'final';
 
 CREATE TABLE partition_control (
     series_id INTEGER NOT NULL,
@@ -74,6 +80,8 @@ CREATE INDEX partition_control_active ON partition_control (source_no) WHERE act
 -- A rejected reprocess waits for its next attempt.
 CREATE INDEX partition_control_rejected ON partition_control (source_no, rejected, series_id, period)
     WHERE rejected > 0 AND lane IS NULL AND paused_at IS NULL;
+CREATE INDEX partition_control_paused ON partition_control (source_no, series_id, period) WHERE paused_at IS NOT NULL;
+CREATE INDEX partition_control_marked ON partition_control (source_no) WHERE terminal_at IS NOT NULL AND paused_at IS NULL;
 
 -- A run is a row of run_specs, of which only named_at changes, and a row of exactly one of the four tables after it, which says where it
 -- stands: run_waiting, run_queue, run_claims or run_ends. The view runs shows both as one. Run ids sort by submission.
@@ -111,6 +119,8 @@ CREATE TABLE run_waiting (
     next_retry_at INTEGER,
     started_at INTEGER,
     last_heartbeat INTEGER,
+    -- Until when the worker of a claim that was cancelled may still be at it.
+    lease_until INTEGER,
     task_id BLOB,
     error_group INTEGER,
     error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
@@ -188,6 +198,8 @@ CREATE TABLE run_ends (
     next_retry_at INTEGER,
     started_at INTEGER,
     last_heartbeat INTEGER,
+    -- Of a run that was cancelled: until when its worker may still be at it.
+    lease_until INTEGER,
     task_id BLOB,
     error_group INTEGER,
     error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
@@ -324,6 +336,22 @@ CREATE TABLE holds (
     PRIMARY KEY (source, customer_id, query_name, kind)
 ) STRICT, WITHOUT ROWID;
 
+-- Workers, daemons and servers: who is there, by which configuration, and what each serves.
+CREATE TABLE processes (
+    process_id BLOB NOT NULL PRIMARY KEY,
+    started_at INTEGER NOT NULL,
+    last_seen INTEGER NOT NULL,
+    last_claim INTEGER,
+    pid INTEGER NOT NULL,
+    kind TEXT NOT NULL CHECK (kind = 'worker' OR kind = 'daemon' OR kind = 'server'),
+    name TEXT NOT NULL,
+    host TEXT NOT NULL,
+    version TEXT NOT NULL,
+    -- A fingerprint of the configuration, and what the process serves by it, as JSON.
+    config TEXT NOT NULL,
+    serves TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- What the last verdicts of a source, or of a customer of it, have in common: so many in a row were final, so many had one cause. An
 -- empty customer_id stands for all customers. A success ends the streak and takes the row away.
 CREATE TABLE streaks (
@@ -404,7 +432,7 @@ LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.peri
 CREATE VIEW runs AS
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, w.state AS state, w.version, w.attempt, w.retry_count, w.rate_limit_waited, w.next_retry_at, w.started_at, w.last_heartbeat, w.task_id, w.error_class, w.error_message, w.error_traceback, w.worker, w.metrics,
-    NULL AS lease_until, NULL AS completed_at, NULL AS ended_by, NULL AS verdict
+    w.lease_until, NULL AS completed_at, NULL AS ended_by, NULL AS verdict
 FROM run_waiting w
 JOIN run_specs s ON s.run_id = w.run_id AND s.workload = w.workload AND s.category = w.category
 UNION ALL
@@ -422,7 +450,7 @@ JOIN run_specs s ON s.run_id = c.run_id AND s.workload = c.workload AND s.catego
 UNION ALL
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, e.state, e.version, e.attempt, e.retry_count, e.rate_limit_waited, e.next_retry_at, e.started_at, e.last_heartbeat, e.task_id, e.error_class, e.error_message, e.error_traceback, e.worker, e.metrics,
-    NULL, e.completed_at, e.ended_by, e.verdict
+    e.lease_until, e.completed_at, e.ended_by, e.verdict
 FROM run_ends e
 JOIN run_specs s ON s.run_id = e.run_id AND s.workload = e.workload AND s.category = e.category;
 

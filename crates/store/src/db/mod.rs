@@ -166,6 +166,14 @@ impl Db {
         }
     }
 
+    /// Counts up whenever a run that a worker may have was cancelled: by this process, or on PostgreSQL by any.
+    pub(crate) fn cancels(&self) -> watch::Receiver<u64> {
+        match &self.backend {
+            Backend::Sqlite(db) => db.cancels(),
+            Backend::Postgres(db) => db.cancels(),
+        }
+    }
+
     /// Counts up whenever there may be new work: after a commit of this process, or on PostgreSQL of any.
     pub(crate) fn wakeups(&self) -> watch::Receiver<u64> {
         match &self.backend {

@@ -22,7 +22,7 @@ use super::sqlite_clock::{HostClock, TxClock};
 use super::sqlite_file::{FileSystem, open_reader, open_wal_anchor, open_writer, schema_of, unavailable, user_version};
 use super::sqlite_lock::{gave_up, heeding};
 use super::sqlite_watch::FileWatch;
-use super::tx::{Tx, sqlite_fault};
+use super::tx::{Tells, Tx, sqlite_fault};
 use super::{Options, Schema};
 
 /// The most that is taken into one commit.
@@ -58,6 +58,7 @@ pub(crate) struct Sqlite {
     anchor: Option<Mutex<Connection>>,
     clock: HostClock,
     wake: Arc<watch::Sender<u64>>,
+    cancelled: Arc<watch::Sender<u64>>,
 }
 
 /// The writer, or where there is none the anchor, is the last to close, so that it can fold the write-ahead log into the file and leave nothing beside it.
@@ -98,8 +99,9 @@ impl Sqlite {
             })
             .map_err(|error| unavailable(path, &error))?;
         let readers = Readers::new(path, FileSystem::Writable, options.connections, &watch);
-        let (path, wake) = (path.to_owned(), Arc::new(watch::channel(0).0));
-        Ok(Self { path, jobs: Some(jobs), writer: Some(writer), readers, watch, anchor: None, clock, wake })
+        let (wake, cancelled) = (Arc::new(watch::channel(0).0), Arc::new(watch::channel(0).0));
+        let (path, jobs, writer) = (path.to_owned(), Some(jobs), Some(writer));
+        Ok(Self { path, jobs, writer, readers, watch, anchor: None, clock, wake, cancelled })
     }
 
     /// Opens a file that must be there, without a writer: every write is refused.
@@ -108,13 +110,18 @@ impl Sqlite {
         let (anchor, file_system) = blocking(move || open_wal_anchor(&owned)).await?;
         let watch = Arc::new(FileWatch::of(path)?);
         let readers = Readers::new(path, file_system, options.connections, &watch);
-        let (wake, anchor) = (Arc::new(watch::channel(0).0), Some(Mutex::new(anchor)));
+        let (wake, cancelled) = (Arc::new(watch::channel(0).0), Arc::new(watch::channel(0).0));
+        let (path, anchor) = (path.to_owned(), Some(Mutex::new(anchor)));
         let clock = HostClock::new(Arc::clone(&options.clock), options.follow_database_clock);
-        Ok(Self { path: path.to_owned(), jobs: None, writer: None, readers, watch, anchor, clock, wake })
+        Ok(Self { path, jobs: None, writer: None, readers, watch, anchor, clock, wake, cancelled })
     }
 
     pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
         self.wake.subscribe()
+    }
+
+    pub(super) fn cancels(&self) -> watch::Receiver<u64> {
+        self.cancelled.subscribe()
     }
 
     pub(super) async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T>
@@ -123,22 +130,23 @@ impl Sqlite {
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
         self.submit(name, move |connection, clock| {
-            let mut tx = Tx::Sqlite { connection, name, wakes: false, clock };
+            let mut tx = Tx::Sqlite { connection, name, tells: Tells::default(), clock };
             let value = ready(work(&mut tx))?;
-            Ok((value, matches!(tx, Tx::Sqlite { wakes: true, .. })))
+            let Tx::Sqlite { tells, .. } = tx else { unreachable!("a transaction changed its kind") };
+            Ok((value, tells))
         })
         .await
     }
 
     /// Hands work to the writer thread, which does it in a savepoint of its own; what it gives comes back after the commit.
-    /// The work says beside its value whether it made work, for which this process's waiters are woken.
+    /// The work says beside its value what this process's waiters are to be told.
     async fn submit<T: Send + 'static>(
         &self,
         name: &'static str,
-        work: impl FnOnce(&mut Connection, TxClock) -> Result<(T, bool)> + Send + 'static,
+        work: impl FnOnce(&mut Connection, TxClock) -> Result<(T, Tells)> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        let wake = Arc::clone(&self.wake);
+        let (wake, cancelled) = (Arc::clone(&self.wake), Arc::clone(&self.cancelled));
         let job: Job = Box::new(move |turn| {
             let result = turn.and_then(|turn| atomically(name, turn, work));
             Box::new(move |fault| {
@@ -146,8 +154,12 @@ impl Sqlite {
                     Some(fault) => result.and(Err(fault)),
                     None => result,
                 };
-                if let Ok((_, true)) = &result {
+                let tells = result.as_ref().map_or_else(|_| Tells::default(), |(_, tells)| *tells);
+                if tells.work {
                     wake.send_modify(|count| *count = count.wrapping_add(1));
+                }
+                if tells.cancel {
+                    cancelled.send_modify(|count| *count = count.wrapping_add(1));
                 }
                 // No caller waits any more when it was cancelled; the work stands all the same.
                 let _ = reply.send(result.map(|(value, _)| value));
@@ -182,7 +194,8 @@ impl Sqlite {
             let fault = |error| sqlite_fault(name, error);
             connection.execute_batch("BEGIN").map_err(fault)?;
             let clock = clock.of_reader(&connection).map_err(fault)?;
-            let result = ready(work(&mut Tx::Sqlite { connection: &mut connection, name, wakes: false, clock }));
+            let tells = Tells::default();
+            let result = ready(work(&mut Tx::Sqlite { connection: &mut connection, name, tells, clock }));
             connection.execute_batch("COMMIT").map_err(fault)?;
             readers.give_back(connection);
             result
@@ -207,7 +220,7 @@ impl Sqlite {
                 connection.pragma_update(None, "application_id", migrate::APPLICATION_ID).map_err(fault)?;
                 version = step.version;
             }
-            Ok(((found, version), false))
+            Ok(((found, version), Tells::default()))
         })
         .await
     }

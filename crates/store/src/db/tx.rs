@@ -15,8 +15,17 @@ use super::sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render, render_looku
 use super::sqlite_clock::TxClock;
 use super::value::{Column, Param};
 
+/// What a transaction has to tell others once it has committed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tells {
+    /// There may be new work.
+    pub(super) work: bool,
+    /// A run that a worker may have was cancelled.
+    pub(super) cancel: bool,
+}
+
 pub(crate) enum Tx<'a> {
-    Sqlite { connection: &'a mut rusqlite::Connection, name: &'static str, wakes: bool, clock: TxClock },
+    Sqlite { connection: &'a mut rusqlite::Connection, name: &'static str, tells: Tells, clock: TxClock },
     Postgres(PgTx<'a>),
 }
 
@@ -192,8 +201,16 @@ impl Tx<'_> {
     /// Marks that this transaction makes work: once it has committed, every process that waits for work is woken.
     pub(crate) fn wake(&mut self) {
         match self {
-            Self::Sqlite { wakes, .. } => *wakes = true,
-            Self::Postgres(tx) => tx.wakes = true,
+            Self::Sqlite { tells, .. } => tells.work = true,
+            Self::Postgres(tx) => tx.tells.work = true,
+        }
+    }
+
+    /// Tells workers, once the transaction has committed, that a run which one of them may have was cancelled.
+    pub(crate) fn tell_of_cancel(&mut self) {
+        match self {
+            Self::Sqlite { tells, .. } => tells.cancel = true,
+            Self::Postgres(tx) => tx.tells.cancel = true,
         }
     }
 

@@ -207,6 +207,9 @@ impl<'a> Noting<'_, 'a, '_> {
                 }
                 None => {
                     remove(self.tx, hold.id).await?;
+                    if is_accepted {
+                        self.forget(hold.scope.source()).await?;
+                    }
                     let why = match is_accepted {
                         true => "an attempt that went ahead succeeded",
                         false => "an attempt that went ahead was answered",
@@ -218,6 +221,13 @@ impl<'a> Noting<'_, 'a, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Ends the streaks of a source that is well again, with those of its customers.
+    async fn forget(&mut self, source: &Source) -> Result<()> {
+        let of_source = self.streaks.iter_mut().filter(|(scope, _)| scope.0 == source.as_str());
+        of_source.for_each(|(_, streak)| *streak = Streak::default());
+        forget(self.tx, source).await
     }
 
     /// Adds a verdict to the streaks of its customer and its source. Where both trip, the customer alone is held.

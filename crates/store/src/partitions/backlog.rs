@@ -12,7 +12,7 @@ use redrive_core::share::{Capacity, Gate};
 use redrive_core::time::Timestamp;
 
 use super::claim::{Room, gates, has_any, in_flight, source_columns};
-use crate::db::{Kind, Lookup, Tx};
+use crate::db::{Kind, Lookup, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{View, read};
 use crate::holds;
@@ -105,4 +105,44 @@ async fn has_any_of(tx: &mut Tx<'_>, sources: &[Source], gates: &[Gate], now: Ti
         }
     }
     Ok(false)
+}
+
+/// How many attempts of a source a worker has in flight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InFlightOf {
+    pub worker: Option<String>,
+    pub attempts: u64,
+    /// Of these, how many have let their lease run out.
+    pub expired: u64,
+}
+
+static BY_WORKER: Sql = Sql::new(concat!(
+    "/* backlog::by_worker */
+     SELECT attempt.worker, count(*),
+         CAST(sum(CASE WHEN attempt.lease_until <= CAST(?2 AS BIGINT) THEN 1 ELSE 0 END) AS BIGINT)
+     FROM partition_control c
+     JOIN run_claims attempt
+         ON attempt.workload = 'extract' AND attempt.category = '' AND attempt.run_id = c.active_run_id
+     WHERE c.active_run_id IS NOT NULL
+         AND c.source_no = ",
+    source_no!("?1"),
+    "
+     GROUP BY attempt.worker
+     ORDER BY count(*) DESC, attempt.worker"
+));
+
+impl View {
+    /// Who has attempts of a source in flight, those with the most first.
+    pub async fn in_flight_of(&self, source: Source) -> Result<Vec<InFlightOf>> {
+        let now = self.inner.now();
+        read!(self.read_by_index, "in flight of", |tx, source, now| by_worker(tx, &source, *now))
+    }
+}
+
+async fn by_worker(tx: &mut Tx<'_>, source: &Source, now: Timestamp) -> Result<Vec<InFlightOf>> {
+    tx.rows(&BY_WORKER, &[source.as_str().into(), now.micros().into()], |row| {
+        let mut row = row.cursor();
+        Ok(InFlightOf { worker: row.opt_text()?, attempts: row.count()?, expired: row.count()? })
+    })
+    .await
 }

@@ -30,6 +30,10 @@ impl<'a> Conditions<'a> {
         if let Some(class) = filter.error_class {
             all.value("p.error_class =", class.as_str().into());
         }
+        if let Some(group) = filter.group {
+            all.plain(IN_A_GROUP);
+            all.value("p.error_group =", group.number().into());
+        }
         all
     }
 
@@ -52,7 +56,7 @@ impl<'a> Conditions<'a> {
         self.text += &format!(" AND {text}");
     }
 
-    fn value(&mut self, text: &str, value: Param<'a>) {
+    pub(super) fn value(&mut self, text: &str, value: Param<'a>) {
         let mark = self.param(value);
         self.text += &format!(" AND {text} {mark}");
     }
@@ -94,6 +98,9 @@ pub(super) fn of_status(status: Status) -> &'static str {
         Status::Success => "p.status = 'success'",
     }
 }
+
+/// What is failed now and has a group, in the words of the partial index.
+pub(super) const IN_A_GROUP: &str = "p.status = 'failed' AND p.error_group IS NOT NULL";
 
 /// Whether a filter leaves only one series.
 pub(super) fn names_one_series(filter: &Filter) -> bool {

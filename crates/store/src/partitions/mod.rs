@@ -6,16 +6,18 @@ mod commit;
 mod conditions;
 mod due;
 mod enqueue;
+mod groups;
 mod page;
 mod period;
 mod read;
 mod row;
 mod stretch;
 
-pub use backlog::{Backlog, Queued};
+pub use backlog::{Backlog, InFlightOf, Queued};
 pub use claim::{ClaimedPartition, PartitionClaim, Rotation};
 pub use commit::{Decided, Outcome};
 pub use due::{DueBand, DueQuery};
+pub use groups::{AttemptLimits, GroupQuery, PartitionGroup};
 pub use page::Page;
 pub use read::QuerySpan;
 

@@ -9,7 +9,7 @@ use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source
 use redrive_core::partition::{Partition, Status};
 
 use super::Period;
-use super::conditions::{Conditions, names_one_series, of_status};
+use super::conditions::{Conditions, IN_A_GROUP, names_one_series, of_status};
 use super::row::{read, read_in};
 use crate::db::{Column, Kind, Row, Tx};
 use crate::error::{Error, Result};
@@ -141,13 +141,8 @@ impl SeriesSpan {
     }
 }
 
-const STRETCH: [(&str, Kind); 5] = [
-    ("series_id", Kind::Int),
-    ("after", Kind::Int),
-    ("until", Kind::Int),
-    ("limit", Kind::Int),
-    ("error_class", Kind::Text),
-];
+const STRETCH: [(&str, Kind); 4] =
+    [("series_id", Kind::Int), ("after", Kind::Int), ("until", Kind::Int), ("limit", Kind::Int)];
 
 /// The days of some series that a page means; at most `limit`.
 async fn days(tx: &mut Tx<'_>, page: &Page, series: &[SeriesSpan], limit: usize) -> Result<Vec<Partition>> {
@@ -160,11 +155,31 @@ async fn days(tx: &mut Tx<'_>, page: &Page, series: &[SeriesSpan], limit: usize)
     if let Some(status) = filter.status {
         and(of_status(status));
     }
-    if filter.error_class.is_some() {
+    let (mut names, until) = (STRETCH.to_vec(), filter.until.map_or(i64::MAX, |until| Period::of(until).number()));
+    let every = |value: i64| Column::ints(series, move |_| Some(value));
+    let mut columns = vec![
+        Column::ints(series, |stretch| Some(stretch.series_id)),
+        Column::ints(series, |stretch| Some(stretch.after)),
+        every(until),
+        every(i64::try_from(limit).unwrap_or(i64::MAX)),
+    ];
+    if let Some(class) = filter.error_class {
         and("p.error_class = @error_class");
+        names.push(("error_class", Kind::Text));
+        columns.push(Column::texts(series, |_| Some(class.as_str())));
+    }
+    if let Some(group) = filter.group {
+        and(IN_A_GROUP);
+        and("p.error_group = @error_group");
+        names.push(("error_group", Kind::Int));
+        columns.push(every(group.number()));
     }
     let open = page.open || matches!(filter.status, Some(Status::Pending | Status::Failed));
-    let from = if open { "{open_with_control}" } else { "{with_control}" };
+    let from = match (filter.group, open) {
+        (Some(_), _) => "{group_with_control}",
+        (None, true) => "{open_with_control}",
+        (None, false) => "{with_control}",
+    };
     let sql = format!(
         "/* partitions::page */
          SELECT {{in_series}}
@@ -174,18 +189,8 @@ async fn days(tx: &mut Tx<'_>, page: &Page, series: &[SeriesSpan], limit: usize)
          ORDER BY p.period
          LIMIT @limit"
     );
-    let until = filter.until.map_or(i64::MAX, |until| Period::of(until).number());
-    let every = |value: i64| Column::ints(series, |_| Some(value));
-    let columns = [
-        Column::ints(series, |stretch| Some(stretch.series_id)),
-        Column::ints(series, |stretch| Some(stretch.after)),
-        every(until),
-        every(i64::try_from(limit).unwrap_or(i64::MAX)),
-        Column::texts(series, |_| filter.error_class.map(|class| class.as_str())),
-    ];
-    let given = if filter.error_class.is_some() { STRETCH.len() } else { STRETCH.len() - 1 };
     let read = |nth: usize, mut row: crate::db::Cursor<'_>| Ok((nth, read_in(&mut row, &series[nth].key)?));
-    let mut found = tx.built_lookup(&sql, &STRETCH[..given], &columns[..given], read).await?;
+    let mut found = tx.built_lookup(&sql, &names, &columns, read).await?;
     // Nothing but habit makes a join on PostgreSQL keep the order of its first table.
     found.sort_by_key(|(nth, _)| *nth);
     found.truncate(limit);

@@ -133,7 +133,10 @@ pub(crate) fn fragment(name: &str, dialect: Dialect) -> Option<&'static str> {
         ("with_control", Dialect::Sqlite) => with_control!("partitions p", sqlite),
         // SQLite takes the primary key to be as good, and would read every success.
         ("open_with_control", Dialect::Sqlite) => with_control!("partitions p INDEXED BY partitions_open", sqlite),
-        ("with_control" | "open_with_control", Dialect::Postgres) => with_control!("partitions p", postgres),
+        ("group_with_control", Dialect::Sqlite) => with_control!("partitions p INDEXED BY partitions_group", sqlite),
+        ("with_control" | "open_with_control" | "group_with_control", Dialect::Postgres) => {
+            with_control!("partitions p", postgres)
+        }
         ("from_partitions", Dialect::Sqlite) => {
             concat!(with_control!("partitions p CROSS JOIN series s", sqlite), " WHERE p.series_id = s.series_id")
         }

@@ -15,15 +15,17 @@ use redrive_core::run::{Run, State, Work, Workload};
 use redrive_core::share;
 use redrive_core::time::Timestamp;
 
-use super::limit::room;
+use super::limit::{InFlightLimit, room};
+use super::list::categories_of;
 use super::row::{opt_count, progress, span};
+use super::standing::Table;
 use crate::db::{Cursor, Dialect, Param, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{DataStore, transact};
 
-/// The most runs that one claim moves to the queue because they are due. Each is moved once, so that a backlog costs its first
-/// claim; as long as no more than this come due at once, age alone decides among them.
-const PROMOTED: i64 = 100_000;
+/// The most runs that one claim moves to the queue because they are due, those that are due longest first. Where more are due, the claim
+/// also moves as many of the oldest submissions among them as it may start, so that age decides whatever the queue lacks.
+const PROMOTED: u32 = 2000;
 
 /// What a worker asks for.
 #[derive(Debug, Clone)]
@@ -33,8 +35,7 @@ pub struct RunClaim {
     pub categories: Option<Vec<String>>,
     /// No more than can be started now.
     pub limit: u32,
-    /// How many runs of exactly these categories may run at once, on all machines together.
-    pub max_in_flight: Option<u32>,
+    pub max_in_flight: Option<InFlightLimit>,
     pub worker: String,
     pub lease: Duration,
 }
@@ -118,18 +119,96 @@ static WAIT_NO_LONGER_ON_SQLITE: Sql = Sql::new(
      )",
 );
 
-/// Puts into the queue what has come due.
-async fn promote(tx: &mut Tx<'_>, workload: Workload, now: Timestamp) -> Result<()> {
-    let params = [workload.as_str().into(), now.micros().into(), PROMOTED.into()];
-    match tx.dialect() {
-        Dialect::Postgres => tx.execute(&PROMOTE, &params).await.map(drop),
+static PROMOTE_OLDEST: Sql = Sql::new(concat!(
+    "/* runs::promote_oldest */
+     WITH due AS MATERIALIZED (
+         SELECT ctid
+         FROM run_waiting
+         WHERE state = 'waiting'
+           AND workload = ?1
+           AND category = ?4
+           AND due_at <= CAST(?2 AS BIGINT)
+         ORDER BY run_id
+         LIMIT CAST(?3 AS BIGINT)
+         FOR UPDATE SKIP LOCKED
+     ), gone AS (
+         DELETE FROM run_waiting
+         WHERE ctid = ANY (ARRAY(SELECT ctid FROM due))
+         RETURNING *
+     )
+     INSERT INTO run_queue (workload, category, run_id, ",
+    progress!(),
+    ")
+     SELECT workload, category, run_id, ",
+    progress!(),
+    "
+     FROM gone"
+));
+
+static OLDEST_COME_DUE_ON_SQLITE: Sql = Sql::new(concat!(
+    "/* runs::oldest_come_due */
+     INSERT INTO run_queue (workload, category, run_id, ",
+    progress!(),
+    ")
+     SELECT workload, category, run_id, ",
+    progress!(),
+    "
+     FROM run_waiting
+     WHERE state = 'waiting'
+       AND workload = ?1
+       AND category = ?4
+       AND due_at <= ?2
+     ORDER BY run_id
+     LIMIT ?3"
+));
+
+static OLDEST_WAIT_NO_LONGER_ON_SQLITE: Sql = Sql::new(
+    "/* runs::oldest_wait_no_longer */
+     DELETE FROM run_waiting
+     WHERE (workload, category, run_id) IN (
+         SELECT workload, category, run_id
+         FROM run_waiting
+         WHERE state = 'waiting'
+           AND workload = ?1
+           AND category = ?4
+           AND due_at <= ?2
+         ORDER BY run_id
+         LIMIT ?3
+     )",
+);
+
+/// Puts into the queue what has come due: so much of it that the oldest runs of all are there.
+async fn promote(tx: &mut Tx<'_>, asked: &RunClaim, now: Timestamp) -> Result<()> {
+    let workload = asked.workload;
+    let params = [workload.as_str().into(), now.micros().into(), i64::from(PROMOTED).into()];
+    let moved = match tx.dialect() {
+        Dialect::Postgres => tx.execute(&PROMOTE, &params).await?,
         Dialect::Sqlite => {
-            if tx.execute(&COME_DUE_ON_SQLITE, &params).await? > 0 {
+            let moved = tx.execute(&COME_DUE_ON_SQLITE, &params).await?;
+            if moved > 0 {
                 tx.execute(&WAIT_NO_LONGER_ON_SQLITE, &params).await?;
             }
-            Ok(())
+            moved
         }
+    };
+    if moved < u64::from(PROMOTED) {
+        return Ok(());
     }
+    let categories = match &asked.categories {
+        Some(categories) => categories.clone(),
+        None => categories_of(tx, Table::Waiting, workload).await?,
+    };
+    for category in &categories {
+        let params = [workload.as_str().into(), now.micros().into(), i64::from(asked.limit).into(), category.into()];
+        match tx.dialect() {
+            Dialect::Postgres => tx.execute(&PROMOTE_OLDEST, &params).await?,
+            Dialect::Sqlite => {
+                tx.execute(&OLDEST_COME_DUE_ON_SQLITE, &params).await?;
+                tx.execute(&OLDEST_WAIT_NO_LONGER_ON_SQLITE, &params).await?
+            }
+        };
+    }
+    Ok(())
 }
 
 /// The categories that have something queued, one step down the index for each.
@@ -352,7 +431,7 @@ impl Start<'_> {
 }
 
 async fn claim(tx: &mut Tx<'_>, asked: &RunClaim, task_id: TaskId, now: Timestamp) -> Result<Vec<ClaimedRun>> {
-    promote(tx, asked.workload, now).await?;
+    promote(tx, asked, now).await?;
     let limit = room(tx, asked).await?;
     let mut claimed = Vec::new();
     for (category, limit) in shares(tx, asked, limit).await? {

@@ -6,25 +6,19 @@ use std::sync::Arc;
 use redrive_core::failure::ErrorClass;
 use redrive_core::fingerprint::GroupId;
 use redrive_core::id::RunId;
-use redrive_core::time::Timestamp;
 
 use super::list::RunPage;
 use super::standing::Table;
-use crate::db::{Column, Kind, Lookup, Param, Row, Tx};
-use crate::error::{Error, Result};
+use crate::db::{Param, Row, Tx};
+use crate::error::Result;
+use crate::groups::{self, Description};
 use crate::handles::{View, read};
 
 /// Runs that are failed now and have one cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunGroup {
     pub group: GroupId,
-    pub class: ErrorClass,
-    /// The message with everything folded that differs from try to try.
-    pub template: String,
-    /// One message as it came.
-    pub sample: String,
-    pub first_seen: Timestamp,
-    pub last_seen: Timestamp,
+    pub description: Description,
     pub categories: Vec<String>,
     /// They will be tried again by themselves.
     pub waiting: u64,
@@ -44,7 +38,7 @@ impl View {
     /// The failure groups of jobs and uploads, the largest first. Attempts at partitions are not among them: what is failed
     /// there is the partition.
     pub async fn run_groups(&self, asked: RunPage) -> Result<Vec<RunGroup>> {
-        read!(self, "run groups", |tx, asked| groups(tx, &asked))
+        read!(self, "run groups", |tx, asked| all(tx, &asked))
     }
 }
 
@@ -59,14 +53,12 @@ struct Count {
 impl Count {
     fn read(row: &Row<'_>) -> Result<Self> {
         let mut row = row.cursor();
-        let number = row.int()?;
-        let group =
-            GroupId::from_number(number).ok_or_else(|| Error::row("runs", format!("{number} is no failure group")))?;
+        let group = groups::read_id(row.int()?)?;
         Ok(Self { group, category: row.text()?, class: row.word()?, count: row.count()? })
     }
 }
 
-async fn groups(tx: &mut Tx<'_>, asked: &RunPage) -> Result<Vec<RunGroup>> {
+async fn all(tx: &mut Tx<'_>, asked: &RunPage) -> Result<Vec<RunGroup>> {
     let mut found: BTreeMap<GroupId, Tally> = BTreeMap::new();
     for table in Table::ALL.into_iter().filter(|table| table.has_groups() && is_asked(*table, asked)) {
         for count in count(tx, table, asked).await? {
@@ -152,39 +144,13 @@ async fn count(tx: &mut Tx<'_>, table: Table, asked: &RunPage) -> Result<Vec<Cou
     tx.built_rows(&sql, &params, Count::read).await
 }
 
-static DESCRIBED: Lookup = Lookup::new(
-    "/* groups::described */
-     SELECT error_class, template, sample, first_seen, last_seen
-     FROM failure_groups
-     WHERE group_id = @group_id",
-    &[("group_id", Kind::Int)],
-);
-
 async fn describe(tx: &mut Tx<'_>, found: BTreeMap<GroupId, Tally>) -> Result<Vec<RunGroup>> {
-    let ids: Vec<GroupId> = found.keys().copied().collect();
-    let values = [Column::ints(&ids, |group| Some(group.number()))];
-    let described = tx
-        .lookup(&DESCRIBED, &values, |mut row| Ok((row.word()?, row.text()?, row.text()?, row.time()?, row.time()?)))
-        .await?;
-    let mut described: BTreeMap<usize, _> = described.into_iter().collect();
-    let mut groups = Vec::with_capacity(found.len());
-    for (nth, (group, tally)) in found.into_iter().enumerate() {
-        let missing = || Error::row("failure_groups", format!("group {group} is missing"));
-        let (class, template, sample, first_seen, last_seen) = described.remove(&nth).ok_or_else(missing)?;
+    let mut described = groups::describe(tx, found.keys().copied()).await?;
+    let group = |(group, tally): (GroupId, Tally)| {
         let Tally { mut categories, waiting, final_errors, exhausted } = tally;
         categories.sort();
-        groups.push(RunGroup {
-            group,
-            class,
-            template,
-            sample,
-            first_seen,
-            last_seen,
-            categories,
-            waiting,
-            final_errors,
-            exhausted,
-        });
-    }
-    Ok(groups)
+        let description = described.remove(&group)?;
+        Some(RunGroup { group, description, categories, waiting, final_errors, exhausted })
+    };
+    Ok(found.into_iter().filter_map(group).collect())
 }

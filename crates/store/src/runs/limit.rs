@@ -1,5 +1,6 @@
 //! How many runs of some categories may still be started, and what is left when a claim came back empty.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use redrive_core::run::Workload;
@@ -11,6 +12,14 @@ use crate::error::Result;
 use crate::handles::{View, read};
 use crate::partitions::{Backlog, Queued};
 
+/// How many runs of some categories may run at once, on all machines together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InFlightLimit {
+    pub most: u32,
+    /// All categories that share the limit, whichever of them are claimed; none means all of the workload's.
+    pub categories: Option<Vec<String>>,
+}
+
 impl View {
     /// What is queued of these categories (all of the workload's where none are named), under the limit given, and what of
     /// them is under way.
@@ -18,21 +27,31 @@ impl View {
         &self,
         workload: Workload,
         categories: Option<Vec<String>>,
-        max_in_flight: Option<u32>,
+        max_in_flight: Option<InFlightLimit>,
     ) -> Result<Backlog> {
         let now = self.inner.now();
         read!(self.read_by_index, "run backlog", |tx, workload, categories, max_in_flight, now| backlog(
             tx,
             *workload,
             Option::as_deref(&categories),
-            *max_in_flight,
+            Option::as_ref(&max_in_flight),
             *now
         ))
     }
 
-    /// The categories of jobs that have something queued, each with how many, counted up to a thousand.
+    /// How many runs of these categories are under way.
+    pub async fn runs_in_flight(&self, workload: Workload, categories: Vec<String>) -> Result<u64> {
+        read!(self.read_by_index, "runs in flight", |tx, workload, categories| in_flight(
+            tx,
+            *workload,
+            Some(categories.as_slice())
+        ))
+    }
+
+    /// The categories of jobs that have something queued or due, each with how many, counted up to a thousand.
     pub async fn categories_waiting(&self) -> Result<Vec<(String, u64)>> {
-        read!(self.read_by_index, "categories waiting", |tx| categories_waiting(tx))
+        let now = self.inner.now();
+        read!(self.read_by_index, "categories waiting", |tx, now| categories_waiting(tx, *now))
     }
 }
 
@@ -66,11 +85,11 @@ async fn in_flight(tx: &mut Tx<'_>, workload: Workload, categories: Option<&[Str
     Ok(tx.lookup(&IN_FLIGHT, &values, |mut row| row.count::<u64>()).await?.into_iter().map(|(_, count)| count).sum())
 }
 
-/// How many runs a claim may start. Where there is a limit, claims under it take turns until they have committed, so that each
+/// How many runs a claim may start. Where there is a limit, all claims under it, also those of other categories that share it, take turns until they have committed, so that each
 /// counts what the others started.
 pub(super) async fn room(tx: &mut Tx<'_>, asked: &RunClaim) -> Result<u32> {
-    let Some(most) = asked.max_in_flight else { return Ok(asked.limit) };
-    let mut categories = asked.categories.clone();
+    let Some(InFlightLimit { most, categories }) = asked.max_in_flight.clone() else { return Ok(asked.limit) };
+    let mut categories = categories;
     if let Some(categories) = &mut categories {
         categories.sort_unstable();
         categories.dedup();
@@ -144,18 +163,24 @@ async fn backlog(
     tx: &mut Tx<'_>,
     workload: Workload,
     categories: Option<&[String]>,
-    max_in_flight: Option<u32>,
+    max_in_flight: Option<&InFlightLimit>,
     now: Timestamp,
 ) -> Result<Backlog> {
-    let in_flight = in_flight(tx, workload, categories).await?;
-    let has_room = max_in_flight.is_none_or(|most| in_flight < u64::from(most));
+    let own = in_flight(tx, workload, categories).await?;
+    let (has_room, sharing) = match max_in_flight {
+        None => (true, own),
+        Some(limit) => {
+            let sharing = in_flight(tx, workload, limit.categories.as_deref()).await?;
+            (sharing < u64::from(limit.most), sharing)
+        }
+    };
     let queued = match is_any_queued(tx, workload, categories, now).await? {
         true if has_room => Queued::Claimable,
-        true if in_flight > 0 => Queued::HeldBack,
+        true if sharing > 0 => Queued::HeldBack,
         // A limit of 0 withholds it: nothing that ends makes room.
         true | false => Queued::Nothing,
     };
-    Ok(Backlog { queued, in_flight })
+    Ok(Backlog { queued, in_flight: own })
 }
 
 static COUNT_QUEUED: Lookup = Lookup::new(
@@ -165,14 +190,37 @@ static COUNT_QUEUED: Lookup = Lookup::new(
     &[("category", Kind::Text), ("most", Kind::Int)],
 );
 
-async fn categories_waiting(tx: &mut Tx<'_>) -> Result<Vec<(String, u64)>> {
+/// How many due runs are looked at. Any worker that claims jobs queues them, so that they pile up only where there is none.
+const DUE_LOOKED_AT: i64 = 10_000;
+
+static COUNT_DUE: Sql = Sql::new(
+    "/* runs::count_due */
+     SELECT category, count(*)
+     FROM (
+         SELECT category
+         FROM run_waiting
+         WHERE state = 'waiting'
+           AND workload = ?1
+           AND due_at <= CAST(?2 AS BIGINT)
+         ORDER BY due_at
+         LIMIT CAST(?3 AS BIGINT)
+     ) AS due
+     GROUP BY category",
+);
+
+async fn categories_waiting(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<(String, u64)>> {
     let categories = tx.rows(&CATEGORIES, &[Workload::Process.as_str().into()], |row| row.text(0)).await?;
     let values =
         [Column::texts(&categories, |category| Some(category.as_str())), Column::ints(&categories, |_| Some(COUNTED))];
     let counts = tx.lookup(&COUNT_QUEUED, &values, |mut row| row.count::<u64>()).await?;
-    let mut counted: Vec<u64> = vec![0; categories.len()];
+    let mut waiting: BTreeMap<String, u64> = BTreeMap::new();
     for (nth, count) in counts {
-        counted[nth] = count;
+        waiting.insert(categories[nth].clone(), count);
     }
-    Ok(categories.into_iter().zip(counted).collect())
+    let params = [Workload::Process.as_str().into(), now.micros().into(), DUE_LOOKED_AT.into()];
+    for (category, due) in tx.rows(&COUNT_DUE, &params, |row| Ok((row.text(0)?, row.int(1)?))).await? {
+        *waiting.entry(category).or_default() += u64::try_from(due).unwrap_or(0);
+    }
+    let counted = |(category, count): (String, u64)| (category, count.min(COUNTED.unsigned_abs()));
+    Ok(waiting.into_iter().map(counted).collect())
 }

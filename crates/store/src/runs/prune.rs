@@ -1,4 +1,4 @@
-//! Forgetting runs that ended long ago, in small transactions.
+//! Forgetting runs that ended long ago: found on a reader, page by page, and forgotten in small transactions that look again.
 
 use std::sync::Arc;
 
@@ -9,48 +9,63 @@ use redrive_core::time::Timestamp;
 
 use super::list::categories_of;
 use super::standing::Table;
+use super::submit::NOTED_EVERY;
 use crate::audit::{self, Operation};
-use crate::db::{Batch, Column, Effect, Kind, Param, Sql, Tx};
+use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{ControlStore, View, read, transact};
 use crate::uploads;
 
+/// Which runs are forgotten: those of a workload that ended before a moment. One with an external id is kept while its submitter names it:
+/// it would be made, and worked on, a second time. When it was named is noted to the hour, so that an hour more must have passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pruning {
+    pub workload: Workload,
+    /// Only these; none means all.
+    pub categories: Option<Vec<String>>,
+    pub ended_before: Timestamp,
+}
+
+impl Pruning {
+    /// Until when the latest note may be that a run was named.
+    fn named_before(&self) -> Timestamp {
+        self.ended_before.saturating_sub(NOTED_EVERY)
+    }
+}
+
+/// Runs of one category that a [`Pruning`] means.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prunable {
+    pub category: String,
+    /// In the order of their submission.
+    pub runs: Vec<RunId>,
+}
+
 impl View {
-    /// How many ended runs [`ControlStore::prune_runs`] would forget, counted up to `most`.
+    /// Finds at most `limit` runs to forget, after those of an earlier page; none when all were found.
     pub async fn prunable_runs(
         &self,
-        workload: Workload,
-        categories: Option<Vec<String>>,
-        ended_before: Timestamp,
-        most: u32,
-    ) -> Result<u64> {
-        read!(self.read_by_index, "prunable runs", |tx, workload, categories, ended_before, most| count(
+        pruning: Pruning,
+        after: Option<Prunable>,
+        limit: u32,
+    ) -> Result<Option<Prunable>> {
+        read!(self.read_by_index, "prunable runs", |tx, pruning, after, limit| page(
             tx,
-            *workload,
-            Option::as_deref(&categories),
-            *ended_before,
-            *most
+            &pruning,
+            Option::as_ref(&after),
+            *limit
         ))
     }
 }
 
 impl ControlStore {
-    /// Forgets at most `limit` runs of a workload that ended before a moment, with their failures and payloads; gives how many
-    /// there were. Nothing that is queued, running or waiting is touched, nor a run whose external id was submitted again since
-    /// that moment. The external id of a run that is forgotten is free again. The caller comes again until nothing is left, so
-    /// that each transaction stays small. What was parsed of an upload is left to [`ControlStore::forget_uploads`].
-    /// A person's operation has a row in the audit trail; the daemon's pruning has none.
-    pub async fn prune_runs(
-        &self,
-        operation: Option<&Operation>,
-        workload: Workload,
-        categories: Option<Vec<String>>,
-        ended_before: Timestamp,
-        limit: u32,
-    ) -> Result<u64> {
+    /// Forgets runs with their failures and payloads, where they are still to be forgotten; gives how many were. Nothing that is queued,
+    /// running or waiting is touched. The external id of a run that is forgotten is free again. A person's operation has a row in the
+    /// audit trail; the daemon's pruning has none. What was parsed of an upload is left to [`ControlStore::forget_uploads`].
+    pub async fn prune_runs(&self, operation: Option<&Operation>, pruning: Pruning, prunable: Prunable) -> Result<u64> {
         let (operation, now) = (operation.cloned(), self.inner.now());
-        transact!(self.inner, "prune runs", |tx, operation, categories| {
-            let pruned = prune(tx, workload, (*categories).as_deref(), ended_before, limit, now).await?;
+        transact!(self.inner, "prune runs", |tx, operation, pruning, prunable| {
+            let pruned = forget(tx, &pruning, &prunable, now).await?;
             if let Some(operation) = (*operation).as_ref().filter(|_| pruned > 0) {
                 audit::record_alone(tx, operation).await?;
             }
@@ -59,24 +74,56 @@ impl ControlStore {
     }
 }
 
+/// A run ends no sooner than it is submitted, so that no younger id is looked at.
 static ENDED: Sql = Sql::new(
     "/* runs::ended_before */
      SELECT run_id
      FROM run_ends
      WHERE workload = ?1
        AND category = ?2
-       AND completed_at < CAST(?3 AS BIGINT)
-       AND run_id < ?5
+       AND run_id > ?3
+       AND run_id < ?4
+       AND completed_at < CAST(?5 AS BIGINT)
        AND NOT EXISTS (
            SELECT 1
            FROM run_specs s
            WHERE s.run_id = run_ends.run_id
-             AND s.named_at >= CAST(?3 AS BIGINT)
+             AND s.external_id IS NOT NULL
+             AND coalesce(s.named_at, s.submitted_at) >= CAST(?6 AS BIGINT)
        )
      ORDER BY run_id
-     LIMIT CAST(?4 AS BIGINT)
-     {skip_locked}",
+     LIMIT CAST(?7 AS BIGINT)",
 );
+
+async fn page(tx: &mut Tx<'_>, pruning: &Pruning, after: Option<&Prunable>, limit: u32) -> Result<Option<Prunable>> {
+    let mut categories = match &pruning.categories {
+        Some(asked) => asked.clone(),
+        None => categories_of(tx, Table::Ends, pruning.workload).await?,
+    };
+    categories.sort_unstable();
+    let bound = RunId::first_of(pruning.ended_before);
+    for category in categories {
+        let from = match after {
+            Some(after) if category < after.category => continue,
+            Some(after) if category == after.category => after.runs.last().copied(),
+            Some(_) | None => None,
+        };
+        let params = [
+            pruning.workload.as_str().into(),
+            (&category).into(),
+            from.map_or_else(uuid::Uuid::nil, RunId::uuid).into(),
+            bound.uuid().into(),
+            pruning.ended_before.micros().into(),
+            pruning.named_before().micros().into(),
+            i64::from(limit).into(),
+        ];
+        let runs = tx.rows(&ENDED, &params, |row| row.id(0).map(RunId::from_uuid)).await?;
+        if !runs.is_empty() {
+            return Ok(Some(Prunable { category, runs }));
+        }
+    }
+    Ok(None)
+}
 
 static FORGET_END: Batch = Batch::new(
     "/* runs::forget_end */
@@ -84,9 +131,23 @@ static FORGET_END: Batch = Batch::new(
      {using}
      WHERE workload = @workload
        AND category = @category
-       AND run_id = @run_id",
-    &[("workload", Kind::Text), ("category", Kind::Text), ("run_id", Kind::Id)],
-    Effect::All,
+       AND run_id = @run_id
+       AND completed_at < @ended_before
+       AND NOT EXISTS (
+           SELECT 1
+           FROM run_specs s
+           WHERE s.run_id = @run_id
+             AND s.external_id IS NOT NULL
+             AND coalesce(s.named_at, s.submitted_at) >= @named_before
+       )",
+    &[
+        ("workload", Kind::Text),
+        ("category", Kind::Text),
+        ("run_id", Kind::Id),
+        ("ended_before", Kind::Int),
+        ("named_before", Kind::Int),
+    ],
+    Effect::Row,
 );
 static FORGET_SPEC: Batch = Batch::new(
     "/* runs::forget_spec */
@@ -105,93 +166,26 @@ static FORGET_FAILURES: Batch = Batch::new(
     Effect::All,
 );
 
-async fn categories(tx: &mut Tx<'_>, workload: Workload, asked: Option<&[String]>) -> Result<Vec<String>> {
-    match asked {
-        Some(asked) => Ok(asked.to_vec()),
-        None => categories_of(tx, Table::Ends, workload).await,
-    }
-}
-
-async fn prune(
+async fn forget(
     tx: &mut Tx<'_>,
-    workload: Workload,
-    asked: Option<&[String]>,
-    ended_before: Timestamp,
-    limit: u32,
+    pruning: &Pruning,
+    Prunable { category, runs }: &Prunable,
     now: Timestamp,
 ) -> Result<u64> {
-    let mut pruned = 0;
-    for category in categories(tx, workload, asked).await? {
-        let left = u64::from(limit).saturating_sub(pruned);
-        let ids = ended(tx, &ENDED, (workload, &category), ended_before, left).await?;
-        let places = [
-            Column::texts(&ids, |_| Some(workload.as_str())),
-            Column::texts(&ids, |_| Some(category.as_str())),
-            Column::ids(&ids, |id| Some(id.uuid())),
-        ];
-        tx.batch(&FORGET_END, &places).await?;
-        let by_id = [Column::ids(&ids, |id| Some(id.uuid()))];
-        tx.batch(&FORGET_FAILURES, &by_id).await?;
-        tx.batch(&FORGET_SPEC, &by_id).await?;
-        if workload == Workload::Ingest {
-            uploads::mark_forgotten(tx, &ids, now).await?;
-        }
-        pruned += count::of(ids.len());
+    let ends = [
+        Column::texts(runs, |_| Some(pruning.workload.as_str())),
+        Column::texts(runs, |_| Some(category.as_str())),
+        Column::ids(runs, |id| Some(id.uuid())),
+        Column::ints(runs, |_| Some(pruning.ended_before.micros())),
+        Column::ints(runs, |_| Some(pruning.named_before().micros())),
+    ];
+    let took = tx.batch(&FORGET_END, &ends).await?;
+    let forgotten: Vec<RunId> = runs.iter().zip(took).filter(|(_, took)| *took).map(|(run, _)| *run).collect();
+    let by_id = [Column::ids(&forgotten, |id| Some(id.uuid()))];
+    tx.batch(&FORGET_FAILURES, &by_id).await?;
+    tx.batch(&FORGET_SPEC, &by_id).await?;
+    if pruning.workload == Workload::Ingest {
+        uploads::mark_forgotten(tx, &forgotten, now).await?;
     }
-    Ok(pruned)
-}
-
-/// A run ends no sooner than it is submitted, so that no younger id is looked at.
-fn place<'p>(workload: Workload, category: &'p str, ended_before: Timestamp, limit: i64) -> [Param<'p>; 5] {
-    let bound = RunId::first_of(ended_before);
-    [workload.as_str().into(), category.into(), ended_before.micros().into(), limit.into(), bound.uuid().into()]
-}
-
-async fn ended(
-    tx: &mut Tx<'_>,
-    sql: &Sql,
-    (workload, category): (Workload, &str),
-    ended_before: Timestamp,
-    limit: u64,
-) -> Result<Vec<RunId>> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let params = place(workload, category, ended_before, limit);
-    tx.rows(sql, &params, |row| row.id(0).map(RunId::from_uuid)).await
-}
-
-static COUNT: Sql = Sql::new(
-    "/* runs::count_ended_before */
-     SELECT count(*)
-     FROM (
-         SELECT 1
-         FROM run_ends
-         WHERE workload = ?1
-           AND category = ?2
-           AND completed_at < CAST(?3 AS BIGINT)
-           AND run_id < ?5
-           AND NOT EXISTS (
-               SELECT 1
-               FROM run_specs s
-               WHERE s.run_id = run_ends.run_id
-                 AND s.named_at >= CAST(?3 AS BIGINT)
-           )
-         LIMIT CAST(?4 AS BIGINT)
-     ) counted",
-);
-
-async fn count(
-    tx: &mut Tx<'_>,
-    workload: Workload,
-    asked: Option<&[String]>,
-    ended_before: Timestamp,
-    most: u32,
-) -> Result<u64> {
-    let mut counted = 0;
-    for category in categories(tx, workload, asked).await? {
-        let left = i64::from(most).saturating_sub(i64::try_from(counted).unwrap_or(i64::MAX));
-        let params = place(workload, &category, ended_before, left);
-        let count = tx.row(&COUNT, &params, |row| row.int(0)).await?.unwrap_or(0);
-        counted += u64::try_from(count).unwrap_or(0);
-    }
-    Ok(counted)
+    Ok(count::of(forgotten.len()))
 }

@@ -9,7 +9,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::partition::{self, DataEvent, InFlight, Judgement};
 use redrive_core::refusal::Refused;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, Change, End, Event, Fault, Run, State, Verdict, Workload};
+use redrive_core::run::{self, Change, End, EndedBy, Event, Fault, Run, State, Verdict, Workload};
 use redrive_core::time::Timestamp;
 
 use super::failures;
@@ -37,13 +37,12 @@ pub enum Recorded {
 impl DataStore {
     /// Records how workers ended ingest and process runs, all in one transaction; each stands for itself. The run is as
     /// its worker knows it, with the lease as last prolonged.
-    pub async fn record(&self, ends: Vec<(Run, End)>) -> Result<Vec<Recorded>> {
+    pub async fn record(&self, ends: impl Into<Arc<Vec<(Run, End)>>>) -> Result<Vec<Recorded>> {
+        let ends = ends.into();
         if ends.iter().any(|(run, _)| run.workload() == Workload::Extract) {
             return Err(Error::Input { what: "an extraction's end", why: "it is judged with its partition" });
         }
-        let reports = ends.into_iter().map(|(run, end)| Ok(Report { task_id: claim_of(&run)?, run, end }));
-        let reports = reports.collect::<Result<Vec<_>>>()?;
-        transact!(self.inner, "record runs", |tx, reports| record(tx, &reports).await)
+        transact!(self.inner, "record runs", |tx, ends| record(tx, &ends).await)
     }
 
     /// Gives a claimed partition back untried; no attempt is counted. Where something on the worker's side failed, the
@@ -102,13 +101,13 @@ async fn end_attempt(
 }
 
 /// How a worker ended a run, as it knows the run.
-struct Report {
-    run: Run,
+struct Report<'e> {
+    run: &'e Run,
     task_id: TaskId,
-    end: End,
+    end: &'e End,
 }
 
-impl Report {
+impl Report<'_> {
     fn change(&self, run: &Run, now: Timestamp) -> Result<Change, Refused> {
         run::apply(run, Event::Ended { task_id: self.task_id, end: self.end.clone() }, now)
     }
@@ -139,11 +138,13 @@ impl Report {
 }
 
 /// Records what fits at once, and looks again at the few that do not.
-async fn record(tx: &mut Tx<'_>, reports: &[Report]) -> Result<Vec<Recorded>> {
+async fn record(tx: &mut Tx<'_>, ends: &[(Run, End)]) -> Result<Vec<Recorded>> {
     let now = tx.now();
-    let decided: Vec<_> = reports.iter().map(|report| report.change(&report.run, now)).collect();
-    let changes: Vec<Change> = decided.iter().flatten().cloned().collect();
-    let mut took = write(tx, &changes).await?.into_iter();
+    let reports = ends.iter().map(|(run, end)| Ok(Report { task_id: claim_of(run)?, run, end }));
+    let reports = reports.collect::<Result<Vec<_>>>()?;
+    let decided: Vec<_> = reports.iter().map(|report| report.change(report.run, now)).collect();
+    let changes: Vec<&Change> = decided.iter().flatten().collect();
+    let mut took = write_each(tx, &changes).await?.into_iter();
     let mut recorded = Vec::with_capacity(reports.len());
     for (report, decided) in reports.iter().zip(decided) {
         recorded.push(match decided {
@@ -240,15 +241,22 @@ fn claim_of(run: &Run) -> Result<TaskId> {
 
 /// Writes changes whose run is still as it was, with their failures; says of each whether it was.
 pub(super) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
-    let all: Vec<&Change> = changes.iter().collect();
-    let took = standing::take(tx, &all).await?;
+    write_each(tx, &changes.iter().collect::<Vec<_>>()).await
+}
+
+async fn write_each(tx: &mut Tx<'_>, all: &[&Change]) -> Result<Vec<bool>> {
+    let took = standing::take(tx, all).await?;
     let written: Vec<&Change> =
-        all.into_iter().zip(&took).filter(|(_, took)| **took).map(|(change, _)| change).collect();
+        all.iter().copied().zip(&took).filter(|(_, took)| **took).map(|(change, _)| change).collect();
     standing::put(tx, &written.iter().map(|change| &change.after).collect::<Vec<_>>()).await?;
     let failed = written.iter().filter_map(|change| Some((&change.after, change.failure.as_ref()?)));
     failures::insert(tx, &failed.collect::<Vec<_>>()).await?;
     if written.iter().any(|change| change.after.state == State::Queued) {
         tx.wake();
+    }
+    let is_cancel = |change: &&Change| change.after.ended_by == Some(EndedBy::Cancelled);
+    if written.iter().any(|change| is_cancel(change) && change.expect_state == State::Running) {
+        tx.tell_of_cancel();
     }
     Ok(took)
 }

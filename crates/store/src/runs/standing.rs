@@ -17,21 +17,26 @@ use crate::error::{Error, Result};
 const ERROR_GROUP: Field<Run> =
     Field::int("error_group", |run| fingerprint::of_run(run).map(|found| found.group.number()).into());
 
-const WAITING: [Field<Run>; 3] = [
+/// The lease of a claim that was cancelled. A claim writes its own.
+const LEASE_UNTIL: Field<Run> = Field::int("lease_until", |run| run.lease_until.map(Timestamp::micros).into());
+
+const WAITING: [Field<Run>; 4] = [
     ERROR_GROUP,
     Field::text("state", |run| run.state.as_str().into()),
     Field::int("due_at", |run| run.due_at().map(Timestamp::micros).into()),
+    LEASE_UNTIL,
 ];
-const WAITING_NAMES: [Named; 19] = join(STANDING_NAMES, named(&WAITING));
+const WAITING_NAMES: [Named; 20] = join(STANDING_NAMES, named(&WAITING));
 
-const END: [Field<Run>; 5] = [
+const END: [Field<Run>; 6] = [
     ERROR_GROUP,
     Field::text("state", |run| run.state.as_str().into()),
     Field::int("completed_at", |run| run.completed_at.map(Timestamp::micros).into()),
     Field::text("ended_by", |run| run.ended_by.map(|by| by.as_str()).into()),
     Field::text("verdict", |run| run.verdict.map(|verdict| verdict.as_str()).into()),
+    LEASE_UNTIL,
 ];
-const END_NAMES: [Named; 21] = join(STANDING_NAMES, named(&END));
+const END_NAMES: [Named; 22] = join(STANDING_NAMES, named(&END));
 
 static WAIT: Batch = Batch::new(
     "/* runs::wait */

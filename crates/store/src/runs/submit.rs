@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive_core::id::RunId;
-use redrive_core::run::{Run, State, Work};
+use redrive_core::run::{MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Run, State, Work};
 use redrive_core::time::Timestamp;
 
 use super::{group_commit, standing};
@@ -11,13 +11,6 @@ use crate::db::columns::{Field, Named, columns, named};
 use crate::db::{Batch, Column, Effect, Kind, Lookup, Tx};
 use crate::error::{Error, Result};
 use crate::handles::ControlStore;
-
-/// The longest external id, which has to fit into an index.
-const MAX_EXTERNAL_ID: usize = 1024;
-/// The longest category, which has to fit into one too.
-const MAX_CATEGORY: usize = 1024;
-/// The largest payload.
-const MAX_PAYLOAD: usize = 1024 * 1024;
 
 /// A job or an upload to be worked on. Submitting a job whose external id is already there gives the run it made then.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +47,10 @@ impl NewRun {
             Work::Process { category, external_id } => (Some(category), external_id.as_ref(), None),
         };
         let texts = [
-            ("category", category, MAX_CATEGORY, "it is longer than 1,024 bytes"),
-            ("external id", external_id, MAX_EXTERNAL_ID, "it is longer than 1,024 bytes"),
+            ("category", category, MAX_NAME_BYTES, "it is longer than 1,024 bytes"),
+            ("external id", external_id, MAX_NAME_BYTES, "it is longer than 1,024 bytes"),
             ("name of the upload", upload, usize::MAX, ""),
-            ("payload", self.payload.as_ref(), MAX_PAYLOAD, "it is larger than 1 MiB"),
+            ("payload", self.payload.as_ref(), MAX_PAYLOAD_BYTES, "it is larger than 1 MiB"),
         ];
         for (what, text, longest, too_long) in texts {
             if text.is_some_and(|text| text.contains('\0')) {
@@ -210,7 +203,7 @@ static NAMED_AGAIN: Batch = Batch::new(
 );
 
 /// How often it is noted that a run was submitted again: a `discover` names every job each minute.
-const NOTED_EVERY: Duration = Duration::from_secs(3600);
+pub(super) const NOTED_EVERY: Duration = Duration::from_secs(3600);
 
 /// Notes which runs were submitted again. While their submitter names them they are not forgotten: they would be made, and
 /// worked on, a second time.

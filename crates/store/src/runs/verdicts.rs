@@ -36,9 +36,9 @@ pub struct JudgedAttempt {
 
 impl Verdicts {
     /// Records the validator's judgements of many attempts; each stands for itself.
-    pub async fn judge_many(&self, judged: Vec<JudgedAttempt>) -> Result<Vec<Recorded>> {
+    pub async fn judge_many(&self, judged: &[JudgedAttempt]) -> Result<Vec<Recorded>> {
         let mut recorded = Vec::with_capacity(judged.len());
-        self.judge_group(&judged, &mut recorded).await?;
+        self.judge_group(judged, &mut recorded).await?;
         Ok(recorded)
     }
 

@@ -63,7 +63,11 @@ fn runs() -> impl Strategy<Value = Run> {
             worker: errors.3,
             started_at: times.2,
             last_heartbeat: times.3,
-            lease_until: Some(times.4).filter(|_| state == State::Running),
+            lease_until: match state {
+                State::Running => Some(times.4),
+                State::Waiting | State::Dead => spec.0,
+                State::Storing | State::Queued | State::Done => None,
+            },
             completed_at: Some(times.4).filter(|_| ended),
             ended_by: Some(EndedBy::Completed).filter(|_| ended),
             verdict: ends.0.filter(|_| ended),
@@ -96,17 +100,20 @@ fn rows_of(raw: &Raw, run: &Run) -> String {
     let (submitted_at, not_before) = (time(Some(run.submitted_at)), time(run.not_before));
     let state = text(Some(run.state.as_str()));
     let (table, names, values) = match run.state {
-        State::Storing | State::Waiting => ("run_waiting", "state, due_at", vec![state, time(run.due_at())]),
+        State::Storing | State::Waiting => {
+            ("run_waiting", "state, due_at, lease_until", vec![state, time(run.due_at()), time(run.lease_until)])
+        }
         State::Queued => ("run_queue", "", vec![]),
         State::Running => ("run_claims", "lease_until", vec![time(run.lease_until)]),
         State::Done | State::Dead => (
             "run_ends",
-            "state, completed_at, ended_by, verdict",
+            "state, completed_at, ended_by, verdict, lease_until",
             vec![
                 state,
                 time(run.completed_at),
                 text(run.ended_by.map(EndedBy::as_str)),
                 text(run.verdict.map(Verdict::as_str)),
+                time(run.lease_until),
             ],
         ),
     };

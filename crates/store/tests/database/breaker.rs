@@ -24,7 +24,7 @@ async fn judge(subject: &TestStore, claimed: Vec<ClaimedPartition>, judgement: J
     let judged =
         |claimed| JudgedAttempt { claimed, judgement: judgement.clone(), metrics: "{}".to_owned(), breaker: POLICY };
     let judged: Vec<_> = claimed.into_iter().map(judged).collect();
-    subject.store.verdicts().judge_many(judged).await.unwrap();
+    subject.store.verdicts().judge_many(&judged).await.unwrap();
 }
 
 fn expired() -> Judgement {

@@ -9,7 +9,10 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::id::RunId;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{ControlEvent, End, Run, State, Verdict, Workload, label};
-use redrive_store::{Backlog, Error, HeartbeatAnswer, NewRun, Queued, RunChangeOutcome, RunClaim, RunPage};
+use redrive_store::{
+    Backlog, Error, HeartbeatAnswer, InFlightLimit, NewRun, Prunable, Pruning, Queued, RunChangeOutcome, RunClaim,
+    RunPage,
+};
 
 use crate::steps::{fault, job_claim, named_job, recorded, upload};
 use crate::support::{LEASE, START, TestStore};
@@ -101,7 +104,7 @@ async fn no_more_run_at_once_than_the_limit_says(subject: TestStore) {
     let stores = [subject.store.clone(), subject.again().await, subject.again().await];
     let asked = |worker: &str| RunClaim {
         categories: Some(vec!["b".to_owned(), "a".to_owned()]),
-        max_in_flight: Some(3),
+        max_in_flight: limit(3, &["b", "a"]),
         worker: worker.to_owned(),
         ..job_claim(2)
     };
@@ -114,14 +117,45 @@ async fn no_more_run_at_once_than_the_limit_says(subject: TestStore) {
     }
     assert_eq!(claimed.len(), 3);
     let view = subject.store.view();
-    let backlog = |most| view.run_backlog(Workload::Process, Some(vec!["a".to_owned(), "b".to_owned()]), most);
-    assert_eq!(backlog(Some(3)).await.unwrap(), Backlog { queued: Queued::HeldBack, in_flight: 3 });
-    assert_eq!(backlog(Some(4)).await.unwrap(), Backlog { queued: Queued::Claimable, in_flight: 3 });
-    let other = RunClaim { categories: Some(vec!["c".to_owned()]), max_in_flight: Some(3), ..job_claim(9) };
+    let backlog = |most| {
+        let categories = Some(vec!["a".to_owned(), "b".to_owned()]);
+        view.run_backlog(Workload::Process, categories, limit(most, &["a", "b"]))
+    };
+    assert_eq!(backlog(3).await.unwrap(), Backlog { queued: Queued::HeldBack, in_flight: 3 });
+    assert_eq!(backlog(4).await.unwrap(), Backlog { queued: Queued::Claimable, in_flight: 3 });
+    let other = RunClaim { categories: Some(vec!["c".to_owned()]), max_in_flight: limit(3, &["c"]), ..job_claim(9) };
     assert_eq!(subject.store.data().claim_runs(other).await.unwrap().len(), 2, "other categories have their own");
     recorded(subject.report(&claimed[0].run, passed()).await);
     assert_eq!(subject.store.data().claim_runs(asked("w")).await.unwrap().len(), 1, "room for one");
     assert_eq!(view.categories_waiting().await.unwrap(), [("a".to_owned(), 3), ("b".to_owned(), 1)]);
+}
+
+fn limit(most: u32, categories: &[&str]) -> Option<InFlightLimit> {
+    let categories = categories.iter().map(|&category| category.to_owned()).collect();
+    Some(InFlightLimit { most, categories: Some(categories) })
+}
+
+/// Workers that each serve one category of a section share its limit.
+async fn a_limit_holds_for_all_categories_that_share_it(subject: TestStore) {
+    subject.submit(&["a", "b", "a", "b", "a", "b"]).await;
+    let stores = [subject.store.clone(), subject.again().await];
+    let asked = |category: &str| RunClaim {
+        categories: Some(vec![category.to_owned()]),
+        max_in_flight: limit(3, &["a", "b"]),
+        ..job_claim(2)
+    };
+    let mut claimed = 0;
+    for _ in 0..3 {
+        let claims = stores
+            .iter()
+            .zip(["a", "b"])
+            .map(|(store, category)| async { store.data().claim_runs(asked(category)).await.unwrap().len() });
+        claimed += join_all(claims).await.into_iter().sum::<usize>();
+    }
+    assert_eq!(claimed, 3);
+    let view = subject.store.view();
+    let backlog = view.run_backlog(Workload::Process, Some(vec!["a".to_owned()]), limit(3, &["a", "b"])).await.unwrap();
+    assert_eq!(backlog.queued, Queued::HeldBack);
 }
 
 /// A person's words are written where the run is still as it was read, and can be taken back.
@@ -227,21 +261,23 @@ async fn old_ends_are_pruned_and_nothing_else(subject: TestStore) {
     let control = subject.store.control();
     let names = ["done", "dead", "late", "waiting", "running", "queued"];
     let jobs = names.iter().map(|name| named_job("any%", name, START)).collect();
+    let before = START.saturating_add(2 * HOUR);
     let ids: Vec<_> = control.submit(jobs).await.unwrap().into_iter().map(|new| new.run_id).collect();
+    subject.clock.advance(2 * HOUR);
     let claimed = subject.claim_jobs(5).await;
     recorded(subject.report(&claimed[0], passed()).await);
     recorded(subject.report(&claimed[1], fault(ErrorClass::Final, None)).await);
     recorded(subject.report(&claimed[3], fault(ErrorClass::Retryable, None)).await);
     subject.clock.advance(MINUTE);
     recorded(subject.report(&claimed[2], passed()).await);
-    let before = START.saturating_add(MINUTE);
-    let other = Some(vec!["other".to_owned()]);
-    assert_eq!(control.prune_runs(None, Workload::Process, other, before, 100).await.unwrap(), 0);
-    assert_eq!(control.prune_runs(None, Workload::Ingest, None, before, 100).await.unwrap(), 0);
-    assert_eq!(subject.store.view().prunable_runs(Workload::Process, None, before, 100).await.unwrap(), 2);
-    for left in [1, 1, 0] {
-        assert_eq!(control.prune_runs(None, Workload::Process, None, before, 1).await.unwrap(), left);
+    let pruning = Pruning { ended_before: before.saturating_add(MINUTE), ..all_jobs() };
+    let other = Pruning { categories: Some(vec!["other".to_owned()]), ..pruning.clone() };
+    let uploads = Pruning { workload: Workload::Ingest, ..pruning.clone() };
+    for nothing in [other, uploads] {
+        assert!(subject.prune(&nothing, 100).await.is_empty());
     }
+    assert_eq!(subject.prune(&pruning, 1).await, [1, 1], "one transaction for each");
+    assert!(subject.prune(&pruning, 1).await.is_empty());
     for (nth, id) in ids.iter().enumerate() {
         assert_eq!(subject.store.view().run(*id).await.unwrap().is_none(), nth < 2, "{}", names[nth]);
     }
@@ -251,7 +287,108 @@ async fn old_ends_are_pruned_and_nothing_else(subject: TestStore) {
     assert_eq!(again.iter().map(|new| new.existing).collect::<Vec<_>>(), [false, true]);
 }
 
-/// AR-12: everything about a run is there after the store is opened again.
+fn all_jobs() -> Pruning {
+    Pruning { workload: Workload::Process, categories: None, ended_before: START }
+}
+
+trait Prunes {
+    async fn prune(&self, pruning: &Pruning, limit: u32) -> Vec<u64>;
+}
+
+impl Prunes for TestStore {
+    /// Forgets everything, page by page; gives how many each page had.
+    async fn prune(&self, pruning: &Pruning, limit: u32) -> Vec<u64> {
+        let (mut pruned, mut after) = (Vec::new(), None);
+        while let Some(page) = self.store.view().prunable_runs(pruning.clone(), after, limit).await.unwrap() {
+            pruned.push(self.store.control().prune_runs(None, pruning.clone(), page.clone()).await.unwrap());
+            after = Some(page);
+        }
+        pruned
+    }
+}
+
+/// That it was named is noted once an hour: a job may have been named up to an hour after the note.
+async fn a_job_that_its_submitter_names_is_not_pruned(subject: TestStore) {
+    let control = subject.store.control();
+    control.submit(vec![named_job("any%", "x", START)]).await.unwrap();
+    recorded(subject.report(&subject.claim_jobs(1).await[0], passed()).await);
+    // Named every 40 minutes, for the last time 40 minutes before the note would be renewed.
+    for _ in 0..8 {
+        subject.clock.advance(40 * MINUTE);
+        assert!(control.submit(vec![named_job("any%", "x", subject.now())]).await.unwrap()[0].existing);
+        let pruning = Pruning { ended_before: subject.now(), ..all_jobs() };
+        assert!(subject.prune(&pruning, 10).await.is_empty(), "it was named this moment");
+    }
+    subject.clock.advance(2 * HOUR);
+    assert_eq!(subject.prune(&Pruning { ended_before: subject.now(), ..all_jobs() }, 10).await, [1]);
+}
+
+async fn pruning_goes_on_after_what_is_kept_and_looks_again_before_it_forgets(subject: TestStore) {
+    let control = subject.store.control();
+    let mut jobs: Vec<NewRun> = (0..10).map(|nth| named_job("a", &nth.to_string(), START)).collect();
+    jobs.extend((0..4).map(|_| NewRun::job("b", None, START)));
+    let ids: Vec<RunId> = control.submit(jobs).await.unwrap().into_iter().map(|new| new.run_id).collect();
+    for run in subject.claim_jobs(20).await {
+        recorded(subject.report(&run, fault(ErrorClass::Final, None)).await);
+    }
+    subject.clock.advance(3 * HOUR);
+    // The oldest of them are kept, because they were named again.
+    control.submit((0..5).map(|nth| named_job("a", &nth.to_string(), START)).collect()).await.unwrap();
+    let pruning = Pruning { ended_before: subject.now(), ..all_jobs() };
+    let view = subject.store.view();
+    let first = view.prunable_runs(pruning.clone(), None, 2).await.unwrap().unwrap();
+    assert_eq!(first, Prunable { category: "a".to_owned(), runs: ids[5..7].to_vec() });
+    let second = view.prunable_runs(pruning.clone(), Some(first.clone()), 2).await.unwrap().unwrap();
+    assert_eq!(second.runs, ids[7..9]);
+    // Between the look and the deed one is tried again, and one is named.
+    after(subject.ask_run(ids[5], ControlEvent::Retry).await);
+    control.submit(vec![named_job("a", "6", START)]).await.unwrap();
+    assert_eq!(control.prune_runs(None, pruning.clone(), first).await.unwrap(), 0);
+    assert_eq!(subject.prune(&pruning, 3).await, [3, 3, 1], "ids 7 to 9, and the other category");
+    let left: Vec<bool> = join_all(ids.iter().map(|id| async { view.run(*id).await.unwrap().is_some() })).await;
+    assert_eq!(left, [[true; 7].as_slice(), &[false; 7]].concat());
+}
+
+/// Its handler may not have heard of the cancel: no other may have the job before the lease has passed.
+async fn a_cancelled_run_is_not_claimed_before_its_lease_ends(subject: TestStore) {
+    let id = subject.submit(&["any%"]).await[0];
+    let claimed = subject.claim_jobs(1).await.remove(0);
+    subject.clock.advance(LEASE / 2);
+    let running = subject.run(id).await;
+    let cancelled = after(subject.ask_run(id, cancel()).await);
+    assert_eq!((cancelled.state, cancelled.lease_until), (State::Dead, claimed.lease_until));
+    assert_eq!(subject.run(id).await, cancelled);
+    let retried = after(subject.ask_run(id, ControlEvent::Retry).await);
+    assert_eq!((retried.state, retried.due_at()), (State::Waiting, claimed.lease_until));
+    assert_eq!(subject.run(id).await, retried);
+    assert!(subject.claim_jobs(1).await.is_empty());
+    let again = after(subject.ask_run(id, cancel()).await);
+    let undo = ControlEvent::Revert { to: running.snapshot(), from_version: again.version };
+    let back = after(subject.ask_run(id, undo).await);
+    assert_eq!((back.state, back.due_at()), (State::Waiting, claimed.lease_until));
+    assert!(subject.claim_jobs(1).await.is_empty());
+    subject.clock.advance(LEASE / 2);
+    let anew = subject.claim_jobs(1).await;
+    assert_eq!((anew[0].run_id, anew[0].attempt), (id, 2));
+}
+
+/// Workers need not wait for their next heartbeat; on PostgreSQL also those of other processes.
+async fn a_cancel_of_a_running_run_is_announced(subject: TestStore) {
+    let ids = subject.submit(&["any%", "any%"]).await;
+    let elsewhere = subject.again().await;
+    subject.claim_jobs(1).await;
+    let (mut here, mut there) = (subject.store.data().cancels(), elsewhere.data().cancels());
+    here.mark_unchanged();
+    after(subject.ask_run(ids[1], cancel()).await);
+    assert!(!here.has_changed().unwrap(), "no worker has it");
+    after(subject.ask_run(ids[0], cancel()).await);
+    assert!(here.has_changed().unwrap());
+    if subject.store.kind() == "postgres" {
+        there.changed().await.unwrap();
+    }
+}
+
+/// AR-5: everything about a run is there after the store is opened again.
 async fn a_run_is_the_same_after_opening_again(subject: TestStore) {
     let ids = subject.submit(&["any%", "any%", "any%"]).await;
     let claimed = subject.claim_jobs(2).await;
@@ -269,10 +406,15 @@ crate::on_both_databases!(
     a_job_has_as_many_attempts_as_it_was_given,
     free_waits_are_added_up,
     no_more_run_at_once_than_the_limit_says,
+    a_limit_holds_for_all_categories_that_share_it,
     retry_and_cancel_are_written_once_and_undone,
     a_run_that_was_claimed_and_given_back_is_not_as_it_was_read,
     what_does_not_fit_is_refused,
     pages_cover_every_run_once,
     old_ends_are_pruned_and_nothing_else,
+    a_job_that_its_submitter_names_is_not_pruned,
+    pruning_goes_on_after_what_is_kept_and_looks_again_before_it_forgets,
+    a_cancelled_run_is_not_claimed_before_its_lease_ends,
+    a_cancel_of_a_running_run_is_announced,
     a_run_is_the_same_after_opening_again,
 );

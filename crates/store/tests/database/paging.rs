@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use redrive_core::failure::ErrorClass;
 use redrive_core::filter::Filter;
+use redrive_core::fingerprint::{GroupId, fingerprint};
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::{Partition, Status};
@@ -80,8 +81,9 @@ fn filters() -> impl Strategy<Value = Filter> {
         word(DATES),
         option::weighted(0.3, select(Status::ALL)),
         option::weighted(0.2, select(ErrorClass::ALL)),
+        option::weighted(0.2, select(&["gone", "boom", "slow", "unheard of"][..])),
     )
-        .prop_map(|(source, customer, query, since, until, status, error_class)| Filter {
+        .prop_map(|(source, customer, query, since, until, status, error_class, message)| Filter {
             source: source.map(|text| text.parse().unwrap()),
             customer_id: customer.map(|text| text.parse().unwrap()),
             query_name: query.map(|text| text.parse().unwrap()),
@@ -89,7 +91,18 @@ fn filters() -> impl Strategy<Value = Filter> {
             until: until.map(|text| text.parse().unwrap()),
             status,
             error_class,
+            group: message.map(group_of),
         })
+}
+
+/// The group of one of the messages above; a message that was never met has one too.
+fn group_of(message: &str) -> GroupId {
+    let class = match message {
+        "gone" => ErrorClass::Final,
+        "slow" => ErrorClass::RateLimited,
+        _ => ErrorClass::Retryable,
+    };
+    fingerprint(class, None, message, &[]).group
 }
 
 /// CP-3a.2, CP-4.1, CP-3d.1

@@ -94,7 +94,7 @@ async fn only_allowed_categories_are_claimed(subject: TestStore) {
 async fn waiting_retries_never_block_new_work(subject: TestStore) {
     subject.submit(&["a"; 300]).await;
     let claimed = subject.claim_jobs(300).await;
-    let failed = claimed.into_iter().map(|run| (run, fault(ErrorClass::Retryable, None))).collect();
+    let failed: Vec<_> = claimed.into_iter().map(|run| (run, fault(ErrorClass::Retryable, None))).collect();
     subject.store.data().record(failed).await.unwrap();
     subject.clock.advance(Duration::from_secs(59));
     let new = submit_at(&subject, subject.now()).await;
@@ -106,16 +106,41 @@ async fn waiting_retries_never_block_new_work(subject: TestStore) {
 
 /// AR-7: also when more retries come due at once than a claim moves back to the queue.
 async fn the_oldest_due_retry_goes_first_however_many_are_due(subject: TestStore) {
-    let ids = subject.submit(&["a"; 1200]).await;
-    let claimed = subject.claim_jobs(1200).await;
+    let mut ids = subject.submit(&["a"; 5000]).await;
+    ids.extend(subject.submit(&["b"; 10]).await);
+    let claimed = subject.claim_jobs(6000).await;
     let failed = claimed.into_iter().map(|run| {
-        // The oldest submission comes due last.
-        let wait = if run.run_id == ids[0] { 20 } else { 10 };
+        // The oldest submissions of each category come due last, long after those that a claim moves at once.
+        let wait = if ids[..3].contains(&run.run_id) || ids[5000..].contains(&run.run_id) { 20 } else { 10 };
         (run, fault(ErrorClass::RateLimited, Some(Duration::from_secs(wait))))
     });
-    subject.store.data().record(failed.collect()).await.unwrap();
+    subject.store.data().record(failed.collect::<Vec<_>>()).await.unwrap();
     subject.clock.advance(Duration::from_secs(20));
-    assert_eq!(subject.claim_jobs(1).await[0].run_id, ids[0]);
+    let only = |category: &str, limit| RunClaim { categories: Some(vec![category.to_owned()]), ..job_claim(limit) };
+    let claim = async |asked: RunClaim| -> Vec<RunId> {
+        let claimed = subject.store.data().claim_runs(asked).await.unwrap();
+        claimed.into_iter().map(|claimed| claimed.run.run_id).collect()
+    };
+    assert_eq!(claim(only("a", 2)).await, ids[..2]);
+    assert_eq!(claim(job_claim(2)).await, ids[5000..5002], "submitted a second before the third of the others");
+    assert_eq!(claim(only("a", 1)).await, ids[2..3]);
+}
+
+/// 100,000 of another category cost a claim nothing: the one job is there in the next claim of its own category.
+async fn a_backlog_of_one_category_does_not_delay_another(subject: TestStore) {
+    for _ in 0..20 {
+        let jobs = (0..5000).map(|_| NewRun::job("many", None, START)).collect();
+        subject.store.control().submit(jobs).await.unwrap();
+    }
+    let only = |category: &str| RunClaim { categories: Some(vec![category.to_owned()]), ..job_claim(16) };
+    let data = subject.store.data();
+    assert_eq!(data.claim_runs(only("many")).await.unwrap().len(), 16);
+    subject.clock.advance(Duration::from_secs(1));
+    let one = subject.submit(&["one"]).await[0];
+    // A round is a claim of each section.
+    assert_eq!(data.claim_runs(only("many")).await.unwrap().len(), 16);
+    let claimed = data.claim_runs(only("one")).await.unwrap();
+    assert_eq!(claimed.iter().map(|claimed| claimed.run.run_id).collect::<Vec<_>>(), [one]);
 }
 
 async fn an_external_id_gives_the_run_that_is_there(subject: TestStore) {
@@ -179,7 +204,7 @@ async fn reports_in_one_call_stand_each_for_itself(subject: TestStore) {
         fault(ErrorClass::Final, None),
         End::Released { why: None },
     ];
-    let all = claimed.iter().cloned().zip(reports).collect();
+    let all: Vec<_> = claimed.iter().cloned().zip(reports).collect();
     let outcome = subject.store.data().record(all).await.unwrap();
     assert!(matches!(&outcome[0], Recorded::As(run) if run.verdict == Some(Verdict::NeedsReview)), "{outcome:?}");
     assert_eq!(outcome[1], Recorded::Lost);
@@ -196,6 +221,7 @@ crate::on_both_databases!(
     only_allowed_categories_are_claimed,
     waiting_retries_never_block_new_work,
     the_oldest_due_retry_goes_first_however_many_are_due,
+    a_backlog_of_one_category_does_not_delay_another,
     an_external_id_gives_the_run_that_is_there,
     concurrent_submissions_of_one_external_id_make_one_run,
     an_upload_is_not_claimed_while_it_is_being_stored,

@@ -268,7 +268,9 @@ async fn uploads_that_ended_long_ago_are_forgotten_with_all_that_was_parsed(subj
     subject.clock.advance(LEASE / 2);
     let ended_before = subject.store.now();
     complete(&subject, &young_in_the_end).await;
-    assert_eq!(control.prune_runs(None, Workload::Ingest, None, ended_before, 9).await.unwrap(), 1);
+    let pruning = redrive_store::Pruning { workload: Workload::Ingest, categories: None, ended_before };
+    let page = subject.store.view().prunable_runs(pruning.clone(), None, 9).await.unwrap().unwrap();
+    assert_eq!(control.prune_runs(None, pruning, page).await.unwrap(), 1);
     assert_eq!(subject.store.view().run(old.run.run_id).await.unwrap(), None);
     let by_key = Search { key: Some("key 7".to_owned()), limit: 9, ..Search::default() };
     assert_eq!(subject.store.view().search(by_key).await.unwrap(), [], "nothing of it is found from then on");

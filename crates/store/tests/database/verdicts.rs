@@ -223,7 +223,7 @@ async fn verdicts_given_together_stand_for_themselves(subject: TestStore) {
             breaker: redrive_core::breaker::BreakerPolicy::OFF,
         })
         .collect();
-    let outcomes = subject.store.verdicts().judge_many(judged.clone()).await.unwrap();
+    let outcomes = subject.store.verdicts().judge_many(&judged).await.unwrap();
     for (nth, (key, outcome)) in keys.iter().zip(outcomes).enumerate() {
         let state = subject.read(key).await.state;
         let expected = match nth {
@@ -238,7 +238,7 @@ async fn verdicts_given_together_stand_for_themselves(subject: TestStore) {
         }
     }
     assert_eq!(subject.store.view().run_failures(claimed[1].run.run_id).await.unwrap().len(), 1);
-    let again = subject.store.verdicts().judge_many(judged).await.unwrap();
+    let again = subject.store.verdicts().judge_many(&judged).await.unwrap();
     assert!(again.iter().all(|outcome| *outcome == STALE), "{again:?}");
 }
 
@@ -259,7 +259,7 @@ async fn a_verdict_among_many_whose_fence_the_run_does_not_know_changes_nothing(
         metrics: "{}".to_owned(),
         breaker: redrive_core::breaker::BreakerPolicy::OFF,
     });
-    let outcomes = subject.store.verdicts().judge_many(judged.collect()).await.unwrap();
+    let outcomes = subject.store.verdicts().judge_many(&judged.collect::<Vec<_>>()).await.unwrap();
     assert_eq!(outcomes[0], STALE);
     assert_eq!(subject.read(&keys[0]).await, before);
     recorded(outcomes.into_iter().nth(1).unwrap());
@@ -282,7 +282,7 @@ async fn a_verdict_among_many_after_the_lease_is_refused(subject: TestStore) {
     };
     let mut kept = judged(0);
     (kept.claimed.run.last_heartbeat, kept.claimed.run.lease_until) = (Some(beat.at), Some(beat.until));
-    let outcomes = subject.store.verdicts().judge_many(vec![kept, judged(1)]).await.unwrap();
+    let outcomes = subject.store.verdicts().judge_many(&[kept, judged(1)]).await.unwrap();
     assert_eq!(outcomes[1], Recorded::Refused(Refused::Rule(Reason::LeaseExpired)));
     let run = recorded(outcomes.into_iter().next().unwrap());
     assert_eq!((run.state, run.last_heartbeat), (State::Done, Some(beat.at)));

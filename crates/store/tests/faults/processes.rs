@@ -133,7 +133,7 @@ async fn child() {
 /// Completes claimed runs; gives the ids of those that were acknowledged, which all must be.
 async fn complete(data: &DataStore, claimed: Vec<ClaimedRun>) -> Vec<String> {
     let done = End::Completed { verdict: Verdict::Passed, metrics: None };
-    let reports = claimed.into_iter().map(|claimed| (claimed.run, done.clone())).collect();
+    let reports: Vec<_> = claimed.into_iter().map(|claimed| (claimed.run, done.clone())).collect();
     let recorded = data.record(reports).await.unwrap();
     let id = |recorded| match recorded {
         Recorded::As(run) => run.run_id.to_string(),

@@ -47,7 +47,7 @@ async fn no_run_is_claimed_twice_and_none_is_forgotten() {
                     break;
                 }
                 let done = End::Completed { verdict: Verdict::Passed, metrics: None };
-                let reports = claimed.iter().map(|claimed| (claimed.run.clone(), done.clone())).collect();
+                let reports: Vec<_> = claimed.iter().map(|claimed| (claimed.run.clone(), done.clone())).collect();
                 let recorded = store.data().record(reports).await.unwrap();
                 assert!(recorded.iter().all(|recorded| matches!(recorded, Recorded::As(_))), "{recorded:?}");
                 mine.extend(claimed.into_iter().map(|claimed| claimed.run.run_id));

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::output;
 
 pub async fn run(args: &DataCat, runs: &CurrentRuns, context: &Context) -> Result<Exit> {
-    let filter = runs.filter(&args.filter, context.global.quiet)?;
+    let filter = runs.filter(&args.filter, context.global.quiet).await?;
     if filter.is_empty() && !args.all {
         let todo = "name a source, customer, query or date, or give --all";
         return Err(Error::Usage(format!("the filter is empty and would print every record there is; {todo}")));

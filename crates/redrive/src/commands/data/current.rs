@@ -40,11 +40,15 @@ impl CurrentRuns {
         Ok(Self { insight, raw })
     }
 
-    pub fn filter(&self, args: &FilterArgs, quiet: bool) -> Result<Filter> {
-        let filter = filter::resolve(args, &self.insight, quiet)?;
+    pub async fn filter(&self, args: &FilterArgs, quiet: bool) -> Result<Filter> {
+        let filter = filter::resolve(args, &self.insight, quiet).await?;
         let other = match filter.status {
             Some(Status::Pending | Status::Failed) => Some("--status"),
-            Some(Status::Success) | None => filter.error_class.map(|_| "--error-class"),
+            Some(Status::Success) | None => match (filter.error_class, filter.group) {
+                (Some(_), _) => Some("--error-class"),
+                (None, Some(_)) => Some("--group"),
+                (None, None) => None,
+            },
         };
         match other {
             Some(flag) => Err(Error::Usage(format!(

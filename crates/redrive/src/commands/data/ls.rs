@@ -54,7 +54,7 @@ impl Row for Entry {
 }
 
 pub async fn run(args: &DataLs, runs: &CurrentRuns, context: &Context) -> Result<Exit> {
-    let filter = runs.filter(&args.filter, context.global.quiet)?;
+    let filter = runs.filter(&args.filter, context.global.quiet).await?;
     let mut listing = match args.paths {
         true => Output::Paths(listing::stdout(), 0),
         false => Output::Rows(Listing::new(&DATA, &context.global)),

@@ -21,13 +21,14 @@ use tokio::time::Instant;
 use self::bundles::Bundles;
 use self::census::Census;
 use self::jobs::JobCensus;
-use super::worker::{self, Service};
+use super::worker;
 use super::{Context, doctor, person};
 use crate::cli::Demo;
 use crate::config::{Config, FILE};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::service::{Generation, Service, ServiceEnd};
 
 const DAYS: i64 = 60;
 
@@ -73,7 +74,7 @@ struct Stage {
     plane: ControlPlane,
     actor: String,
     shutdown: Shutdown,
-    worker: JoinHandle<Result<bool>>,
+    worker: JoinHandle<Result<ServiceEnd>>,
     counts: tokio::sync::watch::Receiver<WorkerCounts>,
     interval: Duration,
 }
@@ -87,7 +88,8 @@ impl Stage {
         let shutdown = Shutdown::default();
         let plan = config.plan(Workload::ALL, &context.environment)?;
         let options = worker::options(config, false);
-        let worker = Service::start(config, store, plan, None, options, shutdown.clone(), context).await?;
+        let generation = Generation::new(config, store, plan, None, options.concurrency).await?;
+        let worker = Service::start(config, store, generation, options, shutdown.clone(), context).await?;
         let counts = worker.counts();
         Ok(Self {
             plane,

@@ -56,7 +56,7 @@ impl RunChanges<'_> {
 
     async fn request(&self, verb: RunVerb, args: &RunChange, insight: &Insight) -> Result<RunRequest> {
         let runs = match args.ids.is_empty() {
-            true => RunSelection::Filter(filter::resolve(&args.filter, insight.now())?),
+            true => RunSelection::Filter(filter::resolve(&args.filter, insight).await?),
             false => RunSelection::Ids { runs: ids(&args.ids, insight).await? },
         };
         Ok(RunRequest { verb, runs, audit: self.0.audit(&args.change) })

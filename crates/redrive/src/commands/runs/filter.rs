@@ -3,18 +3,26 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use redrive_control::dates;
 use redrive_control::runs::RunFilter;
+use redrive_control::{Insight, dates};
 use redrive_core::UnknownWord;
-use redrive_core::fingerprint::NoGroupId;
 use redrive_core::key::LogicalDate;
 use redrive_core::time::Timestamp;
 use redrive_data::settings::duration;
 
 use crate::cli::RunFilterArgs;
+use crate::commands::state::words;
 use crate::error::{Error, Result};
 
-pub fn resolve(args: &RunFilterArgs, now: Timestamp) -> Result<RunFilter> {
+pub async fn resolve(args: &RunFilterArgs, insight: &Insight) -> Result<RunFilter> {
+    let group = match &args.group {
+        Some(text) => Some(insight.find_group(text).await.map_err(words::of)?),
+        None => None,
+    };
+    Ok(RunFilter { group, ..without_group(args, insight.now())? })
+}
+
+fn without_group(args: &RunFilterArgs, now: Timestamp) -> Result<RunFilter> {
     let unknown = |flag: &str| {
         let flag = flag.to_owned();
         move |error: UnknownWord| Error::Usage(format!("{flag}: {error}"))
@@ -25,11 +33,7 @@ pub fn resolve(args: &RunFilterArgs, now: Timestamp) -> Result<RunFilter> {
         category: args.category.clone(),
         state: args.state.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(unknown("--state"))?,
         error_class: word(&args.error_class).map(|text| text.parse()).transpose().map_err(unknown("--error-class"))?,
-        group: args
-            .group
-            .as_deref()
-            .map(|text| text.parse().map_err(|error: NoGroupId| Error::Usage(format!("--group: {error}"))))
-            .transpose()?,
+        group: None,
         since: args.since.as_deref().map(|text| bound("--since", text, Bound::First, now)).transpose()?,
         until: args.until.as_deref().map(|text| bound("--until", text, Bound::Last, now)).transpose()?,
     };
@@ -108,20 +112,23 @@ mod tests {
             until: Some(until.to_owned()),
             ..RunFilterArgs::default()
         };
-        let filter = resolve(&args("7d", "yesterday"), now).unwrap();
+        let filter = without_group(&args("7d", "yesterday"), now).unwrap();
         assert_eq!((filter.since, filter.until), (Some(at("2026-02-22T00:00:00Z")), Some(at("2026-03-01T00:00:00Z"))));
-        let filter = resolve(&args("2026-02-01T05:00:00+01:00", "2026-02-01"), now).unwrap();
+        let filter = without_group(&args("2026-02-01T05:00:00+01:00", "2026-02-01"), now).unwrap();
         assert_eq!((filter.since, filter.until), (Some(at("2026-02-01T04:00:00Z")), Some(at("2026-02-02T00:00:00Z"))));
-        assert!(resolve(&args("today", "yesterday"), now).is_err());
+        assert!(without_group(&args("today", "yesterday"), now).is_err());
         assert!(
-            resolve(&args("soon", "today"), now).unwrap_err().to_string().starts_with("--since: \"soon\" is no time")
+            without_group(&args("soon", "today"), now)
+                .unwrap_err()
+                .to_string()
+                .starts_with("--since: \"soon\" is no time")
         );
     }
 
     #[test]
     fn unknown_words_are_answered_with_the_known_ones() {
         let args = RunFilterArgs { state: vec!["queued".to_owned(), "gone".to_owned()], ..RunFilterArgs::default() };
-        let error = resolve(&args, at("2026-03-01T12:00:00Z")).unwrap_err().to_string();
+        let error = without_group(&args, at("2026-03-01T12:00:00Z")).unwrap_err().to_string();
         assert!(error.starts_with("--state: run state \"gone\" is unknown; it is one of storing, queued"), "{error}");
     }
 

@@ -47,7 +47,7 @@ impl Row for RunGroupShape {
 }
 
 pub async fn run(args: &RunGroups, insight: &Insight, context: &Context) -> Result<Exit> {
-    let filter = filter::resolve(&args.filter, insight.now())?;
+    let filter = filter::resolve(&args.filter, insight).await?;
     let limit = if args.limit == 0 { u32::MAX } else { args.limit };
     let page: RunPage = filter.page(limit);
     let groups: Vec<_> = insight.view().run_groups(page).await?.into_iter().map(RunGroupShape::from).collect();

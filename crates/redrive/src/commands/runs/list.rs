@@ -56,7 +56,7 @@ impl Row for RunShape {
 }
 
 pub async fn run(args: &RunList, insight: &Insight, context: &Context) -> Result<Exit> {
-    let filter = filter::resolve(&args.filter, insight.now())?;
+    let filter = filter::resolve(&args.filter, insight).await?;
     let limit = if args.limit == 0 { u64::MAX } else { args.limit.into() };
     let mut listing = Listing::new(&RUNS, &context.global);
     let (mut found, mut before) = (0, None);

@@ -33,7 +33,7 @@ pub async fn run(command: Runs, context: &Context) -> Result<Exit> {
         Runs::Retry(args) => changes.change(RunVerb::Retry, &args).await,
         Runs::Cancel(args) => changes.change(RunVerb::Cancel, &args).await,
         Runs::Prune(args) if args.dry_run => prune::foresee(&args, &insight().await?, context).await,
-        Runs::Prune(args) => prune::run(&args, &config, context).await,
+        Runs::Prune(args) => prune::run(&args, &changes.0).await,
     }
 }
 

@@ -4,10 +4,11 @@ use redrive_control::runs::PruneReport;
 use redrive_control::{Audit, Insight};
 use redrive_core::time::Timestamp;
 
-use crate::cli::Prune;
+use crate::cli::{ChangeArgs, Prune};
+use crate::commands::Context;
+use crate::commands::state::change::StateChanges;
 use crate::commands::state::command_line;
-use crate::commands::{Context, Missing};
-use crate::config::Config;
+use crate::commands::state::confirm::{self, Question};
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
@@ -18,12 +19,18 @@ pub async fn foresee(args: &Prune, insight: &Insight, context: &Context) -> Resu
     show(&report, context)
 }
 
-pub async fn run(args: &Prune, config: &Config, context: &Context) -> Result<Exit> {
-    let plane = context.control(config, Missing::Refuse).await?;
-    let audit = Audit { reason: args.reason.clone(), ..Audit::new(context.actor(), command_line()) };
-    let progress = Progress::start(Style::Jobs, context.global.quiet);
+pub async fn run(args: &Prune, changes: &StateChanges<'_>) -> Result<Exit> {
+    let context = changes.context;
+    let plane = changes.plane().await?;
+    let Prune { yes, force, .. } = *args;
+    let audit = Audit { reason: args.reason.clone(), yes, force, ..Audit::new(context.actor(), command_line()) };
+    // One moment for the count and for what is done.
     let before = ended_before(args, plane.insight());
-    let report = plane.prune(categories(args), before, &audit, |pruned| progress.to(pruned)).await?;
+    let counted = plane.insight().foresee_prune(categories(args), before).await?.pruned;
+    let given = ChangeArgs { yes, force, ..ChangeArgs::default() };
+    confirm::get(&Question::of("forget", counted, "jobs"), changes.rails(), &given).await?;
+    let progress = Progress::start(Style::Jobs, context.global.quiet);
+    let report = plane.prune(categories(args), before, counted, &audit, |pruned| progress.to(pruned)).await?;
     progress.clear();
     show(&report, context)
 }

@@ -1,10 +1,12 @@
 //! `runs submit`: one job from flags, or many from JSON lines.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use redrive_control::ControlPlane;
+use redrive_control::runs::Queues;
 use redrive_control::shape::SubmittedShape;
 use redrive_core::run::Job;
 use redrive_core::time::Timestamp;
@@ -38,13 +40,61 @@ pub async fn run(args: &Submit, config: &Config, context: &Context) -> Result<Ex
     if let Some(file) = &args.jsonl {
         let input = open(file)?;
         let plane = context.control(config, Missing::Make).await?;
-        return many(input, &name_of(file), args.category.clone(), &plane, context).await;
+        let strangers = Strangers::of(config, context);
+        return many(input, &name_of(file), args.category.clone(), &plane, strangers, context).await;
     }
     let plane = context.control(config, Missing::Make).await?;
     let job = one(args, plane.insight().now())?;
+    let strangers = Strangers::of(config, context);
+    let category = job.category.clone();
     let submitted: Vec<_> = plane.submit(vec![job]).await?.into_iter().map(SubmittedShape::from).collect();
     output::ignore_broken_pipe(Listing::print(&SUBMITTED, &context.global, &submitted))?;
+    strangers.with(category.iter()).say();
     Ok(Exit::Done)
+}
+
+/// Categories of submitted jobs that no section of the configuration serves. They are taken all the same: another machine's may.
+struct Strangers<'a> {
+    queues: &'a Queues,
+    quiet: bool,
+    found: BTreeSet<String>,
+    are_more: bool,
+}
+
+/// How many categories are named.
+const NAMED: usize = 10;
+
+impl<'a> Strangers<'a> {
+    fn of(config: &'a Config, context: &Context) -> Self {
+        Self { queues: &config.queues, quiet: context.global.quiet, found: BTreeSet::new(), are_more: false }
+    }
+
+    fn with<'c>(mut self, categories: impl Iterator<Item = &'c String>) -> Self {
+        self.add(categories);
+        self
+    }
+
+    fn add<'c>(&mut self, categories: impl Iterator<Item = &'c String>) {
+        for category in categories.filter(|category| self.queues.of(category).is_none()) {
+            if self.found.len() < NAMED {
+                self.found.insert(category.clone());
+            } else {
+                self.are_more |= !self.found.contains(category);
+            }
+        }
+    }
+
+    fn say(&self) {
+        if self.quiet || self.found.is_empty() {
+            return;
+        }
+        let named: Vec<String> = self.found.iter().map(|category| format!("{category:?}")).collect();
+        let more = if self.are_more { " and others" } else { "" };
+        output::note(&format!(
+            "no [process] section of this configuration serves {}{more}; the jobs wait until one does",
+            named.join(", ")
+        ));
+    }
 }
 
 fn one(args: &Submit, now: Timestamp) -> Result<Job> {
@@ -123,6 +173,7 @@ async fn many(
     name: &str,
     category: Option<String>,
     plane: &ControlPlane,
+    mut strangers: Strangers<'_>,
     context: &Context,
 ) -> Result<Exit> {
     let listing = match context.global.output {
@@ -131,8 +182,10 @@ async fn many(
     };
     let mut tally = Tally { listing, closed: false, new: 0, existing: 0 };
     let progress = Progress::start(Style::Jobs, context.global.quiet);
-    let end = submit_all(jsonl::start(input, category), plane, &mut tally, &progress, &context.stop).await?;
+    let read = jsonl::start(input, category);
+    let end = submit_all(read, plane, &mut tally, &mut strangers, &progress, &context.stop).await?;
     progress.clear();
+    strangers.say();
     let (all, new, existing) = (tally.all(), tally.new, tally.existing);
     if let Some(listing) = tally.listing.take().filter(|_| !tally.closed) {
         output::ignore_broken_pipe(listing.end().map(drop))?;
@@ -165,6 +218,7 @@ async fn submit_all<W: Write>(
     mut read: tokio::sync::mpsc::Receiver<Read>,
     plane: &ControlPlane,
     tally: &mut Tally<W>,
+    strangers: &mut Strangers<'_>,
     progress: &Progress,
     stop: &StopSignals,
 ) -> Result<End> {
@@ -177,10 +231,13 @@ async fn submit_all<W: Write>(
         match next {
             None => return Ok(End::File),
             Some(Read::Stopped(stop)) => return Ok(End::Stopped(stop)),
-            Some(Read::Jobs(jobs)) => match plane.submit(jobs).await {
-                Ok(submitted) => tally.add(submitted.into_iter().map(SubmittedShape::from).collect())?,
-                Err(error) => return Ok(End::Fault(error)),
-            },
+            Some(Read::Jobs(jobs)) => {
+                strangers.add(jobs.iter().filter_map(|job| job.category.as_ref()));
+                match plane.submit(jobs).await {
+                    Ok(submitted) => tally.add(submitted.into_iter().map(SubmittedShape::from).collect())?,
+                    Err(error) => return Ok(End::Fault(error)),
+                }
+            }
         }
         progress.to(tally.all());
     }

@@ -50,8 +50,8 @@ impl StateChanges<'_> {
         }
     }
 
-    fn filter(&self, args: &FilterArgs, insight: &Insight) -> Result<Filter> {
-        filter::resolve(args, insight, self.context.global.quiet)
+    async fn filter(&self, args: &FilterArgs, insight: &Insight) -> Result<Filter> {
+        filter::resolve(args, insight, self.context.global.quiet).await
     }
 
     pub(in crate::commands) fn watcher(&self) -> CancelAndProgress {
@@ -80,7 +80,7 @@ impl StateChanges<'_> {
             return self.foresee(verb, filter, change).await;
         }
         let plane = self.plane().await?;
-        let request = Request { verb, filter: self.filter(filter, plane.insight())?, audit: self.audit(change) };
+        let request = Request { verb, filter: self.filter(filter, plane.insight()).await?, audit: self.audit(change) };
         let watcher = self.watcher();
         // One partition needs no count, and neither does a change without limits.
         if change.force || request.filter.as_key().is_some() {
@@ -107,7 +107,7 @@ impl StateChanges<'_> {
     /// Says what a change would do, and saves the plan of it where one is asked for.
     async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> Result<Exit> {
         let insight = self.insight().await?;
-        let request = Request { verb, filter: self.filter(filter, &insight)?, audit: self.audit(change) };
+        let request = Request { verb, filter: self.filter(filter, &insight).await?, audit: self.audit(change) };
         let watcher = self.watcher();
         let (report, plan) = insight.plan(&request, watcher.watch(None)).await?;
         watcher.end();
@@ -141,7 +141,7 @@ impl StateChanges<'_> {
         let (force_pending, audit) = (args.force_pending, self.audit(&args.change));
         if args.change.dry_run {
             let insight = self.insight().await?;
-            let filter = self.filter(&args.filter, &insight)?;
+            let filter = self.filter(&args.filter, &insight).await?;
             self.warn_of_stranger(&filter, &insight);
             let watcher = self.watcher();
             let report = insight.foresee_backfill(&filter, force_pending, &audit, watcher.watch(None)).await;
@@ -149,7 +149,7 @@ impl StateChanges<'_> {
             return self.end(&report.map_err(words::of)?);
         }
         let plane = self.context.control(self.config, Missing::Make).await?;
-        let filter = self.filter(&args.filter, plane.insight())?;
+        let filter = self.filter(&args.filter, plane.insight()).await?;
         self.warn_of_stranger(&filter, plane.insight());
         let size = plane.insight().backfill_size(&filter).map_err(words::of)?;
         confirm::get(&Question::of("backfill", size, "partitions"), self.rails(), &args.change).await?;

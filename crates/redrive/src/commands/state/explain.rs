@@ -1,11 +1,9 @@
 //! `state explain`: why a partition is not running now.
 
 use redrive_control::Insight;
-use serde_json::Value;
 
-use super::inspect::NOTHING;
 use super::{filter, words};
-use crate::cli::{Format, KeyArgs};
+use crate::cli::KeyArgs;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
@@ -29,21 +27,16 @@ fn names() -> Vec<&'static str> {
 
 pub async fn run(args: &KeyArgs, insight: &Insight, context: &Context) -> Result<Exit> {
     let key = filter::key(args, insight)?;
-    let Some(mut explanation) = insight.explain(&key).await? else {
-        match context.global.output {
-            Format::Json | Format::Jsonl => output::json(&Value::Null)?,
-            Format::Table | Format::Csv => output::nothing(NOTHING, &names(), &context.global)?,
-        }
-        return Ok(Exit::NothingFound);
-    };
+    let mut explanation = insight.explain(&key).await?;
     explanation.because = words::because(&explanation);
     output::one(&names(), &explanation, &context.global, || {
-        let mut text = vec![format!("{key} is {}", explanation.status)];
+        let status = explanation.status.map_or_else(|| "has no entry".to_owned(), |status| format!("is {status}"));
+        let mut text = vec![format!("{key} {status}")];
         text.push(format!("{}: {}", explanation.reason, explanation.because));
         if let (Some(class), Some(message)) = (explanation.error_class, &explanation.error_message) {
             text.push(format!("last error: {class}: {message}"));
         }
         output::lines(&text)
     })?;
-    Ok(Exit::Done)
+    Ok(if explanation.status.is_some() { Exit::Done } else { Exit::NothingFound })
 }

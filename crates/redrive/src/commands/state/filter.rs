@@ -4,11 +4,12 @@ use redrive_control::{Insight, dates};
 use redrive_core::filter::{Filter, FilterError};
 use redrive_core::key::{LogicalDate, PartitionKey};
 
+use super::words;
 use crate::cli::{FilterArgs, KeyArgs};
 use crate::error::{Error, Result};
 use crate::output;
 
-pub fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> Result<Filter> {
+pub async fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> Result<Filter> {
     let now = insight.now();
     let exact = Filter::exact(args.source.as_deref(), args.customer_id.as_deref(), args.query_name.as_deref());
     let mut filter = exact.map_err(|error| in_flags(&error))?;
@@ -32,6 +33,9 @@ pub fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> Result<Filt
         .map(str::parse)
         .transpose()
         .map_err(|e| Error::Usage(format!("--error-class: {e}")))?;
+    if let Some(group) = &args.group {
+        filter.group = Some(insight.find_group(group).await.map_err(words::of)?);
+    }
     filter.check_dates(insight.bounds()).map_err(|error| in_flags(&error))?;
     Ok(filter)
 }

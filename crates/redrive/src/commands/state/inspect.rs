@@ -68,7 +68,7 @@ static HISTORY: Layout = Layout {
 };
 
 pub async fn run(args: &Inspect, insight: &Insight, context: &Context) -> Result<Exit> {
-    let filter = filter::resolve(&args.filter, insight, context.global.quiet)?;
+    let filter = filter::resolve(&args.filter, insight, context.global.quiet).await?;
     if args.missing {
         return missing::list(&filter, limit(args.limit), insight, context).await;
     }
@@ -81,7 +81,7 @@ pub async fn run(args: &Inspect, insight: &Insight, context: &Context) -> Result
 }
 
 pub async fn terminal(args: &cli::Terminal, insight: &Insight, context: &Context) -> Result<Exit> {
-    let filter = filter::resolve(&args.filter, insight, context.global.quiet)?;
+    let filter = filter::resolve(&args.filter, insight, context.global.quiet).await?;
     let page = Page { filter, ..Page::default() };
     let limit = limit(args.limit);
     list(&mut Search { insight, page, terminal: true, limit, found: 0, done: false }, false, context).await

@@ -6,6 +6,7 @@ pub(super) mod confirm;
 mod errors;
 mod explain;
 pub mod filter;
+pub(super) mod groups;
 mod hold;
 mod inspect;
 mod missing;
@@ -30,6 +31,7 @@ pub async fn run(command: State, context: &Context) -> Result<Exit> {
     let changes = change::StateChanges { config: &config, context };
     match command {
         State::Inspect(args) => inspect::run(&args, &insight().await?, context).await,
+        State::Groups(args) => groups::run(&args, &insight().await?, context).await,
         State::Explain(args) => explain::run(&args, &insight().await?, context).await,
         State::Terminal(args) => inspect::terminal(&args, &insight().await?, context).await,
         State::Audit(command) => audit::run(&command, &insight().await?, context).await,

@@ -24,6 +24,13 @@ pub fn of(error: Control) -> Error {
         Control::NotThroughRuns => Error::Usage(
             "attempts at partitions are not changed as runs; `redrive state retry` retries the partition".to_owned(),
         ),
+        Control::NoGroup(id) => Error::NothingFound(format!(
+            "there is no failure group {id}; `redrive state groups` and `redrive runs groups` list them"
+        )),
+        error @ (Control::NoGroupId(_) | Control::SeveralGroups { .. }) => Error::Usage(format!("--group: {error}")),
+        Control::NotByGroup => Error::Usage(
+            "a backfill wants days, failed or not; leave --group out, or use `redrive state retry --group`".to_owned(),
+        ),
         Control::Filter(error) => in_flags(&error),
         error @ (Control::Store(_) | Control::Raw(_) | Control::Plan(_)) => error.into(),
     }
@@ -44,6 +51,11 @@ pub fn because(explanation: &Explanation) -> String {
         Some(Action::RetryStale) => "`state retry --stale` puts it back",
         Some(Action::Reprocess) => "`state reprocess` asks for another run",
         Some(Action::Pause) => "`state pause` holds it",
+        Some(Action::StartWorker) => "start `redrive worker`",
+        Some(Action::StartDaemon) => "start `redrive daemon`",
+        Some(Action::Configure) => "give it an extract section in redrive.toml, and reload the workers with SIGHUP",
+        Some(Action::Backfill) => "`state backfill enqueue` wants it all the same",
+        Some(Action::LiftHold) => "`state hold lift` lets it go on",
     };
     format!("{}; {command}", explanation.because)
 }

@@ -19,6 +19,7 @@ use super::address::{Address, CONNECT_PATIENCE};
 use super::fault::{pool_error_text, within};
 use super::kind::PROMPT;
 use super::lent::Lent;
+use crate::db::tx::Tells;
 
 /// How long the announcer rests after an announcement; what is committed meanwhile shares the next one.
 const REST: Duration = Duration::from_millis(2);
@@ -54,38 +55,78 @@ impl Listen {
 pub(super) struct News {
     /// For the waiters of this process.
     wake: watch::Sender<u64>,
+    /// The same for cancelled runs.
+    cancelled: watch::Sender<u64>,
     /// What this process has committed and the announcer has yet to tell.
-    committed: watch::Sender<u64>,
+    committed: watch::Sender<Committed>,
     /// Marks announcements as this process's, which has heard of them.
     speaker: String,
 }
 
+/// How much a process has committed that others have to hear of.
+#[derive(Debug, Clone, Copy, Default)]
+struct Committed {
+    count: u64,
+    /// How many of them cancelled a run.
+    cancels: u64,
+}
+
+/// What an announcement of a cancelled run ends with, after the speaker's name.
+const CANCEL: &str = " cancel";
+
 impl News {
     pub(super) fn new() -> Arc<Self> {
         let speaker = Uuid::now_v7().simple().to_string();
-        Arc::new(Self { wake: watch::channel(0).0, committed: watch::channel(0).0, speaker })
+        let (wake, cancelled, committed) =
+            (watch::channel(0).0, watch::channel(0).0, watch::channel(Committed::default()).0);
+        Arc::new(Self { wake, cancelled, committed, speaker })
     }
 
     pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
         self.wake.subscribe()
     }
 
-    /// Notes a commit that made work. Never waits.
-    pub(super) fn committed(&self) {
-        self.hear();
-        self.committed.send_modify(|count| *count = count.wrapping_add(1));
+    pub(super) fn cancels(&self) -> watch::Receiver<u64> {
+        self.cancelled.subscribe()
     }
 
-    fn hear(&self) {
-        self.wake.send_modify(|count| *count = count.wrapping_add(1));
+    /// Notes a commit that has something to tell. Never waits.
+    pub(super) fn committed(&self, tells: Tells) {
+        if tells == Tells::default() {
+            return;
+        }
+        self.hear(tells);
+        self.committed.send_modify(|committed| {
+            committed.count = committed.count.wrapping_add(1);
+            committed.cancels = committed.cancels.wrapping_add(u64::from(tells.cancel));
+        });
+    }
+
+    fn hear(&self, tells: Tells) {
+        if tells.work {
+            self.wake.send_modify(|count| *count = count.wrapping_add(1));
+        }
+        if tells.cancel {
+            self.cancelled.send_modify(|count| *count = count.wrapping_add(1));
+        }
+    }
+
+    /// What another process's announcement says; none where it is this one's.
+    fn read(&self, payload: &str) -> Option<Tells> {
+        let (speaker, cancel) = payload.strip_suffix(CANCEL).map_or((payload, false), |speaker| (speaker, true));
+        (speaker != self.speaker).then_some(Tells { work: true, cancel })
     }
 }
 
 /// Tells the other processes of commits, at most one announcement at a time: a burst of commits gives one.
 pub(super) async fn announce(pool: Pool, news: Arc<News>) {
-    let sql = format!("NOTIFY redrive, '{}'", news.speaker);
     let mut committed = news.committed.subscribe();
+    let mut told_cancels = committed.borrow().cancels;
     while committed.changed().await.is_ok() {
+        let Committed { cancels, .. } = *committed.borrow_and_update();
+        let cancel = if cancels == told_cancels { "" } else { CANCEL };
+        told_cancels = cancels;
+        let sql = format!("NOTIFY redrive, '{}{cancel}'", news.speaker);
         let sent = match Lent::from(&pool).await {
             Ok(client) => {
                 let sent = within(PROMPT, client.batch_execute(&sql)).await;
@@ -120,9 +161,9 @@ async fn hear<T: AsyncRead + AsyncWrite + Unpin>(mut connection: Connection<Sock
     let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
     while let Some(Ok(message)) = messages.next().await {
         if let AsyncMessage::Notification(note) = message
-            && note.payload() != news.speaker
+            && let Some(tells) = news.read(note.payload())
         {
-            news.hear();
+            news.hear(tells);
         }
     }
 }
@@ -134,7 +175,7 @@ async fn subscribe(client: &Client, news: &News) {
         return;
     }
     // What was announced before this process listened is found by looking.
-    news.hear();
+    news.hear(Tells { work: true, cancel: true });
     loop {
         tokio::time::sleep(STILL_THERE).await;
         if within(PROMPT, client.batch_execute("")).await.is_err() {

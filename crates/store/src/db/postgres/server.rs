@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::clock::ServerClock;
 use crate::db::Options;
-use crate::db::tx::Tx;
+use crate::db::tx::{Tells, Tx};
 use crate::error::{Error, Result};
 use crate::hurry::Hurry;
 
@@ -101,6 +101,10 @@ impl Postgres {
 
     pub(in crate::db) fn wakeups(&self) -> watch::Receiver<u64> {
         self.news.wakeups()
+    }
+
+    pub(in crate::db) fn cancels(&self) -> watch::Receiver<u64> {
+        self.news.cancels()
     }
 
     /// Runs a transaction that may write. All of them reach their rows by key.
@@ -211,10 +215,10 @@ impl Postgres {
             place: &self.place,
             clock: &self.clock,
             remedy: Remedy::None,
-            wakes: false,
+            tells: Tells::default(),
         });
         let result = work(&mut tx).await;
-        let Tx::Postgres(PgTx { remedy: allowed, wakes, .. }) = tx else {
+        let Tx::Postgres(PgTx { remedy: allowed, tells, .. }) = tx else {
             unreachable!("a transaction changed its kind")
         };
         match result {
@@ -224,9 +228,7 @@ impl Postgres {
                 }
                 let committed = within(COMMIT, client.batch_execute("COMMIT")).await;
                 committed.map_err(|fault| self.at_commit(kind, &fault))?;
-                if wakes {
-                    self.news.committed();
-                }
+                self.news.committed(tells);
                 Ok(value)
             }
             // On a connection that leads nowhere there is nothing to be taken back.

@@ -4,6 +4,7 @@ use deadpool_postgres::Object;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::clock::ServerClock;
+use crate::db::tx::Tells;
 use crate::db::value::{Column, Param};
 use crate::error::{Error, Result};
 
@@ -29,7 +30,7 @@ pub(crate) struct PgTx<'a> {
     pub(in crate::db) clock: &'a ServerClock,
     /// What the last fault allows.
     pub(super) remedy: Remedy,
-    pub(in crate::db) wakes: bool,
+    pub(in crate::db) tells: Tells,
 }
 
 type Typed<'p> = (&'p (dyn ToSql + Sync), Type);

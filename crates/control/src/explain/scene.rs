@@ -1,123 +1,36 @@
-//! Why a partition is not running now: one reason code, and the arithmetic behind it.
+//! A partition's reason in words, with its numbers.
 
-use redrive_core::failure::ErrorClass;
 use redrive_core::hold::{Cause, Hold};
-use redrive_core::key::PartitionKey;
 use redrive_core::outlook::Outlook;
-use redrive_core::partition::{Mark, Partition, Status};
+use redrive_core::partition::{Mark, Partition};
+use redrive_core::process::Living;
+use redrive_core::reason::Reason;
 use redrive_core::retry::{RetryPolicy, StopReason};
-use redrive_core::run::{Run, Verdict};
+use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
-use serde::Serialize;
+use redrive_store::InFlightOf;
 
-use crate::error::Result;
-use crate::insight::Insight;
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Explanation {
-    #[serde(flatten)]
-    pub key: PartitionKey,
-    pub status: &'static str,
-    pub reason: &'static str,
-    /// The reason in words, with its numbers.
-    pub because: String,
-    /// What an operator can do about it. Each interface has its own words for it.
-    #[serde(skip)]
-    pub action: Option<Action>,
-    pub next_retry_at: Option<Timestamp>,
-    pub attempt_count: u32,
-    pub max_attempts: Option<u32>,
-    /// How many of the attempts at a reprocess were rejected since it was asked for: these are what counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reprocess_rejected: Option<u32>,
-    /// What the last attempt said, where it was rejected.
-    pub error_class: Option<ErrorClass>,
-    pub error_message: Option<String>,
-    pub now: Timestamp,
-}
-
-/// What changes how things stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    Resume,
-    /// Retry it now.
-    Retry,
-    /// Retry it past its mark or its policy.
-    RetryClearingTerminal,
-    /// Retry it although it is pending.
-    RetryStale,
-    Reprocess,
-    /// Pause it, so that it is not tried again.
-    Pause,
-}
-
-impl Insight {
-    /// Explains one partition; none where there is no entry.
-    pub async fn explain(&self, key: &PartitionKey) -> Result<Option<Explanation>> {
-        let Some(partition) = self.view().partition(key).await? else { return Ok(None) };
-        let holds = self.holds().await?;
-        let outlook = self.outlook(&partition, &holds);
-        let policy = &self.sources().of(&key.source).retry;
-        let (error_class, error_message) = self.last_word(&partition).await?;
-        let attempt = match outlook.run_id() {
-            Some(run_id) => self.view().run(run_id).await?,
-            None => None,
-        };
-        let scene = Scene {
-            partition: &partition,
-            policy,
-            attempt,
-            rejected: error_class.is_some(),
-            is_known: self.sources().is_known(&key.source),
-            now: self.now(),
-        };
-        Ok(Some(Explanation {
-            key: key.clone(),
-            status: partition.state.status.as_str(),
-            reason: outlook.code(),
-            because: scene.in_words(&outlook),
-            action: scene.action(&outlook),
-            next_retry_at: outlook.next_retry_at(),
-            attempt_count: partition.state.attempt_count,
-            max_attempts: policy.attempt_limit(),
-            reprocess_rejected: partition.control.reprocess.map(|request| request.rejected),
-            error_class,
-            error_message,
-            now: scene.now,
-        }))
-    }
-
-    /// What the last attempt said, where it was rejected. A success does not tell of a later attempt; its runs do.
-    async fn last_word(&self, partition: &Partition) -> Result<(Option<ErrorClass>, Option<String>)> {
-        match partition.state.status {
-            Status::Pending | Status::Failed => {
-                Ok((partition.state.error_class, partition.state.error_message.clone()))
-            }
-            Status::Success => {
-                let attempts = self.view().attempts(&partition.state.key).await?;
-                let last = attempts.into_iter().rfind(|run| run.verdict.is_some());
-                let rejected = last.filter(|run| run.verdict == Some(Verdict::Failed));
-                Ok(rejected.map_or((None, None), |run| (run.error_class, run.error_message)))
-            }
-        }
-    }
-}
+use super::partition::{Action, attempts, names};
 
 /// What the words are made of.
-struct Scene<'a> {
-    partition: &'a Partition,
-    policy: &'a RetryPolicy,
+pub(super) struct Scene<'a> {
+    pub(super) partition: &'a Partition,
+    pub(super) policy: &'a RetryPolicy,
     /// The run that is under way.
-    attempt: Option<Run>,
+    pub(super) attempt: Option<Run>,
     /// Whether the last attempt was rejected.
-    rejected: bool,
-    /// Whether this configuration has a section for the source.
-    is_known: bool,
-    now: Timestamp,
+    pub(super) rejected: bool,
+    pub(super) reason: Reason,
+    /// How many attempts of its source may be in flight.
+    pub(super) limit: Option<u32>,
+    /// Who has some of them.
+    pub(super) in_flight: Vec<InFlightOf>,
+    pub(super) living: &'a Living<'a>,
+    pub(super) now: Timestamp,
 }
 
 impl Scene<'_> {
-    fn in_words(&self, outlook: &Outlook) -> String {
+    pub(super) fn in_words(&self, outlook: &Outlook) -> String {
         let state = &self.partition.state;
         let (happened, attempts) = match self.partition.control.reprocess {
             Some(request) => (format!("its reprocess was rejected at {}", state.updated_at), request.rejected),
@@ -126,13 +39,7 @@ impl Scene<'_> {
         match outlook {
             Outlook::Done => self.done(),
             Outlook::InFlight { .. } => self.in_flight(outlook),
-            Outlook::Queued { lane, since } => {
-                let place = format!("it waits in lane {lane} since {since}");
-                match self.is_known {
-                    true => format!("{place} for a worker that has room"),
-                    false => format!("{place}, and this configuration has no [sources.{}]", state.key.source),
-                }
-            }
+            Outlook::Queued { lane, since } => format!("it waits in lane {lane} since {since}{}", self.for_what()),
             Outlook::Held(hold) => held(hold),
             Outlook::Paused(mark) => format!("paused {}", by(mark)),
             Outlook::Marked(mark) => format!("marked terminal {}", by(mark)),
@@ -161,13 +68,13 @@ impl Scene<'_> {
             }
             Outlook::Due { since, delay } => {
                 let delay = span(*delay);
-                format!("{happened}; its wait of {delay} ended at {since}; the daemon's next tick takes it")
+                format!("{happened}; its wait of {delay} ended at {since}; {}", self.daemon())
             }
             Outlook::NotQueued => "it was withdrawn from the queue".to_owned(),
         }
     }
 
-    fn action(&self, outlook: &Outlook) -> Option<Action> {
+    pub(super) fn action(&self, outlook: &Outlook) -> Option<Action> {
         let reprocess = self.partition.control.reprocess.is_some();
         match outlook {
             Outlook::Paused(_) => Some(Action::Resume),
@@ -179,13 +86,49 @@ impl Scene<'_> {
             }
             Outlook::NotQueued => Some(Action::RetryStale),
             Outlook::Done if reprocess || self.rejected => Some(Action::Reprocess),
+            Outlook::Due { .. } if self.reason == Reason::NoDaemon => Some(Action::StartDaemon),
             Outlook::Waiting { .. } | Outlook::Due { .. } if reprocess => Some(Action::Pause),
-            Outlook::Done
-            | Outlook::Waiting { .. }
-            | Outlook::Due { .. }
-            | Outlook::InFlight { .. }
-            | Outlook::Queued { .. }
-            | Outlook::Held(_) => None,
+            Outlook::Queued { .. } => match self.reason {
+                Reason::NoWorker => Some(Action::StartWorker),
+                Reason::UnknownSource | Reason::SourceUnusable => Some(Action::Configure),
+                _ => None,
+            },
+            Outlook::Done | Outlook::Waiting { .. } | Outlook::Due { .. } | Outlook::InFlight { .. } => None,
+            Outlook::Held(_) => Some(Action::LiftHold),
+        }
+    }
+
+    /// What keeps it in the queue.
+    fn for_what(&self) -> String {
+        let source = &self.partition.state.key.source;
+        match self.reason {
+            Reason::UnknownSource => {
+                format!(", and this configuration has no [sources.{source}], nor does a living worker serve it")
+            }
+            Reason::SourceUnusable => {
+                format!(", and [sources.{source}] has no extract section, so that no worker can serve it")
+            }
+            Reason::NoWorker => format!(", and no living worker serves source {source}"),
+            Reason::AtLimit => {
+                let (have, limit) = (attempts(&self.in_flight), self.limit.unwrap_or_default());
+                let by: Vec<String> = self.in_flight.iter().map(holder).collect();
+                format!("; {have} of {limit} attempts of source {source} are in flight, by {}", by.join(", "))
+            }
+            Reason::ReprocessQueued => {
+                format!(" to be run again, for {} to have room; the success stays readable", self.workers())
+            }
+            _ => format!(" for {} to have room", self.workers()),
+        }
+    }
+
+    fn workers(&self) -> String {
+        names(self.living.extracting(&self.partition.state.key.source))
+    }
+
+    fn daemon(&self) -> &'static str {
+        match self.reason {
+            Reason::NoDaemon => "no daemon lives that would take it",
+            _ => "the daemon's next tick takes it",
         }
     }
 
@@ -223,6 +166,17 @@ impl Scene<'_> {
             words.push_str(&format!("; paused {}, it is not tried again after this", by(mark)));
         }
         words
+    }
+}
+
+/// Who has attempts in flight, and whether their leases have run out.
+fn holder(InFlightOf { worker, attempts, expired }: &InFlightOf) -> String {
+    let worker = worker.as_deref().unwrap_or("a worker");
+    match expired {
+        0 => format!("{worker} ({attempts})"),
+        expired => {
+            format!("{worker} ({attempts}, of which {expired} let the lease run out; the next worker ends them)")
+        }
     }
 }
 

@@ -1,0 +1,7 @@
+//! The overview: what needs a person first, then how everything stands. Every count is bounded, so that the answer comes at
+//! once however much there is.
+
+mod attention;
+mod gather;
+
+pub use attention::{Attention, Need, attention};
