@@ -195,7 +195,7 @@ fn a_run_is_found_by_the_beginning_of_its_id(world: MigratedProgram) {
     assert_eq!(world.json(&format!("runs show {}", &id[..18]), 0)["id"], json!(id));
     assert_eq!(world.run("runs show ffffffff").code, 3);
     assert_eq!(world.run("runs explain ffffffff-ffff-7fff-8fff-ffffffffffff").code, 3);
-    assert!(world.run("runs show nonsense").complaint(2).contains("is no run's id"));
+    assert!(world.run("runs show nonsense").complaint(2).contains("is no id"));
     world.run("runs submit --category c --submitted-at 2026-01-01T00:00:00Z").done();
     world.run("runs submit --category c --submitted-at 2026-01-01T00:00:00Z").done();
     let found = world.json("runs list --limit 0", 0);

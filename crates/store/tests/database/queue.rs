@@ -11,7 +11,8 @@ use redrive_store::{NewRun, Recorded, RunClaim};
 use crate::steps::{fault, job_claim, named_job, recorded, upload};
 use crate::support::{START, TestStore};
 
-const DAY: Duration = Duration::from_secs(86_400);
+/// A day of the example, in which hints last four: no hint holds anything back for longer than 24 hours.
+const DAY: Duration = Duration::from_secs(6 * 3600);
 
 fn day(nth: u32) -> Timestamp {
     START.saturating_add(DAY * (nth - 1))
