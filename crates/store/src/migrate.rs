@@ -45,6 +45,7 @@ pub(crate) const TABLES: &[&str] = &[
     "settings",
     "words",
     "holds",
+    "processes",
     "streaks",
     "operations",
     "operation_changes",

@@ -36,7 +36,7 @@ pub struct Global {
     /// Say more; twice for everything
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// How the log on stderr is written
+    /// How the log on stderr is written; json is an object a line
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
@@ -44,7 +44,6 @@ pub struct Global {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     Text,
-    /// One JSON object a line
     Json,
 }
 

@@ -32,7 +32,10 @@ fn a_reprocessed_success_stays_until_a_new_run_is_accepted(world: MigratedProgra
     let because = told["because"].to_string();
     assert!(because.contains("its reprocess was rejected at"), "{because}");
     assert_eq!((&told["error_class"], &told["error_message"]), (&json!("retryable"), &json!("boom")));
-    assert_eq!(told["reason"], "due", "an hour ago is longer than its backoff");
+    assert_eq!(
+        told["reason"], "no_daemon",
+        "an hour ago is longer than its backoff, and no daemon lives to requeue it"
+    );
     let shown = world.json(&format!("state inspect {ONE}"), 0);
     assert_eq!(shown["partitions"][0]["next_retry_at"], told["next_retry_at"]);
     assert!(told["next_retry_at"].is_string(), "{told}");

@@ -124,7 +124,7 @@ async fn what_was_done_to_a_hold_is_recorded_and_taken_back(subject: TestStore) 
     assert_eq!(take_back(change(&set).await).await, [false]);
     assert_eq!(view.holds().await.unwrap(), [second]);
     assert_eq!(take_back(made).await, [true]);
-    assert_eq!(view.holds().await.unwrap(), [first.clone()]);
+    assert_eq!(view.holds().await.unwrap(), std::slice::from_ref(&first));
     control.lift_holds(&lifted, &here, None).await.unwrap();
     assert_eq!(view.holds().await.unwrap(), []);
     assert_eq!(take_back(change(&lifted).await).await, [true]);

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use redrive_core::text::cut;
 use redrive_core::validation::excerpt;
 use redrive_store::raw::Sha256;
 
@@ -54,8 +55,7 @@ impl Confirm {
         let key = Sha256::of(&self.key);
         match self.keys.get(&key) {
             Some(first) => {
-                let beginning = |value: &'_ str| value[..value.floor_char_boundary(SHOWN)].to_owned();
-                let shown = self.wanted.unique.iter().map(|slot| beginning(values[*slot].unwrap_or("null")));
+                let shown = self.wanted.unique.iter().map(|slot| cut(values[*slot].unwrap_or("null"), SHOWN));
                 let shown: Vec<String> = shown.collect();
                 let shown = excerpt(shown.join(", ").as_bytes());
                 self.repeats.push(format!("record {number} repeats record {first}: {shown}"));
