@@ -321,6 +321,10 @@ impl Part {
         if letters == part.len() || is_numbered_name(part) {
             return if is_random(part) { Self::Odd } else { Self::Word };
         }
+        // Of ids in base 16 some have no letter by chance, and must not stand apart from the others.
+        if is_digits(part) && part.len() >= 8 {
+            return Self::Odd;
+        }
         if letters == 0 {
             let unit = part.trim_start_matches(|c: char| c.is_ascii_digit());
             let known = unit.is_empty() || has(&UNITS, unit) || is_spans(part);

@@ -91,13 +91,15 @@ impl Extractor for Sample {
             if gone {
                 return Err(Failure::fatal("the source has no such report any more").into());
             }
-            let luck = dice.share();
-            if luck < settings.rate_limit {
+            // A rate limit costs no attempt: were it the attempt's luck, the next try would meet it again, for ever.
+            let mut asked = Dice::new(settings.seed, job.run_id.uuid().as_u64_pair().1);
+            if asked.share() < settings.rate_limit {
                 let text = format!("too many requests; come again in {} s", settings.retry_after.as_secs());
                 return Err(Failure::rate_limited(text, Some(settings.retry_after)).into());
             }
-            let fails = luck < settings.rate_limit + settings.failure;
-            let cut = fails || luck < settings.rate_limit + settings.failure + settings.truncation;
+            let luck = dice.share();
+            let fails = luck < settings.failure;
+            let cut = fails || luck < settings.failure + settings.truncation;
             let (customer, query, date) = (&job.key.customer_id, &job.key.query_name, job.key.logical_date);
             for id in 0..if cut { settings.records / 2 } else { settings.records } {
                 let (clicks, cents) = (partition.next() % 1000, partition.next() % 100_000);
