@@ -53,9 +53,9 @@ impl Parse {
         cancelled: &AtomicBool,
         batches: &mpsc::Sender<ParsedBatch>,
     ) -> Result<Totals, archive::Error> {
-        self.archive.check(&self.stored, cancelled).map_err(|error| match error.kind() {
-            std::io::ErrorKind::Interrupted => archive::Error::Cancelled,
-            _ => archive::Error::Storage(error),
+        self.archive.check(&self.stored, cancelled).map_err(|error| {
+            let is_cancelled = error.kind() == std::io::ErrorKind::Interrupted;
+            if is_cancelled { archive::Error::Cancelled } else { archive::Error::Storage(error) }
         })?;
         let batch = ParsedBatch::of_rows(self.batch_rows);
         let room = Room { runtime, large: &self.large, permit: None };

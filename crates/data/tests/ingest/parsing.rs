@@ -104,9 +104,10 @@ async fn a_long_parse_beats(lab: Lab) {
     })
     .await;
     working.await.unwrap().unwrap();
-    let beats: Vec<_> = beats.into_iter().collect();
-    let gaps = beats.windows(2).map(|pair| pair[1].since(pair[0]));
-    assert!(gaps.skip(1).all(|gap| gap >= Duration::from_millis(80)), "no faster than they are set: {beats:?}");
+    // One may come late and the next in time, so they are counted over the whole.
+    let span = beats.last().copied().unwrap().since(beats.first().copied().unwrap());
+    let most = span.as_millis() / 100 + 2;
+    assert!(u128::try_from(beats.len()).unwrap() <= most, "no faster than they are set: {beats:?}");
     let run = lab.run(run_id).await;
     assert_eq!(run.state, State::Done, "{:?}", run.error_message);
     assert!(run.last_heartbeat > run.started_at, "it took {:?}", lab.metrics(run_id).await);
