@@ -2,24 +2,25 @@
 
 use redrive_core::key::PartitionKey;
 use redrive_core::process::{Kind, Living};
-use redrive_core::reason::{Absence, Reason};
+use redrive_core::reason::Absence;
 
 use super::partition::{Action, Explanation};
 use crate::insight::Insight;
 
 pub(super) fn explain(insight: &Insight, key: &PartitionKey, living: &Living<'_>) -> Explanation {
     let absence = absence(insight, key, living);
-    let reason = absence.reason();
-    let action = match reason {
-        Reason::Expected if !living.has(Kind::Daemon) => Some(Action::StartDaemon),
-        Reason::NotExpected => Some(Action::Backfill),
-        Reason::UnknownSource => Some(Action::Configure),
-        _ => None,
+    let action = match absence {
+        Absence::Expected => (!living.has(Kind::Daemon)).then_some(Action::StartDaemon),
+        Absence::NoCalendar | Absence::UnknownCustomer | Absence::UnknownQuery | Absence::BeforeStart(_) => {
+            Some(Action::Backfill)
+        }
+        Absence::UnknownSource => Some(Action::Configure),
+        Absence::NotReady(_) => None,
     };
     Explanation {
         key: key.clone(),
         status: None,
-        reason,
+        reason: absence.reason(),
         because: in_words(absence, insight, key, living),
         action,
         next_retry_at: None,

@@ -82,14 +82,13 @@ impl Insight {
             Some(run_id) => self.view().run(run_id).await?,
             None => None,
         };
-        let in_flight = match &outlook {
-            Outlook::Queued { .. } => self.view().in_flight_of(key.source.clone()).await?,
-            _ => vec![],
-        };
+        let is_queued = matches!(outlook, Outlook::Queued { .. });
+        let in_flight = if is_queued { self.view().in_flight_of(key.source.clone()).await? } else { vec![] };
         let limit = living.limit(&key.source);
         let now = self.now();
+        let service = self.service(key, living);
         let circumstances = Circumstances {
-            service: self.service(key, living),
+            service,
             has_daemon: living.has(Kind::Daemon),
             lease_expired: attempt.as_ref().and_then(|run| run.lease_until).is_some_and(|until| until <= now),
             at_limit: limit.is_some_and(|limit| attempts(&in_flight) >= u64::from(limit)),
@@ -102,6 +101,7 @@ impl Insight {
             attempt,
             rejected: error_class.is_some(),
             reason,
+            service,
             limit,
             in_flight,
             living,

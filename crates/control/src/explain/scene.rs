@@ -4,7 +4,7 @@ use redrive_core::hold::{Cause, Hold};
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{Mark, Partition};
 use redrive_core::process::Living;
-use redrive_core::reason::Reason;
+use redrive_core::reason::{Reason, Service};
 use redrive_core::retry::{RetryPolicy, StopReason};
 use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
@@ -21,6 +21,8 @@ pub(super) struct Scene<'a> {
     /// Whether the last attempt was rejected.
     pub(super) rejected: bool,
     pub(super) reason: Reason,
+    /// Whether a worker could take it.
+    pub(super) service: Service,
     /// How many attempts of its source may be in flight.
     pub(super) limit: Option<u32>,
     /// Who has some of them.
@@ -88,10 +90,10 @@ impl Scene<'_> {
             Outlook::Done if reprocess || self.rejected => Some(Action::Reprocess),
             Outlook::Due { .. } if self.reason == Reason::NoDaemon => Some(Action::StartDaemon),
             Outlook::Waiting { .. } | Outlook::Due { .. } if reprocess => Some(Action::Pause),
-            Outlook::Queued { .. } => match self.reason {
-                Reason::NoWorker => Some(Action::StartWorker),
-                Reason::UnknownSource | Reason::SourceUnusable => Some(Action::Configure),
-                _ => None,
+            Outlook::Queued { .. } => match self.service {
+                Service::NoWorker => Some(Action::StartWorker),
+                Service::Unknown | Service::NoExtract => Some(Action::Configure),
+                Service::Served => None,
             },
             Outlook::Done | Outlook::Waiting { .. } | Outlook::Due { .. } | Outlook::InFlight { .. } => None,
             Outlook::Held(_) => Some(Action::LiftHold),
@@ -101,23 +103,23 @@ impl Scene<'_> {
     /// What keeps it in the queue.
     fn for_what(&self) -> String {
         let source = &self.partition.state.key.source;
-        match self.reason {
-            Reason::UnknownSource => {
+        match self.service {
+            Service::Unknown => {
                 format!(", and this configuration has no [sources.{source}], nor does a living worker serve it")
             }
-            Reason::SourceUnusable => {
+            Service::NoExtract => {
                 format!(", and [sources.{source}] has no extract section, so that no worker can serve it")
             }
-            Reason::NoWorker => format!(", and no living worker serves source {source}"),
-            Reason::AtLimit => {
+            Service::NoWorker => format!(", and no living worker serves source {source}"),
+            Service::Served if self.reason == Reason::AtLimit => {
                 let (have, limit) = (attempts(&self.in_flight), self.limit.unwrap_or_default());
                 let by: Vec<String> = self.in_flight.iter().map(holder).collect();
                 format!("; {have} of {limit} attempts of source {source} are in flight, by {}", by.join(", "))
             }
-            Reason::ReprocessQueued => {
+            Service::Served if self.reason == Reason::ReprocessQueued => {
                 format!(" to be run again, for {} to have room; the success stays readable", self.workers())
             }
-            _ => format!(" for {} to have room", self.workers()),
+            Service::Served => format!(" for {} to have room", self.workers()),
         }
     }
 
@@ -126,10 +128,10 @@ impl Scene<'_> {
     }
 
     fn daemon(&self) -> &'static str {
-        match self.reason {
-            Reason::NoDaemon => "no daemon lives that would take it",
-            _ => "the daemon's next tick takes it",
+        if self.reason == Reason::NoDaemon {
+            return "no daemon lives that would take it";
         }
+        "the daemon's next tick takes it"
     }
 
     fn done(&self) -> String {

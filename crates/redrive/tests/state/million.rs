@@ -35,7 +35,7 @@ fn partitions(world: &MigratedProgram, now: i64) {
          CASE WHEN n % 100 < 5 THEN NULL ELSE {id} END, n % 7 + 1, \
          CASE WHEN n % 100 < 3 THEN CASE WHEN n / 100 % 20 < 5 THEN 'final' ELSE 'retryable' END END, \
          CASE WHEN n % 100 < 3 THEN n / 100 % 20 + 1 END, CASE WHEN n % 100 < 3 THEN 'boom' END, \
-         {now} - 86400000000, {now} - n % 7200 * 1000000 FROM s",
+         {now} - 86400000000, {now} - CAST(n % 7200 AS BIGINT) * 1000000 FROM s",
         numbers(world, PARTITIONS)
     ));
     world.execute(

@@ -72,9 +72,9 @@ async fn what_is_failed_now_is_counted_by_cause(subject: TestStore) {
     let one_day = Filter { until: Some("2026-01-02".parse().unwrap()), ..of_source("ads") };
     assert_eq!(groups(&subject, one_day).await[0].count, 4);
     let classed = Filter { error_class: Some(ErrorClass::Final), ..Filter::default() };
-    assert_eq!(groups(&subject, classed).await, [gone.clone()]);
+    assert_eq!(groups(&subject, classed).await, std::slice::from_ref(gone));
     let only = Filter { group: Some(gone.group), ..Filter::default() };
-    assert_eq!(groups(&subject, only).await, [gone.clone()]);
+    assert_eq!(groups(&subject, only).await, std::slice::from_ref(gone));
 
     // Retried and succeeded ones are no longer failed.
     let again = days("ads", "1", 4..=5);
