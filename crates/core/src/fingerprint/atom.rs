@@ -321,8 +321,8 @@ impl Part {
         if letters == part.len() || is_numbered_name(part) {
             return if is_random(part) { Self::Odd } else { Self::Word };
         }
-        // Of ids in base 16 some have no letter by chance, and must not stand apart from the others.
-        if is_digits(part) && part.len() >= 8 {
+        // Of ids in base 16 some have no letter by chance, or one that is a unit, and must not stand apart from the others.
+        if part.len() >= 8 && letters < part.len() && part.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Self::Odd;
         }
         if letters == 0 {

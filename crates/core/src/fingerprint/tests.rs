@@ -24,7 +24,7 @@ fn what_differs_from_try_to_try_is_folded() {
         ("cannot open /srv/app/main.py:41", "cannot open /srv/app/main.py:<n>"),
         ("key=abc request_id=Zm9vYmFy", "key=abc request_id=<id>"),
         ("lost 0xdeadbeef and deadbeefcafe", "lost <id> and <id>"),
-        ("refused req-0000001a after req-00000019", "refused <id> after <id>"),
+        ("refused req-0000001a after req-00000019 and req-0000000d", "refused <id> after <id> and <id>"),
         ("mail to jo@x.example", "mail to <address>"),
     ] {
         assert_eq!(template(message), expected, "{message}");

@@ -15,6 +15,7 @@ fn help_lists_the_commands() {
       init         Write a redrive.toml and make the database
       demo         Show the main job in one command, on a made-up source in a folder of its own
       migrate      Bring the database's schema up to date
+      status       Say what needs a person, and how everything stands
       doctor       Check configuration, database and raw sink, and say what is wrong
       state        Look at partitions and decide what happens to them
       ingest       Upload configuration archives, and look at what is in them
@@ -24,16 +25,19 @@ fn help_lists_the_commands() {
       worker       Do what is wanted: extract partitions, parse uploads, handle jobs
       bench        Measure this machine
       completions  Print a completion script for a shell
+      man          Write the manual pages into a directory
       help         Print this message or the help of the given subcommand(s)
 
     Options:
-          --config <FILE>    The configuration file [default: redrive.toml if there is one]
-      -o, --output <OUTPUT>  How to print what is found [default: table] [possible values: table, json,
-                             jsonl, csv]
-      -q, --quiet            Say only what is asked for
-      -v, --verbose...       Say more; twice for everything
-      -h, --help             Print help
-      -V, --version          Print version
+          --config <FILE>            The configuration file [default: redrive.toml if there is one]
+      -o, --output <OUTPUT>          How to print what is found [default: table] [possible values:
+                                     table, json, jsonl, csv]
+      -q, --quiet                    Say only what is asked for
+      -v, --verbose...               Say more; twice for everything
+          --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
+                                     [default: text] [possible values: text, json]
+      -h, --help                     Print help
+      -V, --version                  Print version
     --- stderr
     --- exit 0
     ");
@@ -51,16 +55,18 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
       [DIRECTORY]  Where to [default: here]
 
     Options:
-          --config <FILE>    The configuration file [default: redrive.toml if there is one]
-          --store <URL>      The database to use
-          --force            Replace a redrive.toml that is there
-      -o, --output <OUTPUT>  How to print what is found [default: table] [possible values: table, json,
-                             jsonl, csv]
-          --adopt-sink       Take the configured raw sink for this database's, whatever it is
-      -q, --quiet            Say only what is asked for
-      -v, --verbose...       Say more; twice for everything
-      -h, --help             Print help
-      -V, --version          Print version
+          --config <FILE>            The configuration file [default: redrive.toml if there is one]
+          --store <URL>              The database to use
+          --force                    Replace a redrive.toml that is there
+      -o, --output <OUTPUT>          How to print what is found [default: table] [possible values:
+                                     table, json, jsonl, csv]
+          --adopt-sink               Take the configured raw sink for this database's, whatever it is
+      -q, --quiet                    Say only what is asked for
+      -v, --verbose...               Say more; twice for everything
+          --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
+                                     [default: text] [possible values: text, json]
+      -h, --help                     Print help
+      -V, --version                  Print version
     --- stderr
     --- exit 0
     ");
@@ -70,14 +76,16 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
     Usage: redrive data cat [OPTIONS]
 
     Options:
-          --all              Everything there is, when no filter is given
-          --config <FILE>    The configuration file [default: redrive.toml if there is one]
-      -o, --output <OUTPUT>  How to print what is found [default: table] [possible values: table, json,
-                             jsonl, csv]
-      -q, --quiet            Say only what is asked for
-      -v, --verbose...       Say more; twice for everything
-      -h, --help             Print help
-      -V, --version          Print version
+          --all                      Everything there is, when no filter is given
+          --config <FILE>            The configuration file [default: redrive.toml if there is one]
+      -o, --output <OUTPUT>          How to print what is found [default: table] [possible values:
+                                     table, json, jsonl, csv]
+      -q, --quiet                    Say only what is asked for
+      -v, --verbose...               Say more; twice for everything
+          --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
+                                     [default: text] [possible values: text, json]
+      -h, --help                     Print help
+      -V, --version                  Print version
 
     Filter:
           --source <SOURCE>
@@ -88,6 +96,8 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
           --until <DATE>               The last day
           --status <STATUS>            pending, success or failed
           --error-class <ERROR_CLASS>  final, retryable or rate_limited
+          --group <ID>                 Failed now, of this failure group; an unambiguous beginning of
+                                       its id serves
     --- stderr
     --- exit 0
     ");
@@ -97,28 +107,31 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
     Usage: redrive bench queue [OPTIONS]
 
     Options:
-          --config <FILE>      The configuration file [default: redrive.toml if there is one]
-          --store <URL>        The database to measure; a scratch file or schema is made beside it
-                               [default: store.url]
-          --baseline           Also run a hand-written loop of the same statements, and print the ratio
-      -o, --output <OUTPUT>    How to print what is found [default: table] [possible values: table,
-                               json, jsonl, csv]
-          --force              Measure a database that holds another program's tables
-      -q, --quiet              Say only what is asked for
-          --jobs <JOBS>        How many runs [default: 20000]
-      -v, --verbose...         Say more; twice for everything
-          --batch <BATCH>      How many runs a worker claims and completes at once [default: 1000]
-          --workers <WORKERS>  How many workers, each with its own connection [default: 2]
-          --worker             Also drain as many runs with a whole worker, whose handler is Rust code
-                               that passes every job
-          --commands <N>       Also run so many short commands through a whole worker, and as many with
-                               xargs, 16 at once
-          --pickups <PICKUPS>  How often to measure the pickup of a single run [default: 200]
-          --singles <N>        Also have 64 callers submit so many single runs each
-          --history <N>        Also measure what a claim costs beside so many finished runs
-          --waiting <N>        With --history: how many runs also wait for their time [default: 0]
-      -h, --help               Print help
-      -V, --version            Print version
+          --config <FILE>            The configuration file [default: redrive.toml if there is one]
+          --store <URL>              The database to measure; a scratch file or schema is made beside it
+                                     [default: store.url]
+          --baseline                 Also run a hand-written loop of the same statements, and print the
+                                     ratio
+      -o, --output <OUTPUT>          How to print what is found [default: table] [possible values:
+                                     table, json, jsonl, csv]
+          --force                    Measure a database that holds another program's tables
+      -q, --quiet                    Say only what is asked for
+          --jobs <JOBS>              How many runs [default: 20000]
+      -v, --verbose...               Say more; twice for everything
+          --batch <BATCH>            How many runs a worker claims and completes at once [default: 1000]
+          --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
+                                     [default: text] [possible values: text, json]
+          --workers <WORKERS>        How many workers, each with its own connection [default: 2]
+          --worker                   Also drain as many runs with a whole worker, whose handler is Rust
+                                     code that passes every job
+          --commands <N>             Also run so many short commands through a whole worker, and as many
+                                     with xargs, 16 at once
+          --pickups <PICKUPS>        How often to measure the pickup of a single run [default: 200]
+          --singles <N>              Also have 64 callers submit so many single runs each
+          --history <N>              Also measure what a claim costs beside so many finished runs
+          --waiting <N>              With --history: how many runs also wait for their time [default: 0]
+      -h, --help                     Print help
+      -V, --version                  Print version
     --- stderr
     --- exit 0
     ");
@@ -141,6 +154,8 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
       -v, --verbose...               Say more; twice for everything
           --failed <FAILED>          How many failed partitions the table holds [default: as many as are
                                      retried]
+          --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
+                                     [default: text] [possible values: text, json]
           --rows <ROWS>              How many partitions the table holds in all [default: ten times the
                                      failed ones]
           --due <DUE>                How many of the failed ones are due [default: 1000]

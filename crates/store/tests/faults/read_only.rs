@@ -126,7 +126,7 @@ async fn a_user_without_the_right_to_write_can_look_and_leaves_nothing() {
     let look = |directory_mode, file_mode| {
         fs::set_permissions(directory, fs::Permissions::from_mode(directory_mode)).unwrap();
         fs::set_permissions(place.file(), fs::Permissions::from_mode(file_mode)).unwrap();
-        let mut command = child::command("read_only::looking_child", &place.file());
+        let mut command = child::command("read_only::looking_child", place.file());
         match command.uid(NOBODY).gid(NOBODY).current_dir("/").spawn() {
             Ok(child) => drop(child::succeeded(child)),
             Err(why) => redrive_fixture::skip(&format!("this test binary cannot be run as another user: {why}")),

@@ -48,7 +48,7 @@ enum Subject {
     /// What comes on stdin, in a file of its own.
     Stdin(fs::File),
     /// An upload: the id of its run, its name, and its bytes in the sink.
-    Stored { id: String, name: String, bytes: BlobReader },
+    Stored { id: String, name: String, bytes: Box<BlobReader> },
 }
 
 /// What looking came to.
@@ -119,7 +119,7 @@ async fn subject(what: &str, config: &Config, context: &Context) -> Result<Subje
         Work::Ingest { upload } => upload.clone(),
         Work::Extract(_) | Work::Process { .. } => String::new(),
     };
-    Ok(Subject::Stored { id: run.run_id.to_string(), name, bytes })
+    Ok(Subject::Stored { id: run.run_id.to_string(), name, bytes: Box::new(bytes) })
 }
 
 /// Keeps what comes on stdin in a file without a name: an archive is read back and forth.
@@ -133,7 +133,7 @@ type Findings = mpsc::Sender<Told>;
 
 fn look(subject: Subject, limits: &Limits, findings: &Findings) -> Result<()> {
     match subject {
-        Subject::Stored { id, name, mut bytes } => look_into(&id, &name, &mut bytes, limits, findings),
+        Subject::Stored { id, name, mut bytes } => look_into(&id, &name, &mut *bytes, limits, findings),
         Subject::Stdin(mut file) => look_into("stdin", "-", &mut file, limits, findings),
         Subject::Here(path) if path.is_dir() => {
             for file in files_below(&path).map_err(Error::io(format!("cannot read {}", path.display())))? {
