@@ -365,7 +365,7 @@ proptest! {
 fn the_random_lives_reach_every_kind_of_change() {
     let mut runner = TestRunner::deterministic();
     let mut reached: BTreeMap<String, u32> = BTreeMap::new();
-    for _ in 0..900 {
+    for _ in 0..2_000 {
         let start = starts().new_tree(&mut runner).unwrap().current();
         let policy = policies().new_tree(&mut runner).unwrap().current();
         let steps = steps().new_tree(&mut runner).unwrap().current();
