@@ -117,7 +117,11 @@ proptest! {
                 if let Some(Change { after, .. }) = seen.change() {
                     let state = match to.state {
                         State::Running | State::Queued => free_state(seen),
-                        State::Waiting if to.next_retry_at.or(after.not_before).is_none() => free_state(seen),
+                        State::Waiting
+                            if to.next_retry_at.is_none() && after.not_before.is_none_or(|at| at <= seen.now) =>
+                        {
+                            free_state(seen)
+                        }
                         State::Storing | State::Waiting | State::Done | State::Dead => to.state,
                     };
                     prop_assert_eq!(after.snapshot(), RunSnapshot { state, version: after.version, ..to.clone() });

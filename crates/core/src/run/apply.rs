@@ -339,8 +339,10 @@ fn reverted(run: &Run, to: RunSnapshot, from_version: u64, now: Timestamp) -> Mo
     let state = match to.state {
         // The worker that had it was told to stop: another one starts it anew.
         State::Queued | State::Running => free_state(run, now),
-        // It waited for nothing but the end of a lease.
-        State::Waiting if to.next_retry_at.or(run.not_before).is_none() => free_state(run, now),
+        // It waits for nothing any more but the end of a lease.
+        State::Waiting if to.next_retry_at.is_none() && Run::ready_state(run.not_before, now) == State::Queued => {
+            free_state(run, now)
+        }
         // Its time may have come while it was cancelled; a claim looks for that.
         State::Storing | State::Waiting | State::Done | State::Dead => to.state,
     };
