@@ -23,7 +23,7 @@ words!(
         /// A person holds its source, customer or query.
         Held = "held",
         BreakerOpen = "breaker_open",
-        /// Its source cannot be extracted, whoever tries.
+        /// No worker can extract its source.
         SourceUnusable = "source_unusable",
         Paused = "paused",
         /// Backoff, or the source's own hint.
