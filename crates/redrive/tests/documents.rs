@@ -2,11 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 12] = [
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/ARCHITECTURE.md",
+    "docs/bench.md",
+    "docs/commands.md",
+    "docs/configuration.md",
+    "docs/extractors.md",
+    "docs/jobs.md",
+    "docs/operations.md",
     "docs/state-machine.md",
     "docs/traceability.md",
 ];

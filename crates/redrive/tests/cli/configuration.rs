@@ -102,13 +102,22 @@ fn a_file_that_was_named_must_be_there() {
     assert_snapshot!(told.complaint(2), @"error: cannot read mine.toml: No such file or directory (os error 2)");
 }
 
-/// Every piece of configuration in the README is understood, and the one that begins with the store is what `init`
+/// Every piece of configuration in the documents is understood, and the one that begins with the store is what `init`
 /// writes, but for its comments.
 #[test]
-fn the_readme_shows_the_defaults_and_keys_that_exist() {
-    let readme = include_str!("../../../../README.md");
-    let shown: Vec<_> = readme.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert!(shown.len() > 3, "{shown:?}");
+fn the_documents_show_the_defaults_and_keys_that_exist() {
+    let documents = [
+        include_str!("../../../../README.md"),
+        include_str!("../../../../docs/configuration.md"),
+        include_str!("../../../../docs/extractors.md"),
+        include_str!("../../../../docs/jobs.md"),
+    ];
+    let shown: Vec<_> = documents
+        .iter()
+        .flat_map(|text| text.split("```toml\n").skip(1))
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    assert!(shown.len() > 6, "{shown:?}");
     for text in &shown {
         let told = Home::with_config(text).run(&["doctor", "-o", "json"]).json();
         assert_eq!(told["checks"][0]["ok"], true, "{text}\n{told}");
