@@ -43,6 +43,41 @@ pub fn parse(text: &str, now: Timestamp) -> Result<LogicalDate, String> {
     date.ok().and_then(|date| LogicalDate::new(date).ok()).ok_or_else(invalid)
 }
 
+/// Reads a moment as people give it: RFC 3339, or a day, of which the beginning counts.
+pub fn first_moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    moment_of_day(text, now, Some)
+}
+
+/// Reads the moment before which something is: RFC 3339, or a day, which counts whole.
+pub fn last_moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    moment_of_day(text, now, |day| day.tomorrow())
+}
+
+fn moment_of_day(
+    text: &str,
+    now: Timestamp,
+    which: impl Fn(LogicalDate) -> Option<LogicalDate>,
+) -> Result<Timestamp, String> {
+    if let Some(moment) = rfc3339(text) {
+        return Ok(moment);
+    }
+    let invalid = || {
+        let todo = "write a day like 2026-01-31, `today`, `yesterday`, days ago like `7d`, or a time like 2026-01-31T04:00:00Z";
+        format!("{text:?} is no time; {todo}")
+    };
+    let day = parse(text, now).map_err(|_| invalid())?;
+    which(day).and_then(midnight).ok_or_else(invalid)
+}
+
+fn midnight(day: LogicalDate) -> Option<Timestamp> {
+    day.date().to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp().into())
+}
+
+/// Reads a moment as machines write it.
+pub fn rfc3339(text: &str) -> Option<Timestamp> {
+    text.parse::<jiff::Timestamp>().ok().map(Timestamp::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

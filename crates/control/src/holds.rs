@@ -35,6 +35,12 @@ impl ControlPlane {
         Ok((operation.op_id, lifted))
     }
 
+    /// Lifts one hold; says whether it was still in force.
+    pub async fn lift_one(&self, hold: &Hold, audit: &Audit) -> Result<bool> {
+        let operation = self.operation(audit, &filters(&hold.scope), &json!({"lift": true, "hold": hold.id}));
+        Ok(self.store.lift_hold(&operation, hold).await?)
+    }
+
     /// Puts back what an operation did to holds.
     pub(crate) async fn undo_holds(&self, op_id: OpId, mut report: Report, audit: &Audit) -> Result<Report> {
         let changes = self.insight.hold_changes(op_id).await?;

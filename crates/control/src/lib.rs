@@ -16,6 +16,7 @@ mod insight;
 mod operations;
 mod plane;
 mod prefix;
+mod ready;
 pub mod runs;
 pub mod shape;
 mod sink;

@@ -24,6 +24,7 @@ pub mod process;
 pub mod reason;
 pub mod refusal;
 pub mod retry;
+pub mod role;
 pub mod run;
 pub mod safety;
 pub mod share;

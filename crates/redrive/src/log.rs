@@ -8,8 +8,8 @@ use crate::cli::{Global, LogFormat};
 pub fn start(global: &Global, service: bool) {
     let default = match global.verbose {
         0 if !service || global.quiet => "warn",
-        0 | 1 => "redrive=info,redrive_store=info,redrive_control=info,redrive_data=info,warn",
-        _ => "redrive=debug,redrive_store=debug,redrive_control=debug,redrive_data=debug,info",
+        0 | 1 => "redrive=info,redrive_store=info,redrive_control=info,redrive_data=info,redrive_server=info,warn",
+        _ => "redrive=debug,redrive_store=debug,redrive_control=debug,redrive_data=debug,redrive_server=debug,info",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let colour = anstream::stderr().current_choice() != anstream::ColorChoice::Never;

@@ -79,6 +79,11 @@ impl StopSignals {
         *self.0.manner.lock().unwrap_or_else(PoisonError::into_inner) = manner;
     }
 
+    /// Stops as a signal would: what a service does when one of its parts cannot go on.
+    pub fn request(&self) {
+        self.0.signals.send_modify(|count| *count = (*count).max(1));
+    }
+
     pub fn is_requested(&self) -> bool {
         *self.0.signals.borrow() > 0
     }

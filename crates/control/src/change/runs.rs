@@ -1,12 +1,12 @@
 //! What is asked of which runs, and where they come from.
 
 use redrive_core::id::RunId;
-use redrive_core::run::{State, Workload};
+use redrive_core::run::{Run, State, Workload};
 use redrive_store::RunPage;
 use serde::Serialize;
 
 use super::operate::Watch;
-use super::plan::Plan;
+use super::plan::{Plan, PlannedRun};
 use super::select::{Basis, CHUNK, Candidate, Chunk, RunAsk, Selection};
 use crate::audit::Audit;
 use crate::error::{Error, Result};
@@ -146,6 +146,14 @@ impl ControlPlane {
         let selection = request.selection(&self.insight)?;
         let operation = self.operation(audit, runs, &audit.flags());
         self.work_through(selection, audit, operation, Report::new(verb.name(), false), watch).await
+    }
+
+    /// Changes one run as it was read; one that was changed meanwhile is left alone and reported.
+    pub async fn operate_run(&self, run: &Run, verb: RunVerb, audit: &Audit, watch: Watch<'_>) -> Result<Report> {
+        let runs = RunSelection::Ids { runs: vec![run.run_id] };
+        let planned = PlannedRun { run_id: run.run_id, version: run.version };
+        let plan = Plan::of_runs(verb, audit, vec![planned]);
+        self.act_on(plan, &runs, audit, Report::new(verb.name(), false), watch).await
     }
 
     /// Acts on what [`Insight::plan_runs`] counted for a request, and on nothing that came after.

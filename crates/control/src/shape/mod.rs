@@ -21,7 +21,10 @@ pub use operation::{ChangeShape, OperationShape, StandShape, SubjectShape};
 pub use partition::{MarkShape, PartitionShape, TerminalShape};
 pub use report::{Changed, Failed, Halt, Report, Skipped, Words};
 pub use run::{RunShape, SubmittedShape};
-pub use status::{Bounded, FailedShape, PendingShape, ProcessShape, RunCountsShape, SourceShape, StatusShape};
+pub use status::{
+    Bounded, FailedShape, OverviewShape, PendingShape, ProcessShape, RunCountsShape, SourceShape, StatusShape,
+    TodoShape,
+};
 pub use upload::{
     DifferenceKind, DifferenceShape, EffectiveEntry, EffectiveShape, FindingShape, HitShape, StanzaShape,
     UploadRunShape, UploadShape,

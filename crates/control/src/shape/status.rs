@@ -73,6 +73,23 @@ pub struct StatusShape {
     pub now: Timestamp,
 }
 
+/// What needs a person, and how everything stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OverviewShape {
+    pub needs_attention: Vec<TodoShape>,
+    #[serde(flatten)]
+    pub status: StatusShape,
+}
+
+/// Something to do, with the command that does it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TodoShape {
+    pub what: String,
+    pub count: Bounded,
+    pub since: Option<Timestamp>,
+    pub command: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceShape {
     pub source: Source,

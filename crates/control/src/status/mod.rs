@@ -3,5 +3,6 @@
 
 mod attention;
 mod gather;
+mod overview;
 
 pub use attention::{Attention, Need, attention};

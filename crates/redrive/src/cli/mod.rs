@@ -83,6 +83,8 @@ pub enum Command {
     Daemon(Daemon),
     /// Do what is wanted: extract partitions, parse uploads, handle jobs
     Worker(Worker),
+    /// Serve the HTTP API, with a worker and a daemon in the same process
+    Serve(Serve),
     /// Measure this machine
     #[command(subcommand)]
     Bench(redrive_bench::Bench),
@@ -99,7 +101,7 @@ impl Command {
     /// Whether it goes on until it is stopped, and so has a log instead of a report.
     pub fn is_service(&self) -> bool {
         match self {
-            Self::Daemon(_) => true,
+            Self::Daemon(_) | Self::Serve(_) => true,
             Self::Worker(worker) => !worker.drain,
             Self::Init(_)
             | Self::Demo(_)
@@ -200,6 +202,34 @@ pub struct Daemon {
     /// How long to sleep between ticks [default: daemon.interval]
     #[arg(long, value_name = "DURATION", value_parser = redrive_data::settings::duration::parse)]
     pub interval: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  redrive serve
+  redrive serve --listen 127.0.0.1:8080 --no-worker
+  redrive serve --read-only --no-worker --no-daemon
+  curl http://127.0.0.1:7117/v1/status
+
+On a loopback address no token is needed: who can reach it can act. SIGHUP reads the configuration again; what [server] says
+is read once, at the start.")]
+pub struct Serve {
+    /// Where to listen; the port 0 takes any that is free [default: server.listen]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// Start no worker
+    #[arg(long)]
+    pub no_worker: bool,
+    /// Start no daemon
+    #[arg(long)]
+    pub no_daemon: bool,
+    /// Refuse every request that would change something
+    #[arg(long)]
+    pub read_only: bool,
+    /// Listen on an address that others can reach although there is no token yet
+    #[arg(long)]
+    pub insecure: bool,
 }
 
 #[derive(Debug, Clone, Args)]

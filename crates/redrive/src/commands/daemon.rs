@@ -22,14 +22,23 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
         let ticks = Ticks::Foreseen(context.insight(&config).await?);
         return match args.once {
             true => once(&ticks, args, context).await,
-            false => go_on(&mut Service { ticks, interval, living: None }, args, context).await,
+            false => {
+                context.stop.in_order();
+                go_on(&mut Service { ticks, interval, living: None }, args, context).await
+            }
         };
     }
     let store = open(&config, Missing::Make, context).await?;
-    let ticks = Ticks::of(&store, &config, context);
     if args.once {
-        return once(&ticks, args, context).await;
+        return once(&Ticks::of(&store, &config, context), args, context).await;
     }
+    serve(args, config, store, context).await
+}
+
+/// Ticks over an open store until a signal stops it.
+pub async fn serve(args: &Daemon, config: Config, store: Store, context: &Context) -> Result<Exit> {
+    let interval = interval(args, &config)?;
+    let ticks = Ticks::of(&store, &config, context);
     let presence = Presence::begin(&store, me(&config), None).await;
     let mut service = Service { ticks, interval, living: Some(Living { store, config, presence }) };
     let ended = go_on(&mut service, args, context).await;
@@ -60,7 +69,6 @@ async fn go_on(service: &mut Service, args: &Daemon, context: &Context) -> Resul
     let mut hangups = Reload::listen()?;
     tracing::info!(interval_ms = service.interval.as_millis(), dry_run = args.dry_run, "started");
     // A tick that is at work is finished first, or given up after a few seconds.
-    context.stop.in_order();
     while !context.stop.is_requested() {
         match service.ticks.next().await {
             Ok(tick) => tracing::info!(

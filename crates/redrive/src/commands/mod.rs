@@ -12,6 +12,7 @@ pub mod man;
 pub mod migrate;
 mod opening;
 pub mod runs;
+pub mod serve;
 pub mod sink;
 pub mod state;
 pub mod status;

@@ -23,6 +23,17 @@ pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let (plan, only) = plan(args, &config, context)?;
     let store = open(&config, Missing::Refuse, context).await?;
+    serve(args, config, &store, (plan, only), context).await
+}
+
+/// Works over an open store until a signal stops it, or until nothing is due where that is asked for.
+pub async fn serve(
+    args: &cli::Worker,
+    config: Config,
+    store: &Store,
+    (plan, only): (Plan, Option<Vec<String>>),
+    context: &Context,
+) -> Result<Exit> {
     let mut options = options(&config, args.drain);
     options.concurrency = args.concurrency.unwrap_or(options.concurrency);
     let (sources, sections) = (plan.sources.names().len(), plan.sections.iter().count());
@@ -31,12 +42,12 @@ pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let hangups = Reload::listen()?;
     context.stop.with_grace(options.grace);
     let heeding = tokio::spawn(heed_signals(context.stop.clone(), shutdown.clone()));
-    let generation = Generation::new(&config, &store, plan, only.as_deref(), options.concurrency).await?;
-    let service = Service::start(&config, &store, generation, options, shutdown, context).await?;
+    let generation = Generation::new(&config, store, plan, only.as_deref(), options.concurrency).await?;
+    let service = Service::start(&config, store, generation, options, shutdown, context).await?;
     let (counts, reloading) = (service.counts(), service.reloading());
     let ended = tokio::select! {
         ended = service.run() => ended,
-        never = reload(args, context, config, &store, hangups, &reloading) => match never {},
+        never = reload(args, context, config, store, hangups, &reloading) => match never {},
     };
     heeding.abort();
     let counts = *counts.borrow();
@@ -56,7 +67,7 @@ pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
 }
 
 /// What this worker is to do by its configuration, and the categories that the command names.
-fn plan(args: &cli::Worker, config: &Config, context: &Context) -> Result<(Plan, Option<Vec<String>>)> {
+pub fn plan(args: &cli::Worker, config: &Config, context: &Context) -> Result<(Plan, Option<Vec<String>>)> {
     let plan = config.plan(&kinds(args), &context.environment)?;
     let only = categories(args, &plan.sections)?;
     check_served(args, &plan)?;

@@ -11,6 +11,7 @@ mod overlay;
 mod processing;
 mod queues;
 mod sections;
+mod server;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -69,6 +70,7 @@ pub struct Config {
     pub sources: Sources,
     pub ingestion: Ingestion,
     pub queues: Queues,
+    pub server: redrive_server::Settings,
     /// The file they came from; none when the defaults serve.
     pub file: Option<PathBuf>,
     /// Whether another process follows the same rules.
@@ -101,8 +103,9 @@ impl Config {
         let sources = sources::resolve(&settings.sources).map_err(|mistake| locations.locate(&mistake))?;
         let ingestion = ingestion::resolve(&settings.ingest).map_err(|mistake| locations.locate(&mistake))?;
         let queues = queues::resolve(&settings.process).map_err(|mistake| locations.locate(&mistake))?;
+        let server = server::resolve(&settings.server, &ingestion).map_err(|mistake| locations.locate(&mistake))?;
         let raw_options = RawOptions { s3, ..RawOptions::default() };
-        Ok(Self { settings, store, raw, raw_options, sources, ingestion, queues, file, fingerprint, locations })
+        Ok(Self { settings, store, raw, raw_options, sources, ingestion, queues, server, file, fingerprint, locations })
     }
 
     /// What a worker can serve of these kinds of work. Only the secrets of these have to be there.

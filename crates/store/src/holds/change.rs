@@ -54,6 +54,17 @@ impl ControlStore {
         transact!(self.inner, "lift holds", |tx, operation, scope| lift(tx, &operation, &scope, kind, now).await)
     }
 
+    /// Lifts one hold; says whether it was still in force.
+    pub async fn lift_hold(&self, operation: &Operation, hold: &Hold) -> Result<bool> {
+        let now = self.inner.now();
+        let (operation, hold) = (operation.clone(), hold.clone());
+        transact!(self.inner, "lift hold", |tx, operation, hold| {
+            let mut found = of_source_locked(tx, &hold.scope).await?;
+            found.retain(|known| known.id == hold.id && known.is_in_force(now));
+            Ok(!end(tx, &operation, found).await?.is_empty())
+        })
+    }
+
     /// Puts holds back to how an operation found them; says of each whether nothing had happened to it since.
     pub async fn revert_holds(&self, operation: &Operation, changes: Vec<HoldChange>) -> Result<Vec<bool>> {
         let operation = operation.clone();
@@ -79,6 +90,11 @@ async fn lift(
     lifted.retain(|hold| {
         scope.contains(&hold.scope) && hold.is_in_force(now) && kind.is_none_or(|kind| hold.kind() == kind)
     });
+    end(tx, operation, lifted).await
+}
+
+/// Takes holds away, with their rows in the audit trail.
+async fn end(tx: &mut Tx<'_>, operation: &Operation, lifted: Vec<Hold>) -> Result<Vec<Hold>> {
     for hold in &lifted {
         remove(tx, hold.id).await?;
         if hold.kind() == HoldKind::Breaker {

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
+use redrive_control::Insight;
+use redrive_control::dates::{self, rfc3339};
 use redrive_control::runs::RunFilter;
-use redrive_control::{Insight, dates};
 use redrive_core::UnknownWord;
-use redrive_core::key::LogicalDate;
 use redrive_core::time::Timestamp;
 use redrive_data::settings::duration;
 
@@ -34,8 +33,8 @@ fn without_group(args: &RunFilterArgs, now: Timestamp) -> Result<RunFilter> {
         state: args.state.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(unknown("--state"))?,
         error_class: word(&args.error_class).map(|text| text.parse()).transpose().map_err(unknown("--error-class"))?,
         group: None,
-        since: args.since.as_deref().map(|text| bound("--since", text, Bound::First, now)).transpose()?,
-        until: args.until.as_deref().map(|text| bound("--until", text, Bound::Last, now)).transpose()?,
+        since: args.since.as_deref().map(|text| since("--since", text, now)).transpose()?,
+        until: args.until.as_deref().map(|text| until("--until", text, now)).transpose()?,
     };
     if let (Some(since), Some(until)) = (filter.since, filter.until)
         && since >= until
@@ -47,38 +46,12 @@ fn without_group(args: &RunFilterArgs, now: Timestamp) -> Result<RunFilter> {
 
 /// A day's beginning, or a moment.
 pub fn since(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp> {
-    bound(flag, text, Bound::First, now)
+    dates::first_moment(text, now).map_err(|why| Error::Usage(format!("{flag}: {why}")))
 }
 
-/// Which end of a day counts.
-#[derive(Clone, Copy)]
-enum Bound {
-    First,
-    Last,
-}
-
-fn bound(flag: &str, text: &str, end: Bound, now: Timestamp) -> Result<Timestamp> {
-    if let Some(moment) = rfc3339(text) {
-        return Ok(moment);
-    }
-    let invalid = || {
-        let todo = "write a day like 2026-01-31, `today`, `yesterday`, days ago like `7d`, or a time like 2026-01-31T04:00:00Z";
-        Error::Usage(format!("{flag}: {text:?} is no time; {todo}"))
-    };
-    let day = dates::parse(text, now).map_err(|_| invalid())?;
-    let day = match end {
-        Bound::First => Some(day),
-        Bound::Last => day.tomorrow(),
-    };
-    day.and_then(midnight).ok_or_else(invalid)
-}
-
-fn midnight(day: LogicalDate) -> Option<Timestamp> {
-    day.date().to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp().into())
-}
-
-fn rfc3339(text: &str) -> Option<Timestamp> {
-    text.parse::<jiff::Timestamp>().ok().map(Timestamp::from)
+/// A day's end, or a moment.
+fn until(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp> {
+    dates::last_moment(text, now).map_err(|why| Error::Usage(format!("{flag}: {why}")))
 }
 
 /// A moment as a flag gives it.

@@ -1,11 +1,12 @@
 //! The overview on a terminal.
 
 use anstyle::{AnsiColor, Style};
-use redrive_control::shape::{Bounded, GroupShape, ProcessShape, RunCountsShape, SourceShape};
+use redrive_control::shape::{
+    Bounded, GroupShape, OverviewShape, ProcessShape, RunCountsShape, SourceShape, TodoShape,
+};
 use redrive_core::text::one_line;
 use redrive_core::time::Timestamp;
 
-use super::{Overview, Todo};
 use crate::commands::state::groups::next;
 use crate::output::columns::{self, Align, Cell, Columns, cut};
 use crate::output::terminal::relative;
@@ -18,8 +19,8 @@ const BUSY: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::C
 const WAITING: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Yellow)));
 const BAD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 
-pub(super) fn lines(overview: &Overview, width: Option<usize>) -> Vec<String> {
-    let Overview { needs_attention, status } = overview;
+pub(super) fn lines(overview: &OverviewShape, width: Option<usize>) -> Vec<String> {
+    let OverviewShape { needs_attention, status } = overview;
     let now = status.now;
     let mut lines = match needs_attention.is_empty() {
         true => vec![format!("{GOOD}nothing needs a person{GOOD:#}")],
@@ -43,7 +44,7 @@ fn section(lines: &mut Vec<String>, name: &str, table: Vec<String>) {
     }
 }
 
-fn attention(needs: &[Todo], width: Option<usize>, now: Timestamp) -> Vec<String> {
+fn attention(needs: &[TodoShape], width: Option<usize>, now: Timestamp) -> Vec<String> {
     let bold = BAD.bold();
     let mut lines = vec![format!("{bold}needs a person{bold:#}")];
     if width.is_none_or(|width| width >= ROOMY) {
@@ -53,14 +54,14 @@ fn attention(needs: &[Todo], width: Option<usize>, now: Timestamp) -> Vec<String
             ("since", Align::Left),
             ("command", Align::Left),
         ]);
-        for Todo { what, count, since, command } in needs {
+        for TodoShape { what, count, since, command } in needs {
             let since = since.map_or_else(String::new, |since| relative(since, now));
             table.add(vec![number(*count, BAD), Cell::new(what), Cell::new(since), Cell::styled(command, BUSY)]);
         }
         lines.extend(table.lines(width).into_iter().skip(1));
         return lines;
     }
-    for Todo { what, count, since, command } in needs {
+    for TodoShape { what, count, since, command } in needs {
         let since = since.map_or_else(String::new, |since| format!(" ({})", relative(since, now)));
         let room = width.unwrap_or(usize::MAX).saturating_sub(since.len() + 12);
         lines.push(format!(" {BAD}{:>8}{BAD:#}  {}{since}", count.to_string(), cut(what, room)));
@@ -188,7 +189,7 @@ fn processes(processes: &[ProcessShape], now: Timestamp) -> Columns {
     table
 }
 
-fn holds(overview: &Overview) -> Columns {
+fn holds(overview: &OverviewShape) -> Columns {
     let mut table = Columns::new(&[
         ("kind", Align::Left),
         ("source", Align::Left),

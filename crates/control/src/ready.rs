@@ -1,0 +1,13 @@
+//! Whether the database and the raw sink answer.
+
+use crate::error::Result;
+use crate::insight::Insight;
+
+impl Insight {
+    /// Asks the database for its sink, and the sink for its marker. A database that has none yet has never written to a sink.
+    pub async fn check_ready(&self) -> Result<()> {
+        let Some(known) = self.view().raw_sink().await? else { return Ok(()) };
+        self.raw.view(self.view()).await?.check_marker(known).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! `redrive serve`: the HTTP API, and beside it a worker and a daemon, until a signal stops them. SIGHUP has each of them read
+//! the configuration again.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use redrive_core::process::{Kind, Serves};
+use redrive_server::{App, Listener, Rules, Settings, routes};
+use redrive_store::Store;
+
+use super::{Context, Missing, daemon, open, worker};
+use crate::cli::{self, Serve};
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use crate::output;
+use crate::service::{self, Me, Presence, Reload};
+
+/// How long requests under way may take to end.
+const GRACE: Duration = Duration::from_secs(2);
+
+pub async fn run(args: &Serve, context: &Context) -> Result<Exit> {
+    let config = context.config()?;
+    let worker_args = cli::Worker { workload: vec![], category: vec![], concurrency: None, drain: false };
+    let plan = match args.no_worker {
+        true => None,
+        false => Some(worker::plan(&worker_args, &config, context)?),
+    };
+    let listener = listen(args, &config).await?;
+    let store = open(&config, Missing::Make, context).await?;
+    let settings = Settings { read_only: args.read_only || config.server.read_only, ..config.server.clone() };
+    let app = App::new(store.clone(), settings, rules(&store, &config, context), &listener);
+    if !context.global.quiet {
+        output::note(&format!("listening on {}", url(&listener, &config)));
+    }
+    let working = async {
+        match plan {
+            Some(plan) => worker::serve(&worker_args, config.clone(), &store, plan, context).await,
+            None => Ok(Exit::Done),
+        }
+    };
+    let ticking = async {
+        let daemon_args = cli::Daemon { once: false, dry_run: false, interval: None };
+        match args.no_daemon {
+            true => Ok(Exit::Done),
+            false => daemon::serve(&daemon_args, config.clone(), store.clone(), context).await,
+        }
+    };
+    let serving = serve(&app, listener, config.clone(), &store, context);
+    let (served, worked, ticked) = tokio::join!(part(serving, context), part(working, context), part(ticking, context));
+    served.and(worked).and(ticked)
+}
+
+/// Runs a part of the service. One that cannot go on stops the others: half a service would look like a whole one.
+async fn part(running: impl Future<Output = Result<Exit>>, context: &Context) -> Result<Exit> {
+    let ended = running.await;
+    if ended.is_err() {
+        context.stop.request();
+    }
+    ended
+}
+
+async fn listen(args: &Serve, config: &Config) -> Result<Listener> {
+    let listen = args.listen.as_deref().unwrap_or(&config.settings.server.listen);
+    let listener = Listener::bind(listen).await.map_err(Error::io(format!("cannot listen on {listen}")))?;
+    if !listener.is_local() && !args.insecure {
+        let todo = "listen on 127.0.0.1, or give --insecure";
+        return Err(Error::Refused(format!(
+            "{listen} can be reached by others, and nobody has to sign in yet; {todo}"
+        )));
+    }
+    Ok(listener)
+}
+
+/// Where the server is found on this machine.
+fn url(listener: &Listener, config: &Config) -> String {
+    format!("http://{}{}", listener.address(), config.server.base_path.to("/"))
+}
+
+fn rules(store: &Store, config: &Config, context: &Context) -> Rules {
+    Rules { plane: context.control_of(store, config), config: config.fingerprint.clone() }
+}
+
+async fn serve(app: &App, listener: Listener, config: Config, store: &Store, context: &Context) -> Result<Exit> {
+    let me = Me { kind: Kind::Server, config: config.fingerprint.clone(), serves: Serves::default() };
+    let (presence, hangups) = (Presence::begin(store, me, None).await, Reload::listen()?);
+    let stop = async {
+        context.stop.requested().await;
+        app.drain();
+    };
+    tokio::select! {
+        () = listener.serve(routes::router(app), stop, GRACE) => {}
+        never = reload(app, config, store, &presence, hangups, context) => match never {},
+    }
+    presence.end().await;
+    tracing::info!("the server has stopped");
+    Ok(Exit::Done)
+}
+
+/// Reads the configuration again whenever it is asked to. Where the server listens and what it is called stays.
+async fn reload(
+    app: &App,
+    mut config: Config,
+    store: &Store,
+    presence: &Presence,
+    mut hangups: Reload,
+    context: &Context,
+) -> Infallible {
+    loop {
+        hangups.asked().await;
+        service::log(service::next(context, &config).map(|next| {
+            app.replace(rules(store, &next, context));
+            presence.tell(next.fingerprint.clone(), Serves::default());
+            config = next;
+            config.fingerprint.clone()
+        }));
+    }
+}

@@ -1,0 +1,25 @@
+//! The overview.
+
+use axum::extract::State;
+use axum::response::Response;
+use redrive_core::key::Source;
+
+use crate::app::App;
+use crate::error::Result;
+use crate::routes::{Access, Route};
+use crate::web::{Param, ParamKind, Params, json};
+
+const ONE_SOURCE: &[Param] = &[Param::new("source", ParamKind::Text, "Only this source")];
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/status", Access::Viewer, "What needs a person, and how everything stands", status)
+            .query(&[ONE_SOURCE]),
+    ]
+}
+
+async fn status(State(app): State<App>, params: Params) -> Result<Response> {
+    let source: Option<Source> = params.parsed("source")?;
+    let rules = app.rules();
+    json(&rules.plane.insight().overview(source.as_ref(), &rules.config).await?)
+}

@@ -1,0 +1,18 @@
+//! The HTTP server: translates requests into calls of the control and the data plane, and what they give into JSON.
+//!
+//! It decides nothing about partitions and runs. What it decides is its own: who may call what, how much a request may
+//! send, and how long it may take. Every route stands in one table ([`routes::table`]).
+
+mod api;
+mod app;
+mod auth;
+mod error;
+mod settings;
+mod web;
+
+pub mod routes;
+
+pub use app::{App, Rules};
+pub use error::{Error, Result};
+pub use settings::{BasePath, NoBasePath, Settings};
+pub use web::{Code, Listener, Problem, Role, is_loopback_name};

@@ -1,0 +1,112 @@
+//! The table of routes: each with its method, its path, the least role that may call it, and whether it changes something.
+//! The router and its gates, the description of the API and the tests of roles are all made from it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::handler::Handler;
+use axum::http::{Method, Uri};
+use axum::middleware;
+use axum::routing::{self, MethodRouter};
+
+use crate::api;
+use crate::app::App;
+use crate::error::Error;
+pub use crate::web::Access;
+use crate::web::{Code, Gate, Param, around, gate};
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Route {
+    pub method: Method,
+    pub path: &'static str,
+    pub access: Access,
+    /// Whether it changes something that lasts.
+    pub changes: bool,
+    /// The parameters that it knows; any other is refused.
+    pub query: &'static [&'static [Param]],
+    /// What it does, in a line.
+    pub what: &'static str,
+    handler: MethodRouter<App>,
+}
+
+impl Route {
+    /// Only reads.
+    pub fn get<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let handler = routing::get(handler);
+        Self { method: Method::GET, path, access, changes: false, query: &[], what, handler }
+    }
+
+    pub fn post<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let handler = routing::post(handler);
+        Self { method: Method::POST, path, access, changes: true, query: &[], what, handler }
+    }
+
+    pub fn delete<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let handler = routing::delete(handler);
+        Self { method: Method::DELETE, path, access, changes: true, query: &[], what, handler }
+    }
+
+    #[must_use]
+    pub fn query(self, query: &'static [&'static [Param]]) -> Self {
+        Self { query, ..self }
+    }
+
+    fn gate(&self) -> Arc<Gate> {
+        Arc::new(Gate { access: self.access, changes: self.changes, query: self.query })
+    }
+}
+
+/// Every route, part by part.
+pub fn table() -> Vec<Route> {
+    [
+        api::health::routes(),
+        api::problems::routes(),
+        api::status::routes(),
+        api::partitions::routes(),
+        api::runs::routes(),
+        api::holds::routes(),
+        api::worker::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The router over the table. Whatever is not in it needs somebody who is signed in, and is not found.
+pub fn router(app: &App) -> Router {
+    let mut router = Router::new();
+    for route in table() {
+        let gated = middleware::from_fn_with_state((app.clone(), route.gate()), gate);
+        router = router.route(&app.url(route.path), route.handler.layer(gated));
+    }
+    let stranger = Gate { access: Access::Viewer, changes: false, query: &[] };
+    let strangers = middleware::from_fn_with_state((app.clone(), Arc::new(stranger)), gate);
+    router
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback_service(routing::any(absent).layer(strangers).with_state(app.clone()))
+        .layer(middleware::from_fn_with_state(app.clone(), around))
+        .with_state(app.clone())
+}
+
+async fn absent(uri: Uri, State(app): State<App>) -> Error {
+    let todo = format!("the description of the API is at {}", app.url("/openapi.json"));
+    Error::not_found(format!("there is nothing at {:?}; {todo}", uri.path()))
+}
+
+async fn method_not_allowed(method: Method, uri: Uri) -> Error {
+    Error::told(Code::MethodNotAllowed, format!("{} does not take {method}", uri.path()))
+}

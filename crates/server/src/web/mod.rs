@@ -1,0 +1,28 @@
+//! The server as far as HTTP is concerned: connections, hosts, bodies, problems, lists. Nothing here knows a partition.
+
+mod around;
+mod body;
+mod caller;
+mod code;
+mod cursor;
+mod etag;
+mod gate;
+mod host;
+mod list;
+mod listener;
+mod params;
+mod path;
+mod problem;
+
+pub use around::around;
+pub use body::Json;
+pub use caller::{Access, Caller, Role};
+pub use code::Code;
+pub use etag::{etag, if_match};
+pub use gate::{Gate, gate};
+pub use host::{is_loopback_host, is_loopback_name};
+pub use list::{List, PAGING, Page, answer, json};
+pub use listener::{Listener, Peer};
+pub use params::{Param, ParamKind, Params, wrong};
+pub use path::PathText;
+pub use problem::{FieldFault, Problem};

@@ -1,0 +1,9 @@
+//! The API over a real store, on a real socket.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
+
+mod basics;
+mod client;
+mod lists;
+mod runs;
+mod served;

@@ -1,0 +1,77 @@
+//! A server over a store of either database.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use redrive_control::{ControlPlane, Sink, Sources};
+use redrive_fixture::{OnDatabase, TestDatabase, TestStore};
+use redrive_server::{App, BasePath, Listener, Rules, Settings, routes};
+use redrive_store::raw::{RawUrl, S3Options};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::client::{Call, Reply};
+
+/// A server that ends with its test.
+pub struct Served {
+    pub store: TestStore,
+    pub app: App,
+    pub address: SocketAddr,
+    pub base: String,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<JoinHandle<()>>,
+}
+
+impl OnDatabase for Served {
+    async fn on(database: TestDatabase) -> Self {
+        Self::with(database, |_| {}).await
+    }
+}
+
+pub fn settings() -> Settings {
+    Settings {
+        public_url: None,
+        base_path: BasePath::default(),
+        allowed_hosts: vec![],
+        read_only: false,
+        instance: None,
+        max_upload: 1 << 30,
+    }
+}
+
+impl Served {
+    pub async fn with(database: TestDatabase, change: impl FnOnce(&mut Settings)) -> Self {
+        let store = TestStore::on(database).await;
+        let mut settings = settings();
+        change(&mut settings);
+        let base = settings.base_path.to_string();
+        let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+        let raw = format!("file:{}", store.database.path().join("raw").display());
+        let raw = Sink::new(raw.parse::<RawUrl>().unwrap(), S3Options::default());
+        let earliest = "2015-01-01".parse().unwrap();
+        let plane = ControlPlane::new(store.store.control(), raw, Sources::default(), earliest);
+        let rules = Rules { plane, config: "abc".to_owned() };
+        let app = App::new(store.store.clone(), settings, rules, &listener);
+        let address = listener.address();
+        let (stop, stopped) = oneshot::channel();
+        let (router, draining) = (routes::router(&app), app.clone());
+        let serving = tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+                draining.drain();
+            };
+            listener.serve(router, stopped, Duration::from_secs(2)).await;
+        });
+        Self { store, app, address, base, stop: Some(stop), serving: Some(serving) }
+    }
+
+    pub async fn send(&self, call: Call) -> Reply {
+        Call { path: format!("{}{}", self.base, call.path), ..call }.send(self.address).await
+    }
+
+    /// Stops it as a signal would, and waits for its end.
+    pub async fn stop(&mut self) {
+        let _ = self.stop.take().unwrap().send(());
+        self.serving.take().unwrap().await.unwrap();
+    }
+}
