@@ -9,7 +9,7 @@ use crate::served::Served;
 
 fn keys(days: u8) -> Vec<PartitionKey> {
     let day = |nth: u8| format!("2025-11-{:02}", nth + 1);
-    let queries = ["daily", "a/b,%é"];
+    let queries = ["daily", "a/b,é"];
     queries
         .iter()
         .flat_map(|query| (0..days).map(move |nth| PartitionKey::new("ads", "1", query, &day(nth)).unwrap()))
@@ -73,7 +73,7 @@ async fn a_filter_means_what_it_means_to_the_command(served: Served) {
     };
     assert_eq!(count("status=failed").await, 6);
     assert_eq!(count("status=success").await, 0);
-    assert_eq!(count("query_name=a/b,%25%C3%A9&since=2025-11-02").await, 2);
+    assert_eq!(count("query_name=a/b,%C3%A9&since=2025-11-02").await, 2);
     assert_eq!(count("logical_date=2025-11-01").await, 2);
     assert_eq!(count("terminal=true").await, 0);
     for (wrong, said) in [
