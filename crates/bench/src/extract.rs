@@ -11,7 +11,8 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Judgement;
 use redrive_data::extract::{Extractor, ExtractorContext, Job, Records, command};
-use redrive_data::program::{ChildReaper, ChildTracker};
+use redrive_data::program::ChildTracker;
+use redrive_data::settings::Surroundings;
 use redrive_data::validate::{self, Rules, Submission};
 use redrive_store::clock::{Clock, SystemClock};
 use redrive_store::raw::{Manifest, RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
@@ -110,8 +111,7 @@ async fn extract(sink: &RawSink, file: &Path) -> Result<Manifest> {
         directory: None,
         env: std::collections::BTreeMap::new(),
     };
-    let context =
-        ExtractorContext { variable: &|_| None, clock: Arc::new(SystemClock), reaper: ChildReaper::default() };
+    let context = ExtractorContext { around: Surroundings::default(), clock: Arc::new(SystemClock) };
     let extractor = command::Command::new(&settings, &context).map_err(Error::failed)?;
     let key = PartitionKey::new("bench", "bench", "bench", "2026-01-01").map_err(Error::failed)?;
     let (run_id, fence) = (RunId::from_uuid(Uuid::now_v7()), TaskId::from_uuid(Uuid::now_v7()));

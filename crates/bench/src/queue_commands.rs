@@ -6,7 +6,7 @@ use std::process::{Command as Process, Stdio};
 use std::time::Duration;
 
 use redrive_data::process::{Command, CommandSettings};
-use redrive_data::program::ChildReaper;
+use redrive_data::settings::Surroundings;
 use redrive_data::worker::WorkerOptions;
 use redrive_store::{Store, StoreUrl};
 
@@ -51,7 +51,7 @@ pub async fn run(
     let drain = async {
         let words = COMMAND.map(str::to_owned);
         let settings = CommandSettings { command: &words, directory: None, env: &BTreeMap::new() };
-        let handler = Command::new(&settings, &|_| None, &ChildReaper::default()).map_err(Error::failed)?;
+        let handler = Command::new(&settings, &Surroundings::default()).map_err(Error::failed)?;
         let options = WorkerOptions { drain: true, concurrency: AT_ONCE, ..WorkerOptions::embedded("bench") };
         let (worker, _) = worker(store, url, handler, options).await?;
         worker.run().await.map_err(Error::failed)

@@ -20,12 +20,21 @@ pub enum Error {
     /// What handles a section's jobs cannot be used: no fault of the jobs, which are given back untried.
     #[error("[process.{section}] cannot be used: {why}")]
     Unusable { section: String, why: String },
+    /// A file or a program that a source's rules name cannot be used: no fault of the partition, which is given back untried.
+    #[error("{0}")]
+    Missing(String),
     #[error("cannot start the thread that keeps leases: {0}")]
     Thread(io::Error),
     #[error("the thread that keeps leases has ended; start the worker again")]
     KeeperGone,
     #[error("the task that records results has ended; start the worker again")]
     CompleterGone,
+}
+
+impl Error {
+    pub(crate) fn no_schema(why: String) -> Self {
+        Self::Missing(format!("the JSON Schema cannot be read: {why}"))
+    }
 }
 
 /// The worker's own temporary files cannot be used: no fault of the partition, which is given back untried.

@@ -13,7 +13,7 @@ pub struct Failure {
     pub message: String,
     /// The source's own word on when to come again; set by [`Failure::after`].
     pub retry_after: Option<Duration>,
-    /// Whom a rate limit holds back.
+    /// Whom a rate limit, or what is missing here, holds back.
     pub scope: Scope,
     /// What has to be put right before it helps to try again.
     pub blame: Blame,
@@ -73,9 +73,15 @@ impl Failure {
         self
     }
 
-    /// The same, where what is configured or installed here is to blame and not the work.
+    /// The same, where what is configured or installed here is to blame and not the work: nothing of the source can be
+    /// asked for.
     pub fn of_setup(self) -> Self {
-        Self { blame: Blame::Setup, ..self }
+        Self { blame: Blame::Setup, scope: Scope::Source, ..self }
+    }
+
+    /// The same, where other customers of the source are not concerned.
+    pub fn of_customer(self) -> Self {
+        Self { scope: Scope::Customer, ..self }
     }
 
     pub fn of_source(self) -> Self {

@@ -73,9 +73,12 @@ fn data(error: &redrive_data::Error) -> Exit {
     match error {
         Error::Store(error) => store(error),
         Error::Unusable { .. } => Exit::SomeFailed,
-        Error::Raw(_) | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone | Error::CompleterGone => {
-            Exit::Unavailable
-        }
+        Error::Raw(_)
+        | Error::Scratch(_)
+        | Error::Missing(_)
+        | Error::Thread(_)
+        | Error::KeeperGone
+        | Error::CompleterGone => Exit::Unavailable,
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use redrive_core::failure::{ErrorClass, clean_message};
+use redrive_core::hold::HoldScope;
 use redrive_core::id::TaskId;
 use redrive_core::partition::Judgement;
 use redrive_core::retry;
@@ -80,8 +81,11 @@ enum NotJudged {
     Overtaken,
     SinkFailed(raw::Error),
     Failed(Error),
-    /// What is configured or installed here does not let the source be asked.
-    Unusable(String),
+    /// What is configured or installed here does not let the source, or one customer of it, be asked.
+    Unusable {
+        scope: Scope,
+        why: String,
+    },
     /// The source said when to come again, and may be waited for.
     RateLimited {
         message: String,
@@ -94,7 +98,7 @@ impl From<Error> for NotJudged {
         match error {
             Error::Raw(error) => Self::SinkFailed(error),
             // Only sources whose rules need it write there.
-            Error::Scratch(error) => Self::Unusable(error.to_string()),
+            Error::Scratch(_) | Error::Missing(_) => Self::Unusable { scope: Scope::Source, why: error.to_string() },
             Error::Store(_) | Error::Unusable { .. } | Error::Thread(_) | Error::KeeperGone | Error::CompleterGone => {
                 Self::Failed(error)
             }
@@ -144,7 +148,9 @@ impl Attempt {
             NotJudged::LeaseEnded(end) => return AttemptResult::Ended(end.into()),
             NotJudged::Overtaken => return AttemptResult::Ended(AttemptEnd::Lost),
             NotJudged::Stopped => return AttemptResult::Ended(self.give_back(GiveBack::Untried(None)).await),
-            NotJudged::Unusable(why) => return AttemptResult::Ended(self.end_unusable(why).await),
+            NotJudged::Unusable { scope, why } => {
+                return AttemptResult::Ended(self.end_unusable(scope, why).await);
+            }
             NotJudged::RateLimited { message, until } => {
                 return AttemptResult::Ended(self.give_back(GiveBack::Until { message, until }).await);
             }
@@ -154,7 +160,9 @@ impl Attempt {
                 Err(NotJudged::LeaseEnded(end)) => return AttemptResult::Ended(end.into()),
                 Err(NotJudged::Failed(error)) => error,
                 Err(NotJudged::SinkFailed(error)) => error.into(),
-                Err(NotJudged::Unusable(why)) => return AttemptResult::Ended(self.end_unusable(why).await),
+                Err(NotJudged::Unusable { scope, why }) => {
+                    return AttemptResult::Ended(self.end_unusable(scope, why).await);
+                }
                 Err(NotJudged::Stopped | NotJudged::Overtaken | NotJudged::RateLimited { .. }) => {
                     return AttemptResult::Ended(AttemptEnd::Lost);
                 }
@@ -165,13 +173,17 @@ impl Attempt {
         AttemptResult::InfraFailed { error, give_back }
     }
 
-    /// Holds the source, and only then gives the partition back, so that no worker takes it in between.
-    async fn end_unusable(&self, why: String) -> AttemptEnd {
-        let source = &self.claimed.partition.state.key.source;
+    /// Holds what cannot be used, and only then gives the partition back, so that no worker takes it in between.
+    async fn end_unusable(&self, scope: Scope, why: String) -> AttemptEnd {
+        let key = &self.claimed.partition.state.key;
+        let scope = match scope {
+            Scope::Source => HoldScope::Source(key.source.clone()),
+            Scope::Customer => HoldScope::Customer(key.source.clone(), key.customer_id.clone()),
+        };
         let worker = self.claimed.run.worker.as_deref().unwrap_or_default();
-        tracing::warn!(%source, why, "the source cannot be used; it is held, and looked at again in a minute");
-        if let Err(error) = self.data.hold_unusable(source, &why, worker).await {
-            tracing::warn!(%source, %error, "the hold could not be recorded");
+        tracing::warn!(source = %scope, why, "the source cannot be used; it is held, and looked at again in a minute");
+        if let Err(error) = self.data.hold_unusable(&scope, &why, worker).await {
+            tracing::warn!(source = %scope, %error, "the hold could not be recorded");
         }
         self.give_back(GiveBack::Untried(Some(why))).await
     }
@@ -187,6 +199,11 @@ impl Attempt {
     }
 
     async fn extract(&self) -> Result<Extraction, NotJudged> {
+        let missing = self.source.rules.missing();
+        if !missing.is_empty() {
+            // Nothing is asked for that could not be judged.
+            return Err(NotJudged::Unusable { scope: Scope::Source, why: missing.join("; ") });
+        }
         let begun = Instant::now();
         let mut records = Records::new(self.sink.begin(self.directory())).limited_to(self.source.max_bytes);
         let failure = match self.bring(&mut records).await {
@@ -199,7 +216,7 @@ impl Attempt {
             Brought::Stopped => return Err(NotJudged::Stopped),
         };
         if let Some(failure) = failure.as_ref().filter(|failure| failure.blame == Blame::Setup) {
-            return Err(NotJudged::Unusable(failure.message.clone()));
+            return Err(NotJudged::Unusable { scope: failure.scope, why: failure.message.clone() });
         }
         // Before anything else: the siblings must not ask in the meantime.
         let until = self.hold_back_siblings(failure.as_ref()).await;
@@ -409,7 +426,7 @@ impl Attempt {
 
     /// A text as it may be shown: without secrets.
     fn presentable(&self, text: &str) -> String {
-        clean_message(&redact(text, &self.source.extractor.secrets()))
+        clean_message(&redact(text, &self.source.extractor.secrets(&self.job())))
     }
 
     /// A rejection may quote records, and a source may send back what it was sent.

@@ -35,7 +35,7 @@ pub struct Command {
 }
 
 impl Command {
-    pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
+    pub fn new(settings: &Settings, context: &ExtractorContext) -> Result<Self, SettingError> {
         Ok(Self { program: context.program(&settings.command, settings.directory.as_deref(), &settings.env)? })
     }
 }
@@ -47,8 +47,9 @@ impl Extractor for Command {
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let watch = Watch { redactor: Arc::new(Redactor::new(&self.secrets())), patterns: Vec::new() };
-            let mut child = job.start(&self.program, &[], watch)?;
+            let invocation = self.program.invocation(job).await?;
+            let watch = Watch::with(Arc::new(Redactor::new(&self.secrets(job))));
+            let mut child = job.start(&invocation, &[], watch)?;
             loop {
                 match child.block().await {
                     Ok(Some(block)) => records.lines(block).await?,
@@ -64,7 +65,11 @@ impl Extractor for Command {
         })
     }
 
-    fn secrets(&self) -> Vec<String> {
-        self.program.secrets()
+    fn secrets(&self, job: &Job) -> Vec<String> {
+        self.program.secrets(job)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.program.missing()
     }
 }

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
 
-use super::{Failure, MAX_RECORD_BYTES, Program};
-use crate::program::{Child, ChildTracker, Start, Watch};
+use super::{Failure, MAX_RECORD_BYTES};
+use crate::program::{Child, ChildTracker, Invocation, Start, Watch};
 use crate::settings::Placeholders;
 
 /// What is to be extracted.
@@ -63,9 +63,9 @@ impl Placeholders for Job {
 }
 
 impl Job {
-    /// Starts a program that brings records, with variables that name the partition.
-    pub(super) fn start(&self, program: &Program, arguments: &[&OsStr], watch: Watch) -> Result<Child, Failure> {
-        let env = [
+    /// The variables that tell a program what the job is.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+        vec![
             ("REDRIVE_RUN_ID", self.run_id.to_string()),
             ("REDRIVE_SOURCE", self.key.source.to_string()),
             ("REDRIVE_CUSTOMER_ID", self.key.customer_id.to_string()),
@@ -73,9 +73,13 @@ impl Job {
             ("REDRIVE_LOGICAL_DATE", self.key.logical_date.to_string()),
             ("REDRIVE_QUERY", self.query.clone().unwrap_or_default()),
             ("REDRIVE_ATTEMPT", self.attempt.to_string()),
-        ];
-        let (input, longest_line, tracker) = (None, MAX_RECORD_BYTES, &self.children);
-        program.start(self, Start { arguments, env: &env, input, longest_line, watch, tracker })
+        ]
+    }
+
+    /// Starts a program that brings records, with variables that name the partition.
+    pub(super) fn start(&self, program: &Invocation, arguments: &[&OsStr], watch: Watch) -> Result<Child, Failure> {
+        let env = self.variables();
+        program.start(Start { arguments, env: &env, watch, ..Start::new(&self.children, MAX_RECORD_BYTES) })
     }
 }
 

@@ -43,8 +43,14 @@ pub trait Extractor: Send + Sync + fmt::Debug {
     /// Brings every record of the partition. Dropping the future ends the work and everything that it started.
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// The secrets it works with; none of them may be shown. Asked when an attempt has failed.
-    fn secrets(&self) -> Vec<String> {
+    /// The secrets that it works with for a job; none of them may be shown. Asked when an attempt has failed.
+    fn secrets(&self, _job: &Job) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What it would need of this machine and does not find: programs, files, secrets. Looked at when a worker starts, and
+    /// by the doctor; nothing is started or sent.
+    fn missing(&self) -> Vec<String> {
         Vec::new()
     }
 }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_store::clock::Clock;
 use serde::Deserialize;
 
-use super::{Extractor, Program, airbyte, command, google_ads, http, sample, singer};
-use crate::program::{ChildReaper, Launch};
-use crate::settings::{SettingError, ValueRef, Variables};
+use super::{Extractor, Program, airbyte, command, connector, google_ads, http, sample, singer};
+use crate::program::Launch;
+use crate::settings::{SettingError, Surroundings, ValueRef, paths};
 
 /// Externally tagged here; in the file `kind` stands beside the other keys. The reader of the file rewrites it, because
 /// serde's own `tag` would lose the lines of errors.
@@ -26,28 +26,25 @@ pub enum Settings {
     Sample(sample::Settings),
 }
 
-/// What a configuration may refer to outside itself.
-pub struct ExtractorContext<'a> {
-    /// The environment as it was when the program started.
-    pub variable: Variables<'a>,
+/// What extractors need beside their settings.
+pub struct ExtractorContext {
+    pub around: Surroundings,
     /// For sources that name a moment, not a span, to come again.
     pub clock: Arc<dyn Clock>,
-    /// Ends the programs that extractors start, should this process be killed.
-    pub reaper: ChildReaper,
 }
 
-impl ExtractorContext<'_> {
+impl ExtractorContext {
     pub(super) fn program(
         &self,
         command: &[String],
         directory: Option<&Path>,
         env: &BTreeMap<String, ValueRef>,
     ) -> Result<Program, SettingError> {
-        Program::new(&Launch { command, directory, env }, self.variable, &self.reaper)
+        Program::new(&Launch { command, directory, env }, &self.around)
     }
 }
 
-impl fmt::Debug for ExtractorContext<'_> {
+impl fmt::Debug for ExtractorContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ExtractorContext")
     }
@@ -61,7 +58,7 @@ impl Settings {
     pub const NAMED_BY_USERS: [(&'static str, &'static str); 2] = [("env", "NAME"), ("headers", "Name")];
 
     /// The extractor, or what is wrong with its settings.
-    pub fn build(&self, context: &ExtractorContext<'_>) -> Result<Arc<dyn Extractor>, SettingError> {
+    pub fn build(&self, context: &ExtractorContext) -> Result<Arc<dyn Extractor>, SettingError> {
         Ok(match self {
             Self::Command(settings) => Arc::new(command::Command::new(settings, context)?),
             Self::Http(settings) => Arc::new(http::Http::new(settings, context)?),
@@ -70,6 +67,31 @@ impl Settings {
             Self::Airbyte(settings) => Arc::new(airbyte::Airbyte::new(settings, context)?),
             Self::Sample(settings) => Arc::new(sample::Sample::new(settings)?),
         })
+    }
+
+    /// Has relative paths begin in this folder, and programs run there unless they are given another.
+    pub fn start_from(&mut self, folder: &Path) {
+        match self {
+            Self::Command(settings) => start_program(&mut settings.directory, &mut settings.env, folder),
+            Self::Http(settings) => {
+                paths::start(&mut settings.ca_file, folder);
+                settings.headers.values_mut().for_each(|value| value.start_from(folder));
+            }
+            Self::GoogleAds(settings) => settings.secrets().for_each(|secret| secret.start_from(folder)),
+            Self::Singer(settings) => {
+                start_program(&mut settings.directory, &mut settings.env, folder);
+                connector::start_from(&mut settings.config, folder);
+                paths::start(&mut settings.config_file, folder);
+                paths::start(&mut settings.catalog_file, folder);
+            }
+            Self::Airbyte(settings) => {
+                start_program(&mut settings.directory, &mut settings.env, folder);
+                connector::start_from(&mut settings.config, folder);
+                paths::start(&mut settings.config_file, folder);
+                paths::start(&mut settings.catalog_file, folder);
+            }
+            Self::Sample(_) => {}
+        }
     }
 
     pub fn timeout(&self) -> Duration {
@@ -83,4 +105,9 @@ impl Settings {
         };
         timeout.unwrap_or(TIMEOUT)
     }
+}
+
+fn start_program(directory: &mut Option<PathBuf>, env: &mut BTreeMap<String, ValueRef>, folder: &Path) {
+    *directory = paths::directory(directory.take(), folder);
+    env.values_mut().for_each(|value| value.start_from(folder));
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::breaker::BreakerPolicy;
+use redrive_core::hold::HoldScope;
 use redrive_core::key::{QueryName, Source};
+use redrive_store::DataStore;
 
 use super::{Extractor, Template};
 use crate::validate::Rules;
@@ -30,6 +32,13 @@ pub struct ConfiguredSource {
     pub breaker: BreakerPolicy,
 }
 
+impl ConfiguredSource {
+    /// What is configured and not found on this machine.
+    pub fn missing(&self) -> Vec<String> {
+        self.extractor.missing().into_iter().chain(self.rules.missing()).collect()
+    }
+}
+
 /// The sources that a worker serves. It claims nothing of any other.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
@@ -47,6 +56,26 @@ impl Sources {
 
     pub fn names(&self) -> Vec<Source> {
         self.sources.keys().cloned().collect()
+    }
+
+    /// The sources that cannot be used on this machine, and why.
+    pub fn missing(&self) -> BTreeMap<Source, String> {
+        let why = |(name, source): (&Source, &Arc<ConfiguredSource>)| {
+            Some(source.missing()).filter(|missing| !missing.is_empty()).map(|why| (name.clone(), why.join("; ")))
+        };
+        self.sources.iter().filter_map(why).collect()
+    }
+
+    /// Holds those that cannot be used here, and has the others looked at again that could not be used before: when a
+    /// worker starts, and when it has read its configuration again.
+    pub async fn hold_missing(&self, data: &DataStore, worker: &str) -> redrive_store::Result<()> {
+        let missing = self.missing();
+        for (source, why) in &missing {
+            tracing::warn!(%source, why, "the source cannot be used; it is held, and looked at again in a minute");
+            data.hold_unusable(&HoldScope::Source(source.clone()), why, worker).await?;
+        }
+        let others: Vec<Source> = self.names().into_iter().filter(|name| !missing.contains_key(name)).collect();
+        data.look_again(&others).await
     }
 
     pub(super) fn get(&self, name: &Source) -> Option<Arc<ConfiguredSource>> {

@@ -107,7 +107,7 @@ impl Attempt {
 
     fn failed(&self, failure: Failure, begun: Instant) -> End {
         let failure = failure.waiting_at_most(self.served.section.policy.longest_hint());
-        let redactor = Redactor::new(&self.served.handler.secrets());
+        let redactor = Redactor::new(&self.served.handler.secrets(&self.job));
         let fault = Fault {
             class: failure.class,
             message: clean_message(&redactor.redact(&failure.message)),
@@ -162,7 +162,7 @@ impl Attempt {
 
     /// A text as it may be shown: without secrets.
     fn presentable(&self, text: &str) -> String {
-        clean_message(&Redactor::new(&self.served.handler.secrets()).redact(text))
+        clean_message(&Redactor::new(&self.served.handler.secrets(&self.job)).redact(text))
     }
 
     fn log_start(&self) {

@@ -13,8 +13,8 @@ use memchr::memrchr;
 use tracing::Instrument as _;
 
 use super::{Answer, Context, Error, Failure, Handler, Job};
-use crate::program::{ChildReaper, Cut, Launch, Program, Start, Watch};
-use crate::settings::{Redactor, SettingError, ValueRef, Variables};
+use crate::program::{Cut, Launch, Program, Start, Watch};
+use crate::settings::{Redactor, SettingError, Surroundings, ValueRef};
 
 /// A longer line on stdout ends the reading.
 const LONGEST_LINE: usize = 1 << 20;
@@ -36,27 +36,23 @@ pub struct Command {
 }
 
 impl Command {
-    pub fn new(
-        settings: &CommandSettings<'_>,
-        variable: Variables<'_>,
-        reaper: &ChildReaper,
-    ) -> Result<Self, SettingError> {
+    pub fn new(settings: &CommandSettings<'_>, around: &Surroundings) -> Result<Self, SettingError> {
         let CommandSettings { command, directory, env } = *settings;
-        Ok(Self { program: Program::new(&Launch { command, directory, env }, variable, reaper)? })
+        Ok(Self { program: Program::new(&Launch { command, directory, env }, around)? })
     }
 
     async fn run(&self, job: &Job, context: &Context) -> Result<Answer, Failure> {
-        let redactor = Arc::new(Redactor::new(&self.program.secrets()));
-        let watch = Watch { redactor: Arc::clone(&redactor), patterns: Vec::new() };
+        let invocation = self.program.invocation(job).await?;
+        let redactor = Arc::new(Redactor::new(&self.program.secrets(job)));
+        let watch = Watch::with(Arc::clone(&redactor));
         let env = [
             ("REDRIVE_RUN_ID", job.run_id().to_string()),
             ("REDRIVE_CATEGORY", job.category().to_owned()),
             ("REDRIVE_ATTEMPT", job.attempt().to_string()),
         ];
         let input = Some((job.to_json() + "\n").into_bytes());
-        let start =
-            Start { arguments: &[], env: &env, input, longest_line: LONGEST_LINE, watch, tracker: context.children() };
-        let mut child = self.program.start(job, start)?;
+        let start = Start { env: &env, input, watch, ..Start::new(context.children(), LONGEST_LINE) };
+        let mut child = invocation.start(start)?;
         let mut last_line = Vec::new();
         loop {
             match child.block().await {
@@ -99,8 +95,12 @@ impl Handler for Command {
         Box::pin(async move { Ok(self.run(job, context).await?) }.instrument(span))
     }
 
-    fn secrets(&self) -> Vec<String> {
-        self.program.secrets()
+    fn secrets(&self, job: &Job) -> Vec<String> {
+        self.program.secrets(job)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.program.missing()
     }
 }
 

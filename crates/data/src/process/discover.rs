@@ -19,8 +19,8 @@ use serde_json::value::RawValue;
 use super::post::Server;
 use super::{CommandSettings, Failure, PostSettings, Section};
 use crate::lines::{Lines, Overlong};
-use crate::program::{ChildReaper, ChildTracker, Cut, Launch, Program, Start, Watch};
-use crate::settings::{Placeholders, Redactor, SettingError, Variables};
+use crate::program::{ChildTracker, Cut, Launch, Program, Start, Watch};
+use crate::settings::{Placeholders, Redactor, SettingError, Surroundings};
 use crate::worker::Shutdown;
 
 /// The longest line: a job with a payload of 1 MiB, and then some.
@@ -74,27 +74,26 @@ impl Discover {
     pub fn command(
         settings: &CommandSettings<'_>,
         pace: DiscoverPace,
-        variable: Variables<'_>,
-        reaper: &ChildReaper,
+        around: &Surroundings,
     ) -> Result<Self, SettingError> {
         let CommandSettings { command, directory, env } = *settings;
-        let program = Program::new(&Launch { command, directory, env }, variable, reaper)?;
+        let program = Program::new(&Launch { command, directory, env }, around)?;
         Ok(Self { place: Place::Command(program), pace })
     }
 
     pub fn url(
         settings: &PostSettings<'_>,
         pace: DiscoverPace,
-        variable: Variables<'_>,
+        around: &Surroundings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SettingError> {
-        Ok(Self { place: Place::Url(Box::new(Server::new(settings, variable, clock)?)), pace })
+        Ok(Self { place: Place::Url(Box::new(Server::new(settings, around, clock)?)), pace })
     }
 
     fn secrets(&self) -> Vec<String> {
         match &self.place {
-            Place::Command(program) => program.secrets(),
-            Place::Url(server) => server.headers.secrets(),
+            Place::Command(program) => program.secrets(&Nothing),
+            Place::Url(server) => server.headers.secrets(&Nothing),
         }
     }
 }
@@ -200,11 +199,9 @@ impl Discovery {
     }
 
     async fn read_program(&self, program: &Program<Nothing>, batch: &mut Batch<'_>) -> Result<(), Failure> {
-        let redactor = Arc::new(Redactor::new(&program.secrets()));
-        let watch = Watch { redactor, patterns: Vec::new() };
-        let tracker = &self.programs;
-        let start = Start { arguments: &[], env: &[], input: None, longest_line: LONGEST_LINE, watch, tracker };
-        let mut child = program.start(&Nothing, start)?;
+        let invocation = program.invocation(&Nothing).await?;
+        let watch = Watch::with(Arc::new(Redactor::new(&program.secrets(&Nothing))));
+        let mut child = invocation.start(Start { watch, ..Start::new(&self.programs, LONGEST_LINE) })?;
         loop {
             match child.block().await {
                 Ok(Some(block)) => batch.take(block).await?,

@@ -22,8 +22,14 @@ pub trait Handler: Send + Sync + fmt::Debug {
     /// Handles one job: says what was found, or what went wrong.
     fn handle<'a>(&'a self, job: &'a Job, context: &'a Context) -> BoxFuture<'a, Result<Answer, Error>>;
 
-    /// Lists the secrets that it works with; none of them may be shown. Asked when an attempt has failed.
-    fn secrets(&self) -> Vec<String> {
+    /// Lists the secrets that it works with for a job; none of them may be shown. Asked when an attempt has failed.
+    fn secrets(&self, _job: &Job) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Lists what it would need of this machine and does not find, such as a program or a secret. While there is something,
+    /// no job is claimed for it.
+    fn missing(&self) -> Vec<String> {
         Vec::new()
     }
 }

@@ -15,7 +15,7 @@ use redrive_store::clock::Clock;
 use url::Url;
 
 use super::{Answer, Context, Error, Failure, Handler, Job, answer};
-use crate::settings::{Placeholders, SettingError, ValueRef, Variables, redact};
+use crate::settings::{Placeholders, SettingError, Surroundings, ValueRef, redact};
 use crate::web::{Client, ClientOptions, Headers, MAX_RATIO, Request, Response, retry_after};
 
 /// How much of an error's body is read.
@@ -55,7 +55,7 @@ impl<J: Placeholders> fmt::Debug for Server<J> {
 impl<J: Placeholders> Server<J> {
     pub(super) fn new(
         settings: &PostSettings<'_>,
-        variable: Variables<'_>,
+        around: &Surroundings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SettingError> {
         let invalid = |why: String| SettingError::at("url", why);
@@ -66,20 +66,26 @@ impl<J: Placeholders> Server<J> {
         let PostSettings { connect_timeout, idle_timeout, ca_file, allow_private, redirects, .. } = *settings;
         let options =
             ClientOptions { connect_timeout, idle_timeout, ca_file, allow_private, redirects, max_ratio: MAX_RATIO };
-        let headers = Headers::new(settings.headers, variable)?;
+        let headers = Headers::new(settings.headers, around)?;
         Ok(Self { url, headers, client: Client::new(options)?, clock })
     }
 
     /// Sends a request; an answer that is no success is a failure.
     pub(super) async fn ask(&self, job: &J, body: Option<String>) -> Result<Response, Failure> {
         let method = if body.is_some() { reqwest::Method::POST } else { reqwest::Method::GET };
-        let request = Request { url: self.url.clone(), method, headers: self.headers.resolve(job)?, body };
+        let request = Request { url: self.url.clone(), method, headers: self.headers.resolve(job).await?, body };
         let answer = self.client.fetch(&request, self.url.clone()).await?;
-        if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(answer).await) }
+        if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(job, answer).await) }
     }
 
-    async fn refusal(&self, mut answer: Response) -> Failure {
-        let words = answer.beginning(ERROR_BYTES).await.words(&self.headers.secrets());
+    /// What keeps this machine from asking it.
+    fn missing(&self) -> Vec<String> {
+        let forbidden = self.client.forbids(&self.url);
+        self.headers.missing().into_iter().chain(self.client.missing()).chain(forbidden).collect()
+    }
+
+    async fn refusal(&self, job: &J, mut answer: Response) -> Failure {
+        let words = answer.beginning(ERROR_BYTES).await.words(&self.headers.secrets(job));
         let mut text = format!("{} answered {}", answer.name(), answer.status());
         if !words.is_empty() {
             text = format!("{text}: {words}");
@@ -98,10 +104,10 @@ pub struct Post {
 impl Post {
     pub fn new(
         settings: &PostSettings<'_>,
-        variable: Variables<'_>,
+        around: &Surroundings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SettingError> {
-        Ok(Self { server: Server::new(settings, variable, clock)? })
+        Ok(Self { server: Server::new(settings, around, clock)? })
     }
 
     async fn run(&self, job: &Job) -> Result<Answer, Failure> {
@@ -112,7 +118,7 @@ impl Post {
             Failure::retryable(text)
         })?;
         Answer::read(&body, "the body").map_err(|why| {
-            let why = redact(&why, &self.server.headers.secrets());
+            let why = redact(&why, &self.server.headers.secrets(job));
             Failure::retryable(format!("{} answered {}, but {why}", answer.name(), answer.status()))
         })
     }
@@ -123,7 +129,11 @@ impl Handler for Post {
         Box::pin(async move { Ok(self.run(job).await?) })
     }
 
-    fn secrets(&self) -> Vec<String> {
-        self.server.headers.secrets()
+    fn secrets(&self, job: &Job) -> Vec<String> {
+        self.server.headers.secrets(job)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.server.missing()
     }
 }

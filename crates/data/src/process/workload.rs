@@ -10,7 +10,7 @@ use redrive_store::{Backlog, ClaimedRun, DataStore, InFlightLimit, Recorded, Run
 
 use super::attempt::Attempt;
 use super::{Context, Handler, Job, Section, Sections};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::program::ChildTracker;
 use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task};
 
@@ -51,6 +51,15 @@ pub(super) struct ServedSection {
     programs: ChildTracker,
     /// The handler could not be used the last time. One job is enough to find out whether it can again.
     is_suspect: AtomicBool,
+}
+
+impl ServedSection {
+    fn is_usable(&self) -> Result<()> {
+        match self.handler.missing() {
+            missing if missing.is_empty() => Ok(()),
+            missing => Err(Error::Unusable { section: self.section.name.clone(), why: missing.join("; ") }),
+        }
+    }
 }
 
 impl Workload {
@@ -122,6 +131,15 @@ impl worker::Workload for Workload {
     fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {
         let (categories, limit) = (Some(self.categories.clone()), self.limit());
         Box::pin(async move { Ok(self.served.data.view().run_backlog(Kind::Process, categories, limit).await?) })
+    }
+
+    /// No job is claimed as long as what handles it is not there.
+    fn is_ready(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { self.served.is_usable() })
+    }
+
+    fn has_recovered<'a>(&'a self, _: &'a Error) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async { self.served.is_usable() })
     }
 
     fn stopped(&self) -> BoxFuture<'_, ()> {

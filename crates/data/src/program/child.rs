@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::blocks::{Blocks, Cut, READ};
 use super::end::{End, last_lines};
+use super::find;
 use super::process::Process;
 use super::reaper::ChildReaper;
 use super::stderr::{self, Tail, Watch};
@@ -38,6 +39,13 @@ pub(crate) struct Start<'a> {
     pub(crate) watch: Watch,
     /// Counts the program until it has ended.
     pub(crate) tracker: &'a ChildTracker,
+}
+
+impl<'a> Start<'a> {
+    /// Adds nothing to the configuration.
+    pub(crate) fn new(tracker: &'a ChildTracker, longest_line: usize) -> Self {
+        Self { arguments: &[], env: &[], input: None, longest_line, watch: Watch::default(), tracker }
+    }
 }
 
 /// Dropping it ends the program and everything in its process group.
@@ -136,9 +144,7 @@ impl Drop for Input {
 fn cannot_start(name: &str, directory: Option<&Path>, error: &io::Error) -> Failure {
     let place = directory.unwrap_or(Path::new(""));
     let why = match Errno::from_io_error(error) {
-        Some(Errno::NOENT) if !name.contains('/') => {
-            format!("cannot find {name} in the PATH; install it or write its whole path")
-        }
+        Some(Errno::NOENT) if !name.contains('/') => find::not_in_path(name),
         Some(Errno::NOENT) if place.join(name).exists() => {
             format!("cannot run {name}: the program that its first line names is missing; install that")
         }
@@ -166,7 +172,7 @@ mod tests {
 
     use super::super::{Launch, Program};
     use super::*;
-    use crate::settings::Placeholders;
+    use crate::settings::{Placeholders, Surroundings};
 
     /// Work that fills in nothing.
     #[derive(Debug)]
@@ -185,10 +191,10 @@ mod tests {
     async fn output(script: &str, input: Option<Vec<u8>>) -> (Vec<u8>, End) {
         let command = ["sh", "-c", script].map(str::to_owned);
         let launch = Launch { command: &command, directory: None, env: &BTreeMap::new() };
-        let program = Program::new(&launch, &|_| None, &ChildReaper::default()).unwrap();
-        let (tracker, watch) = (ChildTracker::default(), Watch::default());
-        let start = Start { arguments: &[], env: &[], input, longest_line: 4 << 20, watch, tracker: &tracker };
-        let mut child = program.start(&Nothing, start).unwrap();
+        let program = Program::new(&launch, &Surroundings::default()).unwrap();
+        let tracker = ChildTracker::default();
+        let start = Start { input, ..Start::new(&tracker, 4 << 20) };
+        let mut child = program.invocation(&Nothing).await.unwrap().start(start).unwrap();
         let mut all = Vec::new();
         while let Some(block) = child.block().await.unwrap() {
             all.extend_from_slice(block);

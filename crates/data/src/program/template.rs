@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::find;
 use super::reaper::ChildReaper;
 use crate::failure::Failure;
 use crate::program::{Child, Start};
-use crate::settings::{Escape, Placeholders, SettingError, Template, Value, ValueRef, Variables};
+use crate::settings::{Escape, Placeholders, SettingError, Surroundings, Template, Value, ValueRef};
 
 /// How the configuration describes a program.
 #[derive(Debug)]
@@ -24,15 +25,11 @@ pub(crate) struct Program<J: Placeholders> {
     arguments: Vec<Template<J>>,
     directory: Option<PathBuf>,
     env: Vec<(String, Value<J>)>,
-    reaper: ChildReaper,
+    around: Surroundings,
 }
 
 impl<J: Placeholders> Program<J> {
-    pub(crate) fn new(
-        launch: &Launch<'_>,
-        variable: Variables<'_>,
-        reaper: &ChildReaper,
-    ) -> Result<Self, SettingError> {
+    pub(crate) fn new(launch: &Launch<'_>, around: &Surroundings) -> Result<Self, SettingError> {
         let word = |(index, text): (usize, &String)| {
             Template::parse(text).map_err(|why| SettingError::at(index, why).within("command"))
         };
@@ -45,38 +42,67 @@ impl<J: Placeholders> Program<J> {
             if name.is_empty() || name.contains(['=', '\0']) {
                 return Err(error("cannot be the name of a variable; correct it".to_owned()));
             }
-            Ok((name.clone(), value.resolve(variable).map_err(error)?))
+            Ok((name.clone(), value.resolve(around).map_err(error)?))
         };
         Ok(Self {
             name: word((0, name))?,
             arguments: launch.command.iter().enumerate().skip(1).map(word).collect::<Result<_, _>>()?,
             directory: launch.directory.map(Path::to_owned),
             env: launch.env.iter().map(resolved).collect::<Result<_, _>>()?,
-            reaper: reaper.clone(),
+            around: around.clone(),
         })
     }
 
-    pub(crate) fn secrets(&self) -> Vec<String> {
-        self.env.iter().flat_map(|(_, value)| value.secrets()).collect()
+    /// The secrets of a job that it is given.
+    pub(crate) fn secrets(&self, job: &J) -> Vec<String> {
+        self.env.iter().flat_map(|(_, value)| value.secrets(job)).collect()
     }
 
-    /// Fills in the placeholders from `job` and starts the program.
-    pub(crate) fn start(&self, job: &J, start: Start<'_>) -> Result<Child, Failure> {
-        let name = self.name.render(job, Escape::Plain);
-        let mut command = Command::new(&name);
-        command.args(self.arguments.iter().map(|argument| argument.render(job, Escape::Plain)));
-        command.args(start.arguments).envs(start.env.iter().map(|(name, value)| (name, value)));
+    /// What it would need and does not find here, as far as that does not depend on the work.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let has_own_path = self.env.iter().any(|(name, _)| name == "PATH");
+        let name = self.name.fixed().filter(|name| name.contains('/') || !has_own_path);
+        let program = name.and_then(|name| find::missing(name, self.directory.as_deref(), &self.around.variables));
+        program.into_iter().chain(self.env.iter().filter_map(|(_, value)| value.missing())).collect()
+    }
+
+    /// Fills in the placeholders from `job`, and reads the secrets.
+    pub(crate) async fn invocation(&self, job: &J) -> Result<Invocation, Failure> {
+        let mut env = Vec::with_capacity(self.env.len());
         for (variable, value) in &self.env {
-            command.env(variable, value.render(job)?);
+            env.push((variable.clone(), value.render(job).await?));
         }
+        Ok(Invocation {
+            name: self.name.render(job, Escape::Plain),
+            arguments: self.arguments.iter().map(|argument| argument.render(job, Escape::Plain)).collect(),
+            directory: self.directory.clone(),
+            env,
+            reaper: self.around.reaper.clone(),
+        })
+    }
+}
+
+/// A program with all that one job gives it. It may hold secrets.
+pub(crate) struct Invocation {
+    pub(super) name: String,
+    pub(super) arguments: Vec<String>,
+    pub(super) directory: Option<PathBuf>,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) reaper: ChildReaper,
+}
+
+impl Invocation {
+    pub(crate) fn start(&self, start: Start<'_>) -> Result<Child, Failure> {
+        let mut command = Command::new(&self.name);
+        command.args(&self.arguments).args(start.arguments);
+        command.envs(start.env.iter().map(|(name, value)| (name, value)));
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(directory) = &self.directory {
             if !directory.is_dir() {
-                let directory = directory.display();
-                let why = format!("directory {directory} does not exist; create it or correct it");
-                return Err(Failure::fatal(why).of_setup());
+                return Err(Failure::fatal(find::no_directory(directory)).of_setup());
             }
             command.current_dir(directory);
         }
-        Child::start(&mut command, name, &self.reaper, start)
+        Child::start(&mut command, self.name.clone(), &self.reaper, start)
     }
 }

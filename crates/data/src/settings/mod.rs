@@ -2,15 +2,19 @@
 
 pub mod duration;
 mod error;
+pub mod paths;
 mod redact;
 mod secret;
+mod surroundings;
 mod template;
+mod used;
 mod value;
 
 pub use error::{KeyPath, SettingError, Step};
 pub use redact::{Redactor, redact};
-pub(crate) use secret::UsedSecrets;
-pub use secret::{Secret, SecretRef, Variables};
+pub use secret::{Secret, SecretCommand, SecretRef};
+pub use surroundings::{Surroundings, Variables};
 pub use template::{Escape, Placeholders, Template};
+pub(crate) use used::UsedSecrets;
 pub(crate) use value::Value;
 pub use value::ValueRef;

@@ -19,11 +19,18 @@ pub enum Escape {
     Url,
     /// As inside a JSON string.
     Json,
+    /// As a part of one file's name: what could lead into another folder is percent-encoded, and no two values meet.
+    FileName,
+    /// As a part of a variable's name: whatever no such name can have becomes `_`.
+    Variable,
 }
 
+/// What stands for itself in a file's name, besides a dot that is not its first letter.
+const FILE_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
+
 /// Whatever placeholders are filled in from.
-pub trait Placeholders {
-    type Name: Copy + fmt::Debug + 'static;
+pub trait Placeholders: Sync {
+    type Name: Copy + fmt::Debug + Send + Sync + 'static;
     /// The placeholders that may stand in a text, as they are written there.
     const NAMES: &'static [(&'static str, Self::Name)];
 
@@ -72,6 +79,23 @@ impl<J: Placeholders> Template<J> {
         Ok(Self(pieces))
     }
 
+    /// The text, where no work has a part in it.
+    pub fn fixed(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [] => Some(""),
+            [Piece::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What stands before the first placeholder.
+    pub fn beginning(&self) -> &str {
+        match self.0.first() {
+            Some(Piece::Text(text)) => text,
+            Some(Piece::Value(_)) | None => "",
+        }
+    }
+
     pub fn render(&self, job: &J, escape: Escape) -> String {
         let piece = |piece: &Piece<J::Name>| match piece {
             Piece::Text(text) => text.clone(),
@@ -89,6 +113,12 @@ fn escaped(text: &str, escape: Escape) -> String {
             let quoted = serde_json::Value::from(text).to_string();
             quoted[1..quoted.len() - 1].to_owned()
         }
+        Escape::FileName => {
+            let (first, rest) = if text.starts_with('.') { ("%2E", &text[1..]) } else { ("", text) };
+            let encoded = rest.split('.').map(|piece| utf8_percent_encode(piece, FILE_NAME).to_string());
+            format!("{first}{}", encoded.collect::<Vec<_>>().join("."))
+        }
+        Escape::Variable => text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect(),
     }
 }
 

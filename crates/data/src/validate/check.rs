@@ -10,9 +10,10 @@ use super::feed::Look;
 use super::lines::Block;
 use super::record::Values;
 use super::rules::{RuleSet, Rules, Tallies, Wanted};
+use super::schema;
 use super::scratch::Scratch;
 use super::unique::Keys;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub(super) struct Check {
     asked: Arc<RuleSet>,
@@ -45,10 +46,11 @@ impl Check {
         self.required(number, values);
         self.types(number, values);
         self.date(number, values);
-        if let Some(schema) = &self.asked.schema
-            && !schema.accepts(line)
-        {
-            self.tallies.schema.offend(|| format!("record {number}{}", schema.objection(line)));
+        if let Some(schema) = &self.asked.schema {
+            let schema = schema.read().map_err(Error::no_schema)?;
+            if !schema::accepts(schema, line) {
+                self.tallies.schema.offend(|| format!("record {number}{}", schema::objection(schema, line)));
+            }
         }
         if let Some(keys) = &mut self.keys {
             key_of(&self.wanted.unique, values, &mut self.key);

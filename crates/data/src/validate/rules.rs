@@ -8,6 +8,7 @@ use redrive_core::validation::{FieldPath, FieldType, Rule, Tally, Totals};
 use super::record::Fields;
 use super::schema::Schema;
 use super::scratch::Scratch;
+use crate::error::Error;
 
 /// What is asked of an attempt. The default asks only that everything is as it was written, and JSON objects.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +59,12 @@ impl Rules {
     #[must_use]
     pub fn with_scratch(self, scratch: Scratch) -> Self {
         Self { scratch, ..self }
+    }
+
+    /// What they name and this machine does not have.
+    pub fn missing(&self) -> Vec<String> {
+        let schema = self.asked.schema.as_ref().and_then(|schema| schema.read().err());
+        schema.map(|why| Error::no_schema(why).to_string()).into_iter().collect()
     }
 
     pub(super) fn asked(&self) -> &Arc<RuleSet> {

@@ -1,9 +1,9 @@
 //! `[sources.<name>.validate]`: what a source's records must be like.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::settings::SettingError;
+use crate::settings::{SettingError, paths};
 use redrive_core::validation::{FieldPath, FieldType, PathError, Totals, TotalsError};
 use serde::Deserialize;
 
@@ -33,6 +33,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Has relative paths begin in this folder.
+    pub fn start_from(&mut self, folder: &Path) {
+        paths::start(&mut self.schema, folder);
+    }
+
     /// The rules, or what is wrong with the settings.
     pub fn build(&self) -> Result<Rules, SettingError> {
         // A source that may have no record at all has been said to.
@@ -42,7 +47,7 @@ impl Settings {
             let path = path(field).map_err(|why| SettingError::at(field.as_str(), why).within("types"))?;
             Ok((path, *wanted))
         };
-        let (date, schema) = (self.date_field.as_deref().map(path), self.schema.as_deref().map(Schema::read));
+        let (date, schema) = (self.date_field.as_deref().map(path), self.schema.as_deref().map(Schema::new));
         Ok(Rules::new(RuleSet {
             totals: totals.map_err(miscounted)?,
             required: paths("required_fields", &self.required_fields)?,

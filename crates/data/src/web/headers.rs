@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reqwest::header::{self, HeaderName, HeaderValue};
 
 use crate::failure::Failure;
-use crate::settings::{Placeholders, SettingError, Value, ValueRef, Variables};
+use crate::settings::{Placeholders, SettingError, Surroundings, Value, ValueRef};
 
 /// What the client sets itself, to fit what it sends and what it understands.
 const RESERVED: [HeaderName; 5] =
@@ -25,7 +25,7 @@ pub(crate) struct ResolvedHeader {
 }
 
 impl<J: Placeholders> Headers<J> {
-    pub(crate) fn new(settings: &BTreeMap<String, ValueRef>, variable: Variables<'_>) -> Result<Self, SettingError> {
+    pub(crate) fn new(settings: &BTreeMap<String, ValueRef>, around: &Surroundings) -> Result<Self, SettingError> {
         let one = |(name, value): (&String, &ValueRef)| {
             let error = |why: String| SettingError::at(name.as_str(), why).within("headers");
             let parsed = HeaderName::from_bytes(name.as_bytes())
@@ -33,25 +33,34 @@ impl<J: Placeholders> Headers<J> {
             if RESERVED.contains(&parsed) {
                 return Err(error("is set by redrive itself; leave it out".to_owned()));
             }
-            Ok((parsed, value.resolve(variable).map_err(error)?))
+            Ok((parsed, value.resolve(around).map_err(error)?))
         };
         settings.iter().map(one).collect::<Result<_, _>>().map(Self)
     }
 
-    pub(crate) fn resolve(&self, job: &J) -> Result<Vec<ResolvedHeader>, Failure> {
-        self.0.iter().map(|(name, value)| resolve(name, value, job)).collect()
+    pub(crate) async fn resolve(&self, job: &J) -> Result<Vec<ResolvedHeader>, Failure> {
+        let mut resolved = Vec::with_capacity(self.0.len());
+        for (name, value) in &self.0 {
+            resolved.push(resolve(name, value, job).await?);
+        }
+        Ok(resolved)
     }
 
-    pub(crate) fn secrets(&self) -> Vec<String> {
-        self.0.iter().flat_map(|(_, value)| value.secrets()).collect()
+    pub(crate) fn secrets(&self, job: &J) -> Vec<String> {
+        self.0.iter().flat_map(|(_, value)| value.secrets(job)).collect()
+    }
+
+    /// The secrets that cannot be had here, and why.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        self.0.iter().filter_map(|(_, value)| value.missing()).collect()
     }
 }
 
-fn resolve<J: Placeholders>(name: &HeaderName, value: &Value<J>, job: &J) -> Result<ResolvedHeader, Failure> {
+async fn resolve<J: Placeholders>(name: &HeaderName, value: &Value<J>, job: &J) -> Result<ResolvedHeader, Failure> {
     let unsendable =
         |_| Failure::fatal(format!("the header {name} has characters that cannot be sent, such as a line break"));
     let confidential = value.is_secret() || [header::AUTHORIZATION, header::COOKIE].contains(name);
-    let mut value = HeaderValue::from_str(&value.render(job)?).map_err(unsendable)?;
+    let mut value = HeaderValue::from_str(&value.render(job).await?).map_err(unsendable)?;
     value.set_sensitive(confidential);
     Ok(ResolvedHeader { name: name.clone(), value, confidential })
 }

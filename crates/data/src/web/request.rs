@@ -33,7 +33,8 @@ impl Client {
             // An answer may lead to less than the configuration: what it may not know is out of its reach.
             let is_led = url.origin() != request.url.origin();
             check(&url, self.allow_private, is_led)?;
-            let http = if is_led { &self.led } else { &self.http };
+            let made = self.made()?;
+            let http = if is_led { &made.led } else { &made.http };
             let answer = self.send_by(http, request.to(&url, &method, body.as_ref())).await?;
             let Some(target) = redirected(&answer)? else { return Ok(answer) };
             if !self.redirects {
@@ -54,6 +55,18 @@ impl Client {
             url = target;
         }
         Err(Failure::retryable(format!("{}: more than {MAX_REDIRECTS} redirects", without_query(&request.url))))
+    }
+}
+
+impl Client {
+    /// Why a configured address may not be connected to, as far as it says itself where it leads.
+    pub(crate) fn forbids(&self, url: &Url) -> Option<String> {
+        let is_here = matches!(url.host(), Some(Host::Domain("localhost")));
+        if is_here && !self.allow_private {
+            let here = PrivateAddress { host: "localhost".to_owned(), address: "127.0.0.1".to_owned() };
+            return Some(here.to_string());
+        }
+        check(url, self.allow_private, false).err().map(|failure| failure.message)
     }
 }
 

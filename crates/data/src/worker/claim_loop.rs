@@ -477,6 +477,7 @@ impl Worker {
             Error::Store(_)
             | Error::Raw(_)
             | Error::Scratch(_)
+            | Error::Missing(_)
             | Error::Thread(_)
             | Error::KeeperGone
             | Error::CompleterGone => return Err(error),

@@ -14,11 +14,11 @@ fn every_slip_is_named() {
         (json!({"endpoint": "http://ads.example"}), "endpoint: \"http://ads.example\" is not encrypted"),
         (json!({"token_endpoint": "nowhere"}), "token_endpoint: \"nowhere\" is no URL"),
         (json!({"login_customer_id": "12"}), "login_customer_id: \"12\" is no Google Ads customer id"),
-        (json!({"client_id": {"env": "NOT_THERE"}}), "client_id: the environment has no NOT_THERE"),
-        (json!({"developer_token": {"env": "NOT_THERE"}}), "developer_token: the environment has no NOT_THERE"),
+        (json!({"client_id": {"env": "{day}"}}), "client_id: {day} is no placeholder"),
+        (json!({"developer_token": {"file": "{day}"}}), "developer_token: {day} is no placeholder"),
         (json!({"client_secret": "in the clear"}), "a secret is not written but named"),
-        (json!({"client_secret": {"env": "SECRET_a", "file": "b"}}), "a secret has either env or file"),
-        (json!({"client_secret": {}}), "a secret has either env or file"),
+        (json!({"client_secret": {"env": "SECRET_a", "file": "b"}}), "a secret has one of env, file and command"),
+        (json!({"client_secret": {}}), "a secret has one of env, file and command"),
         (json!({"querry": "x"}), "unknown field `querry`"),
     ] {
         let told = settings(config(&server, more)).unwrap_err();

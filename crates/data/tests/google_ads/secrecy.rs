@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::google::{ads, extract, google, with_tokens};
+use crate::google::{CUSTOMER, ads, extract, google, with_tokens};
 use crate::scripted::{Bed, Reply, job};
 
 const SECRETS: [&str; 5] =
@@ -18,7 +18,7 @@ async fn what_the_source_repeats_is_blacked_out() {
     let extractor = ads(&server, json!({"developer_token": {"env": "SECRET_developer"}}));
     let extracted = extract(&extractor).await;
     assert!(extracted.failure().message.contains("Bearer *** *** ***"), "{extracted:?}");
-    let secrets = extractor.secrets();
+    let secrets = extractor.secrets(&job(CUSTOMER, 1));
     assert!(SECRETS.iter().all(|secret| secrets.iter().any(|one| one == secret)), "{secrets:?}");
     let texts = format!("{extracted:?} {extractor:?}");
     assert!(SECRETS.iter().all(|secret| !texts.contains(secret)), "{texts}");

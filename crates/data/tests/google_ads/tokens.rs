@@ -8,7 +8,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::time::Timestamp;
 use redrive_data::extract::google_ads::{GoogleAds, Settings};
 use redrive_data::extract::{Extractor, ExtractorContext};
-use redrive_data::program::ChildReaper;
+use redrive_data::settings::{Surroundings, Variables};
 use redrive_store::clock::ManualClock;
 use serde_json::json;
 
@@ -90,11 +90,8 @@ async fn a_token_is_used_until_shortly_before_its_end() {
     let mut settings = config(&server, json!({}));
     settings.as_object_mut().unwrap().remove("kind");
     let settings: Settings = serde_json::from_value(settings).unwrap();
-    let context = ExtractorContext {
-        variable: &|_| Some("hush".to_owned()),
-        clock: Arc::new(clock.clone()),
-        reaper: ChildReaper::default(),
-    };
+    let around = Surroundings::with(Variables::new(|_| Some("hush".to_owned())));
+    let context = ExtractorContext { around, clock: Arc::new(clock.clone()) };
     let extractor = GoogleAds::new(&settings, &context).unwrap();
     let extractor: Arc<dyn Extractor> = Arc::new(extractor);
     for (later, tokens) in [(0, 1), (3538, 1), (1, 2), (3538, 2), (3600, 3)] {
@@ -153,4 +150,23 @@ async fn a_token_endpoint_that_hangs_is_given_up() {
     let server = with_tokens(|_| Reply::ok("{").hang(), |_| panic!("nothing may be asked without a token"));
     let failure = extract(&ads(&server, json!({"idle_timeout": "300ms"}))).await.failure().clone();
     assert_eq!(failure.class, ErrorClass::Retryable, "{failure}");
+}
+
+#[tokio::test]
+async fn customers_with_credentials_of_their_own_have_tokens_of_their_own() {
+    let server = google(|_| Reply::ok("[]"));
+    let extractor = ads(&server, json!({"refresh_token": {"env": "SECRET_{customer_id}"}}));
+    for customer in ["111-111-1111", "222-222-2222", "111-111-1111"] {
+        Bed::new().await.extract(&*extractor, &job(customer, 1)).await.succeeded();
+    }
+    let sent: Vec<String> = server
+        .requests()
+        .into_iter()
+        .filter(|request| request.target == "/token")
+        .map(|request| request.body)
+        .collect();
+    assert_eq!(sent.len(), 2, "each is fetched once: {sent:?}");
+    assert!(sent[0].ends_with("value-of-111_111_1111") && sent[1].ends_with("value-of-222_222_2222"), "{sent:?}");
+    let known = extractor.secrets(&job("222-222-2222", 1));
+    assert!(known.contains(&"access-2".to_owned()) && !known.contains(&"access-1".to_owned()), "{known:?}");
 }

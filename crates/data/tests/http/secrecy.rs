@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::scripted::{Reply, Server};
+use crate::scripted::{Reply, Server, job};
 use crate::{extract, http};
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn a_source_that_repeats_a_secret_does_not_get_it_into_the_log() {
     let extractor = http(&server, "/x", json!({"headers": headers}));
     let extracted = extract(&extractor).await;
     assert!(extracted.failure().message.contains("bad Bearer *** and ***, --"), "{extracted:?}");
-    let mut secrets = extractor.secrets();
+    let mut secrets = extractor.secrets(&job("a/b", 1));
     secrets.sort();
     assert_eq!(secrets, ["from-the-file", "value-of-token"]);
     for text in [format!("{extracted:?}"), format!("{extractor:?}")] {

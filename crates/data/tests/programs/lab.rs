@@ -9,8 +9,8 @@ use futures_util::TryStreamExt as _;
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 use redrive_data::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records, Settings};
-use redrive_data::program::{ChildReaper, ChildTracker};
-use redrive_data::settings::redact;
+use redrive_data::program::ChildTracker;
+use redrive_data::settings::{Surroundings, Variables, redact};
 use redrive_fixture::within;
 use redrive_store::clock::ManualClock;
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
@@ -74,7 +74,7 @@ impl Lab {
         // Failures as an attempt presents them.
         let result = extractor.extract(&self.job, &mut records).await.map_err(|error| match error {
             Error::Source(failure) => {
-                Error::Source(Failure { message: redact(&failure.message, &extractor.secrets()), ..failure })
+                Error::Source(Failure { message: redact(&failure.message, &extractor.secrets(&self.job)), ..failure })
             }
             error @ (Error::Sink(_) | Error::Scratch(_)) => error,
         });
@@ -122,12 +122,9 @@ pub fn build(settings: &str) -> Result<Arc<dyn Extractor>, String> {
     let rest = rest.parse::<toml::Table>().map_err(|error| error.to_string())?;
     let tagged = toml::Table::from_iter([(kind.to_owned(), toml::Value::Table(rest))]);
     let settings: Settings = tagged.try_into().map_err(|error: toml::de::Error| error.to_string())?;
-    let variable = |name: &str| (name == "API_TOKEN").then(|| SECRET.to_owned());
-    let built = settings.build(&ExtractorContext {
-        variable: &variable,
-        clock: Arc::new(ManualClock::at(NOW)),
-        reaper: ChildReaper::default(),
-    });
+    let variables = Variables::new(|name| (name == "API_TOKEN").then(|| SECRET.to_owned()));
+    let around = Surroundings::with(variables);
+    let built = settings.build(&ExtractorContext { around, clock: Arc::new(ManualClock::at(NOW)) });
     built.map_err(|mistake| mistake.to_string())
 }
 

@@ -7,8 +7,8 @@ use futures_util::StreamExt as _;
 use redrive_core::key::PartitionKey;
 use redrive_core::time::Timestamp;
 use redrive_data::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records, Settings};
-use redrive_data::program::{ChildReaper, ChildTracker};
-use redrive_data::settings::redact;
+use redrive_data::program::ChildTracker;
+use redrive_data::settings::{Surroundings, Variables, redact};
 use redrive_store::clock::SystemClock;
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, RunHeader, RunOutcome};
 use serde_json::Value;
@@ -57,7 +57,7 @@ impl Bed {
         };
         let mut records = Records::new(self.sink.begin(attempt));
         let outcome = extractor.extract(job, &mut records).await.map_err(|error| match error {
-            Error::Source(failure) => presented(extractor, failure),
+            Error::Source(failure) => presented(extractor, job, failure),
             error @ (Error::Sink(_) | Error::Scratch(_)) => panic!("{error}"),
         });
         let written = match &outcome {
@@ -74,8 +74,8 @@ impl Bed {
 }
 
 /// A failure as an attempt presents it.
-fn presented(extractor: &dyn Extractor, failure: Failure) -> Failure {
-    Failure { message: redact(&failure.message, &extractor.secrets()), ..failure }
+fn presented(extractor: &dyn Extractor, job: &Job, failure: Failure) -> Failure {
+    Failure { message: redact(&failure.message, &extractor.secrets(job)), ..failure }
 }
 
 /// The `n`th run of a customer.
@@ -91,14 +91,11 @@ pub fn job(customer: &str, n: u32) -> Job {
 
 /// The extractor that a configuration describes; variables are named after their values: `SECRET_x` is `value-of-x`.
 pub fn settings(mut json: Value) -> Result<Arc<dyn Extractor>, String> {
-    let variable = |name: &str| name.strip_prefix("SECRET_").map(|rest| format!("value-of-{rest}"));
+    let variables = Variables::new(|name| name.strip_prefix("SECRET_").map(|rest| format!("value-of-{rest}")));
     let kind = json.as_object_mut().unwrap().remove("kind").unwrap();
     let tagged = serde_json::json!({ kind.as_str().unwrap(): json });
     let settings: Settings = serde_json::from_value(tagged).map_err(|error| error.to_string())?;
-    let built = settings.build(&ExtractorContext {
-        variable: &variable,
-        clock: Arc::new(SystemClock),
-        reaper: ChildReaper::default(),
-    });
+    let around = Surroundings::with(variables);
+    let built = settings.build(&ExtractorContext { around, clock: Arc::new(SystemClock) });
     built.map_err(|mistake| mistake.to_string())
 }

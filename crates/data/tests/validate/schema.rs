@@ -87,8 +87,18 @@ fn a_schema_that_cannot_be_used_is_a_mistake_in_the_settings() {
         assert!(wrong.starts_with("schema: ") && wrong.contains("record.schema.json"), "{wrong}");
         assert!(wrong.contains(part) && !wrong.contains('\n'), "{wrong}");
     }
-    let absent = Settings { schema: Some("/nowhere/s.json".into()), ..Settings::default() }.build().unwrap_err();
-    assert!(absent.to_string().starts_with("schema: /nowhere/s.json: "), "{absent}");
+}
+
+#[tokio::test]
+async fn a_schema_that_is_not_there_is_read_as_soon_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("late.schema.json");
+    let rules = Settings { schema: Some(path.clone()), ..Settings::default() }.build().unwrap();
+    assert!(rules.missing()[0].contains("late.schema.json"), "{:?}", rules.missing());
+    std::fs::write(&path, r#"{"required":["id"]}"#).unwrap();
+    assert!(rules.missing().is_empty());
+    let told = verdict(Lab::with(&["{}"]).await.verdict(&rules).await).unwrap_err();
+    assert!(told.starts_with("schema: 1 record does not fit"), "{told}");
 }
 
 #[tokio::test]

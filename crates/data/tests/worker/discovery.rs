@@ -8,7 +8,7 @@ use redrive_core::run::{State, Workload as Kind};
 use redrive_data::process::{
     CommandSettings, Discover, DiscoverPace, Discovered, Discovery, PostSettings, Section, Sections, Unserved,
 };
-use redrive_data::program::ChildReaper;
+use redrive_data::settings::Surroundings;
 use redrive_data::worker::Shutdown;
 use redrive_store::clock::SystemClock;
 use redrive_store::{NewRun, RunPage};
@@ -22,7 +22,7 @@ const PACE: DiscoverPace = DiscoverPace { interval: Duration::from_millis(1), ti
 fn listed_by(house: &TestDataPlane, script: &str, categories: &[&str]) -> Discovery {
     let words = ["/bin/sh", "-c", script].map(str::to_owned);
     let settings = CommandSettings { command: &words, directory: Some(house.database.path()), env: &BTreeMap::new() };
-    let discover = Discover::command(&settings, PACE, &|_| None, &ChildReaper::default()).unwrap();
+    let discover = Discover::command(&settings, PACE, &Surroundings::default()).unwrap();
     discovery(house, discover, categories)
 }
 
@@ -121,7 +121,7 @@ async fn a_discover_has_a_time_limit(house: TestDataPlane) {
     let words = ["/bin/sh", "-c", "echo '{\"external_id\":\"a\"}'; sleep 1000"].map(str::to_owned);
     let settings = CommandSettings { command: &words, directory: Some(house.database.path()), env: &BTreeMap::new() };
     let pace = DiscoverPace { timeout: Duration::from_millis(200), ..PACE };
-    let discover = Discover::command(&settings, pace, &|_| None, &ChildReaper::default()).unwrap();
+    let discover = Discover::command(&settings, pace, &Surroundings::default()).unwrap();
     assert!(!discovery(&house, discover, &["x"]).look_once(Shutdown::default()).await);
 }
 
@@ -154,7 +154,7 @@ async fn a_server_may_list_them_too_in_any_pieces(house: TestDataPlane) {
         allow_private: true,
         ca_file: None,
     };
-    let discover = Discover::url(&settings, PACE, &|_| None, Arc::new(SystemClock)).unwrap();
+    let discover = Discover::url(&settings, PACE, &Surroundings::default(), Arc::new(SystemClock)).unwrap();
     let found = discovery(&house, discover, &["x"]).ask().await.unwrap();
     assert_eq!((found.new, found.skipped), (3000, 0));
     assert_eq!((server.requests()[0].method.as_str(), jobs(&house).await), ("GET", 3000));

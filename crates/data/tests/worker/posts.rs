@@ -7,7 +7,7 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use redrive_core::run::{Run, State, Verdict};
 use redrive_data::process::{Handler, Post, PostSettings};
-use redrive_data::settings::ValueRef;
+use redrive_data::settings::{Surroundings, ValueRef, Variables};
 use redrive_store::clock::SystemClock;
 use serde_json::Value;
 
@@ -30,8 +30,8 @@ fn post(url: &str, allow_private: bool) -> Arc<dyn Handler> {
         allow_private,
         ca_file: None,
     };
-    let variable = |name: &str| (name == "TOKEN").then(|| "s3cr3t-t0ken".to_owned());
-    Arc::new(Post::new(&settings, &variable, Arc::new(SystemClock)).unwrap())
+    let variables = Variables::new(|name| (name == "TOKEN").then(|| "s3cr3t-t0ken".to_owned()));
+    Arc::new(Post::new(&settings, &Surroundings::with(variables), Arc::new(SystemClock)).unwrap())
 }
 
 async fn handled(house: &TestDataPlane, server: &Server) -> Run {

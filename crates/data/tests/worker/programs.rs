@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_data::extract::{Extractor, ExtractorContext, Settings};
-use redrive_data::program::ChildReaper;
+use redrive_data::settings::{Surroundings, Variables};
 use redrive_data::worker::WorkerCounts;
 use redrive_store::clock::SystemClock;
 use tokio::time::timeout;
@@ -17,9 +17,8 @@ fn program(kind: &str, directory: &Path, script: &str, more: &str) -> Arc<dyn Ex
     let directory = directory.display();
     let settings = format!("[{kind}]\ncommand = ['/bin/sh', '-c', '''{script}''']\ndirectory = '{directory}'\n{more}");
     let settings: Settings = settings.parse::<toml::Table>().unwrap().try_into().unwrap();
-    let variable = |name: &str| (name == "TOKEN").then(|| "s3cr3t-t0ken".to_owned());
-    let context =
-        ExtractorContext { variable: &variable, clock: Arc::new(SystemClock), reaper: ChildReaper::default() };
+    let variables = Variables::new(|name| (name == "TOKEN").then(|| "s3cr3t-t0ken".to_owned()));
+    let context = ExtractorContext { around: Surroundings::with(variables), clock: Arc::new(SystemClock) };
     settings.build(&context).unwrap()
 }
 

@@ -106,7 +106,7 @@ impl Extractor for Source {
         .boxed()
     }
 
-    fn secrets(&self) -> Vec<String> {
+    fn secrets(&self, _: &Job) -> Vec<String> {
         self.secret.iter().cloned().collect()
     }
 }

@@ -91,7 +91,7 @@ impl Handler for Told {
         })
     }
 
-    fn secrets(&self) -> Vec<String> {
+    fn secrets(&self, _: &Job) -> Vec<String> {
         self.secrets.clone()
     }
 }

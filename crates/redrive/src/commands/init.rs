@@ -25,10 +25,10 @@ pub async fn run(args: &Init, context: &Context) -> Result<Exit> {
     std::fs::create_dir_all(&directory).map_err(Error::io(format!("cannot make {}", directory.display())))?;
     let file = directory.join(FILE);
     if args.adopt_sink {
-        return adopt(&file, &directory, context).await;
+        return adopt(&file, context).await;
     }
     if file.exists() && !args.force {
-        return complete(&file, &directory, args, context).await;
+        return complete(&file, args, context).await;
     }
     let store = Store::open(&beneath(&directory, store_url), Open::Migrate, Options::default()).await?;
     let quoted = toml::Value::String(url.to_owned()).to_string();
@@ -43,10 +43,9 @@ pub async fn run(args: &Init, context: &Context) -> Result<Exit> {
 }
 
 /// Takes the configured place for the database's raw sink.
-async fn adopt(file: &Path, directory: &Path, context: &Context) -> Result<Exit> {
+async fn adopt(file: &Path, context: &Context) -> Result<Exit> {
     let config = Config::load(Some(file), &context.environment)?;
-    let url = beneath(directory, config.store.clone());
-    let store = Store::open(&url, Open::Current, config.settings.store.options()).await?;
+    let store = Store::open(&config.store, Open::Current, config.settings.store.options()).await?;
     let id = adopt_sink(&config, &store).await?;
     if !context.global.quiet {
         output::line(&format!("{} writes to {} from now on, as sink {id}", store.place(), config.raw))?;
@@ -55,15 +54,14 @@ async fn adopt(file: &Path, directory: &Path, context: &Context) -> Result<Exit>
 }
 
 /// A configuration that is there is kept. What it names may still have to be made.
-async fn complete(file: &Path, directory: &Path, args: &Init, context: &Context) -> Result<Exit> {
+async fn complete(file: &Path, args: &Init, context: &Context) -> Result<Exit> {
     let there = || Error::Refused(format!("{} is there already; use --force to replace it", file.display()));
     // Which of the two databases would be meant is not for us to guess.
     if args.store.is_some() {
         return Err(there());
     }
     let config = Config::load(Some(file), &context.environment)?;
-    let url = beneath(directory, config.store);
-    let store = Store::open(&url, Open::AsIs, Options::default()).await?;
+    let store = Store::open(&config.store, Open::AsIs, Options::default()).await?;
     match store.schema().await? {
         Schema::Empty => store.migrate().await.map(drop)?,
         Schema::Redrive { .. } | Schema::Foreign => return Err(there()),

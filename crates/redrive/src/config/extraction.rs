@@ -7,8 +7,7 @@ use std::time::Duration;
 use redrive_core::key::{QueryName, Source};
 use redrive_core::retry::RetryPolicy;
 use redrive_data::extract::{ConfiguredSource, ExtractorContext, MAX_BYTES, Settings, Sources, Template};
-use redrive_data::program::ChildReaper;
-use redrive_data::settings::SettingError;
+use redrive_data::settings::{SettingError, Surroundings};
 use redrive_store::clock::SystemClock;
 
 use super::sections::{QuerySection, SourceSection};
@@ -19,10 +18,9 @@ const COOLDOWN: Duration = Duration::from_secs(30);
 /// Every source that has an `extract` section.
 pub(super) fn resolve(
     sections: &BTreeMap<Source, SourceSection>,
-    variable: &dyn Fn(&str) -> Option<String>,
-    reaper: &ChildReaper,
+    around: &Surroundings,
 ) -> Result<Sources, SettingError> {
-    let context = ExtractorContext { variable, clock: Arc::new(SystemClock), reaper: reaper.clone() };
+    let context = ExtractorContext { around: around.clone(), clock: Arc::new(SystemClock) };
     let mut sources = BTreeMap::new();
     for (source, section) in sections {
         if let Some(extract) = &section.extract {
@@ -37,7 +35,7 @@ pub(super) fn resolve(
 fn source_plan(
     section: &SourceSection,
     extract: &Settings,
-    context: &ExtractorContext<'_>,
+    context: &ExtractorContext,
 ) -> Result<ConfiguredSource, SettingError> {
     if section.max_in_flight == Some(0) {
         return Err(SettingError::at("max_in_flight", "0 is too little; nothing would ever run"));

@@ -20,8 +20,7 @@ use std::str::FromStr as _;
 use redrive_control::Sources;
 use redrive_control::runs::Queues;
 use redrive_core::run::Workload;
-use redrive_data::program::ChildReaper;
-use redrive_data::settings::{SettingError, Variables};
+use redrive_data::settings::{SettingError, Surroundings, Variables};
 use redrive_data::{extract, process};
 use redrive_store::StoreUrl;
 use redrive_store::raw::{RawOptions, RawUrl, S3Options};
@@ -92,13 +91,16 @@ impl Config {
             None => String::new(),
         };
         let shown = file.as_deref().unwrap_or(Path::new(FILE));
-        let (settings, locations, fingerprint) = overlay::read(shown, &text, &environment.0)?;
+        let (mut settings, locations, fingerprint) = overlay::read(shown, &text, &environment.0)?;
+        let folder = file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        settings.start_from(folder);
         settings.check().map_err(|mistake| locations.locate(&mistake))?;
         let bad_url = |section, why: String| {
             locations.locate_redacted(&SettingError::at("url", why.as_str()).within(section), &why)
         };
         let store = StoreUrl::parse(&settings.store.url).map_err(|error| bad_url("store", error.to_string()))?;
         let raw = RawUrl::from_str(&settings.raw.url).map_err(|error| bad_url("raw", error.to_string()))?;
+        let (store, raw) = (store_from(store, folder), raw_from(raw, folder));
         let s3 = S3Options::from_vars(environment.0.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let sources = sources::resolve(&settings.sources).map_err(|mistake| locations.locate(&mistake))?;
         let ingestion = ingestion::resolve(&settings.ingest).map_err(|mistake| locations.locate(&mistake))?;
@@ -108,29 +110,38 @@ impl Config {
         Ok(Self { settings, store, raw, raw_options, sources, ingestion, queues, server, file, fingerprint, locations })
     }
 
-    /// What a worker can serve of these kinds of work. Only the secrets of these have to be there.
+    /// What a worker serves of these kinds of work. What a source or a section needs and this machine does not have is no
+    /// mistake of the configuration: it shows when it is needed.
     pub fn plan(&self, kinds: &[Workload], environment: &Environment) -> Result<Plan, ConfigError> {
-        self.plan_with(kinds, &|name| environment.get(name).map(str::to_owned))
-    }
-
-    /// What would keep any worker from starting, wherever its secrets are.
-    pub fn check_plan(&self) -> Result<(), ConfigError> {
-        self.plan_with(Workload::ALL, &|name| Some(name.to_owned())).map(drop)
-    }
-
-    fn plan_with(&self, kinds: &[Workload], variable: Variables<'_>) -> Result<Plan, ConfigError> {
-        let reaper = ChildReaper::default();
+        let environment = environment.clone();
+        let around = Surroundings::with(Variables::new(move |name| environment.get(name).map(str::to_owned)));
         let locate = |mistake: SettingError| self.locations.locate(&mistake);
         let mut plan = Plan::default();
         if kinds.contains(&Workload::Extract) {
-            plan.sources = extraction::resolve(&self.settings.sources, variable, &reaper).map_err(locate)?;
+            plan.sources = extraction::resolve(&self.settings.sources, &around).map_err(locate)?;
         }
         if kinds.contains(&Workload::Process) {
             plan.jobs = true;
-            plan.sections = processing::resolve(&self.settings.process, variable, &reaper).map_err(locate)?;
+            plan.sections = processing::resolve(&self.settings.process, &around).map_err(locate)?;
         }
         plan.uploads = kinds.contains(&Workload::Ingest);
         Ok(plan)
+    }
+}
+
+/// A database whose relative path begins in this folder.
+fn store_from(store: StoreUrl, folder: &Path) -> StoreUrl {
+    match store {
+        StoreUrl::Sqlite(path) => StoreUrl::Sqlite(folder.join(path)),
+        StoreUrl::Postgres(_) => store,
+    }
+}
+
+/// A raw sink whose relative path begins in this folder.
+fn raw_from(raw: RawUrl, folder: &Path) -> RawUrl {
+    match raw {
+        RawUrl::File(path) => RawUrl::File(folder.join(path)),
+        RawUrl::S3 { .. } => raw,
     }
 }
 

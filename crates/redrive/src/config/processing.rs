@@ -9,8 +9,7 @@ use redrive_data::process::{
     Command, CommandSettings, Discover, DiscoverPace, Handler, Post, PostSettings, Sample, Section, Sections,
     TwiceServed,
 };
-use redrive_data::program::ChildReaper;
-use redrive_data::settings::{SettingError, Variables};
+use redrive_data::settings::{SettingError, Surroundings};
 use redrive_store::clock::SystemClock;
 
 use super::sections::{DiscoverSection, ProcessSection};
@@ -21,10 +20,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn resolve(
     sections: &BTreeMap<String, ProcessSection>,
-    variable: Variables<'_>,
-    reaper: &ChildReaper,
+    around: &Surroundings,
 ) -> Result<Sections, SettingError> {
-    let builder = Builder { variable, reaper };
+    let builder = Builder { around };
     let mut all = Vec::new();
     for (name, section) in sections {
         let section = builder.section(name, section);
@@ -37,8 +35,7 @@ pub(super) fn resolve(
 }
 
 struct Builder<'a> {
-    variable: Variables<'a>,
-    reaper: &'a ChildReaper,
+    around: &'a Surroundings,
 }
 
 impl Builder<'_> {
@@ -63,11 +60,9 @@ impl Builder<'_> {
 
     fn handler(&self, section: &ProcessSection) -> Result<Option<Arc<dyn Handler>>, SettingError> {
         Ok(match (&section.command, &section.url, &section.sample) {
-            (Some(command), None, None) => {
-                Some(Arc::new(Command::new(&program(section, command), self.variable, self.reaper)?))
-            }
+            (Some(command), None, None) => Some(Arc::new(Command::new(&program(section, command), self.around)?)),
             (None, Some(url), None) => {
-                Some(Arc::new(Post::new(&server(section, url), self.variable, Arc::new(SystemClock))?))
+                Some(Arc::new(Post::new(&server(section, url), self.around, Arc::new(SystemClock))?))
             }
             (None, None, Some(sample)) => {
                 let sample = Sample::new(sample).map_err(|mistake| mistake.within("sample"))?;
@@ -90,8 +85,8 @@ impl Builder<'_> {
             return Err(SettingError::at("timeout", "0 is too little; every listing would fail"));
         }
         match (&discover.command, &discover.url) {
-            (Some(command), None) => Discover::command(&program(section, command), pace, self.variable, self.reaper),
-            (None, Some(url)) => Discover::url(&server(section, url), pace, self.variable, Arc::new(SystemClock)),
+            (Some(command), None) => Discover::command(&program(section, command), pace, self.around),
+            (None, Some(url)) => Discover::url(&server(section, url), pace, self.around, Arc::new(SystemClock)),
             (Some(_), Some(_)) | (None, None) => {
                 let why = "jobs are found by command or by url; give one of them";
                 Err(SettingError::at("command", why).also(&["url"]))

@@ -1,12 +1,12 @@
 //! The sections of `redrive.toml`, with their defaults.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redrive_core::breaker::BreakerPolicy;
 use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
-use redrive_data::settings::{SettingError, ValueRef, duration};
+use redrive_data::settings::{SettingError, ValueRef, duration, paths};
 use redrive_data::{extract, process, validate};
 use redrive_store::{Listen, Options, StoreUrl};
 use serde::{Deserialize, Deserializer};
@@ -135,6 +135,18 @@ fn ten_minutes() -> Duration {
 
 fn minute() -> Duration {
     Duration::from_secs(60)
+}
+
+impl ProcessSection {
+    /// Has relative paths begin in this folder, and programs run there unless the section names another.
+    fn start_from(&mut self, folder: &Path) {
+        let discovers = self.discover.as_ref().is_some_and(|discover| discover.command.is_some());
+        if self.command.is_some() || discovers {
+            self.directory = paths::directory(self.directory.take(), folder);
+        }
+        paths::start(&mut self.ca_file, folder);
+        self.env.values_mut().chain(self.headers.values_mut()).for_each(|value| value.start_from(folder));
+    }
 }
 
 /// A span, or `0` for "never pruned".
@@ -343,6 +355,17 @@ impl Default for Safety {
 }
 
 impl Settings {
+    /// Has relative paths of sources and sections begin in the folder of the configuration file.
+    pub fn start_from(&mut self, folder: &Path) {
+        for source in self.sources.values_mut() {
+            source.validate.start_from(folder);
+            if let Some(extract) = &mut source.extract {
+                extract.start_from(folder);
+            }
+        }
+        self.process.values_mut().for_each(|section| section.start_from(folder));
+    }
+
     /// What no single key's type can tell.
     pub fn check(&self) -> Result<(), SettingError> {
         self.store.check().map_err(|mistake| mistake.within("store"))?;

@@ -41,6 +41,7 @@ impl Generation {
         concurrency: u32,
     ) -> Result<Self> {
         let serves = serves(&plan, only);
+        plan.sources.hold_missing(&store.data(), &super::name()).await?;
         let mut workloads: Vec<Arc<dyn Workload>> = Vec::new();
         let (extracts, uploads) = (!plan.sources.is_empty(), plan.uploads);
         let sink = if extracts || uploads { Some(open_sink(config, store).await?) } else { None };

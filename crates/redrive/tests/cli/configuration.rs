@@ -209,7 +209,7 @@ fn doctor_tells_what_keeps_workers_from_starting() {
     let home = Home::with_config(elsewhere);
     home.run(&["migrate"]).done();
     let told = home.run(&["doctor"]).done();
-    assert!(told.stdout.contains(" note  sources        a worker cannot start here"), "{told}");
+    assert!(told.stdout.contains(" note  sources        a cannot be used here"), "{told}");
     assert!(told.stdout.contains("NOT_HERE"), "{told}");
     let told = home.run(&["doctor", "-o", "json"]).done().json();
     assert_eq!((&told["checks"][1]["ok"], &told["checks"][1]["note"]), (&true.into(), &true.into()), "{told}");

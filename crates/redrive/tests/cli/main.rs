@@ -8,6 +8,7 @@ mod completions;
 mod configuration;
 mod doctor;
 mod every_key;
+mod folder;
 mod help;
 mod home;
 mod init;

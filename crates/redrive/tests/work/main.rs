@@ -26,3 +26,4 @@ mod s3_hangs;
 mod sink_gone;
 mod stopping;
 mod unanswered;
+mod unusable;

@@ -316,14 +316,15 @@ pub(crate) async fn sent(tx: &mut Tx<'_>, holds: &[Hold], attempts: &[(Partition
 }
 
 impl DataStore {
-    /// Holds a source that cannot be used as this worker is configured; it is looked at again after a minute.
-    pub async fn hold_unusable(&self, source: &Source, why: &str, worker: &str) -> Result<()> {
+    /// Holds a source, or one customer of it, that cannot be used as this worker is configured; it is looked at again after
+    /// a minute.
+    pub async fn hold_unusable(&self, scope: &HoldScope, why: &str, worker: &str) -> Result<()> {
         let now = self.inner.now();
         let (inner, hold) = (
             std::sync::Arc::clone(&self.inner),
             Hold {
                 id: self.inner.ids.hold(now),
-                scope: HoldScope::Source(source.clone()),
+                scope: scope.clone(),
                 cause: Cause::Breaker(Probing::unusable(now)),
                 since: now,
                 until: None,

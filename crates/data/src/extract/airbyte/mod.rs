@@ -8,7 +8,6 @@ mod messages;
 mod settings;
 mod verdict;
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,10 +16,10 @@ use redrive_store::clock::Clock;
 use serde_json::Value;
 
 use super::connector::{
-    Config, MessageReader, PrivateFiles, ReadResult, absolute, gather, read_catalog, read_messages, wanted,
+    Config, MessageReader, Prepared, PrivateFiles, ReadResult, absolute, gather, missing_file, read_catalog,
+    read_messages, wanted,
 };
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
-use crate::program::{Child, Watch};
 use crate::settings::{Redactor, SettingError};
 use catalog::StreamName;
 use messages::Source;
@@ -36,7 +35,7 @@ pub struct Airbyte {
 }
 
 impl Airbyte {
-    pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
+    pub fn new(settings: &Settings, context: &ExtractorContext) -> Result<Self, SettingError> {
         Ok(Self {
             program: context.program(&settings.command, settings.directory.as_deref(), &settings.env)?,
             config: Config::new(settings.config.as_ref(), settings.config_file.as_deref(), context)?,
@@ -52,20 +51,21 @@ impl Airbyte {
         job: &Job,
         config: &Path,
         files: &PrivateFiles,
-        redactor: &Arc<Redactor>,
+        program: &Prepared,
     ) -> Result<(StreamName, PathBuf), Error> {
         let found = match &self.catalog_file {
             Some(file) => read_catalog(file)?,
-            None => self.discover(job, config, redactor).await?,
+            None => self.discover(job, config, program).await?,
         };
         let (name, configured) = catalog::configure(&found, &wanted(job))?;
         Ok((name, files.write("catalog.json", &configured)?))
     }
 
-    async fn discover(&self, job: &Job, config: &Path, redactor: &Arc<Redactor>) -> Result<Value, Failure> {
-        let child = self.start(job, &["discover".as_ref(), "--config".as_ref(), config.as_ref()], redactor)?;
+    async fn discover(&self, job: &Job, config: &Path, program: &Prepared) -> Result<Value, Failure> {
+        let arguments = ["discover".as_ref(), "--config".as_ref(), config.as_ref()];
+        let child = program.start(job, &arguments, Vec::new())?;
         let (answer, end) = gather(child).await?;
-        let mut messages = MessageReader::new(Source::new(None, Arc::clone(redactor)));
+        let mut messages = MessageReader::new(Source::new(None, Arc::clone(&program.redactor)));
         messages.take(&answer)?;
         let source = messages.into_handler();
         let failed = verdict::of_exit(&end, &source);
@@ -73,10 +73,6 @@ impl Airbyte {
             return Err(failure);
         }
         source.catalog.ok_or_else(|| Failure::retryable("the source answered discover without a CATALOG"))
-    }
-
-    fn start(&self, job: &Job, arguments: &[&OsStr], redactor: &Arc<Redactor>) -> Result<Child, Failure> {
-        job.start(&self.program, arguments, Watch { redactor: Arc::clone(redactor), patterns: Vec::new() })
     }
 }
 
@@ -88,13 +84,14 @@ impl Extractor for Airbyte {
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let files = PrivateFiles::new()?;
-            let config = self.config.file(job, &files)?;
-            let redactor = Arc::new(Redactor::new(&self.secrets()));
-            let (stream, catalog) = self.catalog(job, &config, &files, &redactor).await?;
+            let config = self.config.file(job, &files).await?;
+            let invocation = self.program.invocation(job).await?;
+            let program = Prepared { invocation, redactor: Arc::new(Redactor::new(&self.secrets(job))) };
+            let (stream, catalog) = self.catalog(job, &config, &files, &program).await?;
             let arguments =
                 ["read".as_ref(), "--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()];
-            let child = self.start(job, &arguments, &redactor)?;
-            let source = Source::new(Some(stream), redactor);
+            let child = program.start(job, &arguments, Vec::new())?;
+            let source = Source::new(Some(stream), program.redactor);
             let ReadResult { handler: source, end } = read_messages(child, source, records).await?;
             records.note("records_seen", source.records);
             let failed = verdict::of_exit(&end, &source);
@@ -102,7 +99,12 @@ impl Extractor for Airbyte {
         })
     }
 
-    fn secrets(&self) -> Vec<String> {
-        [self.program.secrets(), self.config.secrets()].concat()
+    fn secrets(&self, job: &Job) -> Vec<String> {
+        [self.program.secrets(job), self.config.secrets(job)].concat()
+    }
+
+    fn missing(&self) -> Vec<String> {
+        let catalog = self.catalog_file.as_deref().and_then(|file| missing_file("catalog_file", file));
+        self.program.missing().into_iter().chain(self.config.missing()).chain(catalog).collect()
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 use super::files::PrivateFiles;
@@ -18,7 +19,7 @@ pub(in crate::extract) enum Config {
 #[derive(Debug)]
 pub(in crate::extract) enum Node {
     Text(Template),
-    Secret(Secret),
+    Secret(Secret<Job>),
     List(Vec<Self>),
     Table(Vec<(String, Self)>),
     /// A number, a truth value or nothing.
@@ -29,7 +30,7 @@ impl Config {
     pub(in crate::extract) fn new(
         table: Option<&Map<String, Value>>,
         file: Option<&Path>,
-        context: &ExtractorContext<'_>,
+        context: &ExtractorContext,
     ) -> Result<Self, SettingError> {
         match (table, file) {
             (Some(_), Some(_)) => {
@@ -45,14 +46,26 @@ impl Config {
     }
 
     /// The file to name on the command line.
-    pub(in crate::extract) fn file(&self, job: &Job, files: &PrivateFiles) -> Result<PathBuf, Error> {
+    pub(in crate::extract) async fn file(&self, job: &Job, files: &PrivateFiles) -> Result<PathBuf, Error> {
         match self {
-            Self::Table(node) => Ok(files.write("config.json", &node.render(job)?)?),
+            Self::Table(node) => Ok(files.write("config.json", &node.render(job).await?)?),
             Self::File(file) => Ok(file.clone()),
         }
     }
 
-    pub(in crate::extract) fn secrets(&self) -> Vec<String> {
+    pub(in crate::extract) fn secrets(&self, job: &Job) -> Vec<String> {
+        self.named_secrets().into_iter().flat_map(|secret| secret.known(job)).collect()
+    }
+
+    /// The secrets that cannot be had here, or the file that is not there.
+    pub(in crate::extract) fn missing(&self) -> Vec<String> {
+        match self {
+            Self::Table(_) => self.named_secrets().into_iter().filter_map(Secret::missing).collect(),
+            Self::File(file) => missing_file("config_file", file).into_iter().collect(),
+        }
+    }
+
+    fn named_secrets(&self) -> Vec<&Secret<Job>> {
         let mut secrets = Vec::new();
         match self {
             Self::Table(node) => node.collect_secrets(&mut secrets),
@@ -63,7 +76,7 @@ impl Config {
 }
 
 impl Node {
-    fn new(at: Step, value: &Value, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
+    fn new(at: Step, value: &Value, context: &ExtractorContext) -> Result<Self, SettingError> {
         let error = |why: String| SettingError::at(at.clone(), why);
         let inner =
             |step: Step, value: &Value| Self::new(step, value, context).map_err(|error| error.within(at.clone()));
@@ -74,8 +87,8 @@ impl Node {
                 Self::List(values.iter().enumerate().map(node).collect::<Result<_, _>>()?)
             }
             Value::Object(table) => {
-                if let Some(secret) = secret_ref(table) {
-                    return secret.resolve(context.variable).map(Self::Secret).map_err(error);
+                if let Some(secret) = SecretRef::in_table(table) {
+                    return secret.resolve(&context.around).map(Self::Secret).map_err(error);
                 }
                 let node = |(name, value): (&String, &Value)| {
                     Ok::<_, SettingError>((name.clone(), inner(name.as_str().into(), value)?))
@@ -86,22 +99,33 @@ impl Node {
         })
     }
 
-    fn render(&self, job: &Job) -> Result<Value, Failure> {
-        Ok(match self {
-            Self::Text(template) => Value::from(template.render(job, Escape::Plain)),
-            Self::Secret(secret) => Value::from(secret.read()?),
-            Self::List(nodes) => Value::Array(nodes.iter().map(|node| node.render(job)).collect::<Result<_, _>>()?),
-            Self::Table(table) => {
-                let rendered = table.iter().map(|(name, node)| Ok::<_, Failure>((name.clone(), node.render(job)?)));
-                Value::Object(rendered.collect::<Result<_, _>>()?)
-            }
-            Self::Other(value) => value.clone(),
+    fn render<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<Value, Failure>> {
+        Box::pin(async move {
+            Ok(match self {
+                Self::Text(template) => Value::from(template.render(job, Escape::Plain)),
+                Self::Secret(secret) => Value::from(secret.read(job).await?),
+                Self::List(nodes) => {
+                    let mut rendered = Vec::with_capacity(nodes.len());
+                    for node in nodes {
+                        rendered.push(node.render(job).await?);
+                    }
+                    Value::Array(rendered)
+                }
+                Self::Table(table) => {
+                    let mut rendered = Map::new();
+                    for (name, node) in table {
+                        rendered.insert(name.clone(), node.render(job).await?);
+                    }
+                    Value::Object(rendered)
+                }
+                Self::Other(value) => value.clone(),
+            })
         })
     }
 
-    fn collect_secrets(&self, into: &mut Vec<String>) {
+    fn collect_secrets<'a>(&'a self, into: &mut Vec<&'a Secret<Job>>) {
         match self {
-            Self::Secret(secret) => into.extend(secret.known()),
+            Self::Secret(secret) => into.push(secret),
             Self::List(nodes) => nodes.iter().for_each(|node| node.collect_secrets(into)),
             Self::Table(table) => table.iter().for_each(|(_, node)| node.collect_secrets(into)),
             Self::Text(_) | Self::Other(_) => {}
@@ -109,14 +133,25 @@ impl Node {
     }
 }
 
-/// A table with nothing in it but `env = "NAME"` or `file = "PATH"` names a secret.
-fn secret_ref(table: &Map<String, Value>) -> Option<SecretRef> {
-    let (name, value) = table.iter().next().filter(|_| table.len() == 1)?;
-    match (name.as_str(), value) {
-        ("env", Value::String(name)) => Some(SecretRef::Env(name.clone())),
-        ("file", Value::String(path)) => Some(SecretRef::File(path.into())),
-        _ => None,
+/// Has the files of secrets in a connector's table begin in this folder. Its other paths are the connector's own.
+pub(in crate::extract) fn start_from(table: &mut Option<Map<String, Value>>, folder: &Path) {
+    table.iter_mut().flat_map(Map::values_mut).for_each(|value| move_secrets(value, folder));
+}
+
+fn move_secrets(value: &mut Value, folder: &Path) {
+    match value {
+        Value::Object(table) => match (SecretRef::in_table(table), table.get_mut("file")) {
+            (Some(SecretRef::File(path)), Some(file)) => *file = folder.join(path).to_string_lossy().into(),
+            (_, _) => table.values_mut().for_each(|value| move_secrets(value, folder)),
+        },
+        Value::Array(values) => values.iter_mut().for_each(|value| move_secrets(value, folder)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Why a file that settings name cannot be used.
+pub(in crate::extract) fn missing_file(key: &str, file: &Path) -> Option<String> {
+    file.metadata().err().map(|error| format!("{key} {}: {error}", file.display()))
 }
 
 /// The connector may run in another directory than we do.

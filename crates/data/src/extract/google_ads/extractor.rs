@@ -1,7 +1,6 @@
 //! The extractor: one stream of batches, whose rows count only when it has closed.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use futures_util::future::BoxFuture;
 use redrive_core::text::cut;
@@ -9,15 +8,14 @@ use redrive_store::clock::Clock;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Request};
 use serde_json::Value;
-use tokio::sync::Mutex;
 use url::Url;
 
 use super::errors::{self, Kind, Meaning};
 use super::settings::{Settings, customer_digits};
-use super::token::{Last, Token, Tokens};
+use super::token::{Account, Token, Tokens};
 use crate::extract::json_stream::{Path, RecordStream, Step};
 use crate::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records};
-use crate::settings::{Secret, SecretRef, SettingError, UsedSecrets, redact};
+use crate::settings::{Secret, SecretRef, SettingError, redact};
 use crate::web::{Client, ClientOptions, MAX_RATIO, Response, excerpt, retry_after};
 
 /// How much of an error is read; the API repeats the query in it.
@@ -38,10 +36,9 @@ const ERROR_ALONE: usize = 2;
 pub struct GoogleAds {
     base: Url,
     login_customer_id: Option<String>,
-    developer_token: Option<Secret>,
+    developer_token: Option<Secret<Job>>,
     tokens: Tokens,
     client: Client,
-    used_secrets: UsedSecrets,
     clock: Arc<dyn Clock>,
 }
 
@@ -67,9 +64,9 @@ impl<E: Into<Error>> From<E> for Setback {
 }
 
 impl GoogleAds {
-    pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
+    pub fn new(settings: &Settings, context: &ExtractorContext) -> Result<Self, SettingError> {
         let secret =
-            |key: &str, secret: &SecretRef| secret.resolve(context.variable).map_err(|why| SettingError::at(key, why));
+            |key: &str, secret: &SecretRef| secret.resolve(&context.around).map_err(|why| SettingError::at(key, why));
         let login = settings.login_customer_id.as_deref().map(customer_digits).transpose();
         let developer = settings.developer_token.as_ref().map(|token| secret("developer_token", token)).transpose()?;
         let tokens = Tokens {
@@ -78,8 +75,7 @@ impl GoogleAds {
             client_secret: secret("client_secret", &settings.client_secret)?,
             refresh_token: secret("refresh_token", &settings.refresh_token)?,
             clock: Arc::clone(&context.clock),
-            last: Mutex::new(Last::Never),
-            fetched: AtomicU64::new(0),
+            accounts: std::sync::Mutex::default(),
         };
         // Both addresses are the configuration's own, and no answer can lead to another.
         let options = ClientOptions {
@@ -96,25 +92,30 @@ impl GoogleAds {
             developer_token: developer,
             tokens,
             client: Client::new(options)?,
-            used_secrets: UsedSecrets::default(),
             clock: Arc::clone(&context.clock),
         })
     }
 
-    async fn stream(&self, customer: &str, query: &str, token: &Token, records: &mut Records) -> Result<(), Setback> {
-        let request = self.request(customer, query, token)?;
+    async fn stream(
+        &self,
+        asked: &Asked<'_>,
+        account: &Account,
+        token: &Token,
+        records: &mut Records,
+    ) -> Result<(), Setback> {
+        let request = self.request(asked, account, token).await?;
         let mut answer = self.client.send(request).await?;
         let request_id = answer.header("request-id").map(str::to_owned);
         if let Some(id) = &request_id {
-            self.note_request(id, records);
+            note_request(account, id, records);
         }
         if answer.status().as_u16() != 200 {
             let body = answer.beginning(ERROR_BYTES).await;
             let mut meaning = errors::of_answer(answer.status().as_u16(), &body.bytes);
             if meaning.text.is_empty() {
-                meaning.text = body.words(&self.used_secrets.all());
+                meaning.text = body.words(&account.used.all());
             }
-            return Err(self.setback(&answer, meaning));
+            return Err(self.setback(account, &answer, meaning));
         }
         let each = |name: &str| Path::new([Step::Each, Step::Key(name.to_owned())]);
         let alone = Path::new([Step::Key("error".to_owned())]);
@@ -123,7 +124,7 @@ impl GoogleAds {
             records.feed(&mut stream, &chunk, answer.name()).await?;
             if let Some(error) = stream.kept(ERROR_IN_BATCH).or_else(|| stream.kept(ERROR_ALONE)) {
                 let error: Value = serde_json::from_slice(error).unwrap_or_default();
-                return Err(self.setback(&answer, errors::of_error(200, &error)));
+                return Err(self.setback(account, &answer, errors::of_error(200, &error)));
             }
         }
         let unusable = |why: String| Failure::retryable(format!("{}: the stream cannot be used: {why}", answer.name()));
@@ -134,18 +135,13 @@ impl GoogleAds {
         if request_id.is_none()
             && let Some(Ok(Value::String(id))) = stream.kept(REQUEST_ID).map(serde_json::from_slice)
         {
-            self.note_request(&id, records);
+            note_request(account, &id, records);
         }
         Ok(())
     }
 
-    /// A note is kept whatever becomes of the attempt, so it must be fit to be shown at once.
-    fn note_request(&self, id: &str, records: &mut Records) {
-        records.note("request_id", cut(&redact(id, &self.used_secrets.all()), REQUEST_ID_BYTES));
-    }
-
-    fn request(&self, customer: &str, query: &str, token: &Token) -> Result<Request, Failure> {
-        let path = format!("customers/{customer}/googleAds:searchStream");
+    async fn request(&self, asked: &Asked<'_>, account: &Account, token: &Token) -> Result<Request, Failure> {
+        let path = format!("customers/{}/googleAds:searchStream", asked.customer);
         let url = self.base.join(&path).map_err(|why| Failure::fatal(format!("{path}: {why}")))?;
         let mut request = Request::new(Method::POST, url);
         let headers = request.headers_mut();
@@ -155,16 +151,16 @@ impl GoogleAds {
             headers.insert(LOGIN_CUSTOMER_ID, confidential("login_customer_id", id)?);
         }
         if let Some(secret) = &self.developer_token {
-            let secret = secret.read()?;
-            self.used_secrets.remember(&secret);
+            let secret = secret.read(asked.job).await?;
+            account.used.remember(&secret);
             headers.insert(DEVELOPER_TOKEN, confidential("developer_token", &secret)?);
         }
-        *request.body_mut() = Some(serde_json::json!({ "query": query }).to_string().into());
+        *request.body_mut() = Some(serde_json::json!({ "query": asked.query }).to_string().into());
         Ok(request)
     }
 
-    fn setback(&self, answer: &Response, meaning: Meaning) -> Setback {
-        let words = excerpt(meaning.text.as_bytes(), true, &self.used_secrets.all());
+    fn setback(&self, account: &Account, answer: &Response, meaning: Meaning) -> Setback {
+        let words = excerpt(meaning.text.as_bytes(), true, &account.used.all());
         let mut text = format!("{} answered {}: {words}", answer.name(), answer.status());
         if let Some(id) = answer.header("request-id") {
             text = format!("{text} (request-id {id})");
@@ -177,6 +173,18 @@ impl GoogleAds {
             Kind::Retryable | Kind::RateLimited | Kind::Final => Setback::Failed(failure.into()),
         }
     }
+}
+
+/// What a job asks the API for.
+struct Asked<'a> {
+    job: &'a Job,
+    customer: String,
+    query: &'a str,
+}
+
+/// A note is kept whatever becomes of the attempt, so it must be fit to be shown at once.
+fn note_request(account: &Account, id: &str, records: &mut Records) {
+    records.note("request_id", cut(&redact(id, &account.used.all()), REQUEST_ID_BYTES));
 }
 
 fn confidential(what: &str, text: &str) -> Result<HeaderValue, Failure> {
@@ -198,24 +206,30 @@ impl Extractor for GoogleAds {
                 let (source, name) = (&job.key.source, &job.key.query_name);
                 Failure::fatal(format!("there is no query to send; set sources.{source}.queries.{name}.query"))
             })?;
-            let token = self.tokens.get(&self.client, &self.used_secrets, None).await?;
-            match self.stream(&customer, query, &token, records).await {
+            let (asked, account) = (Asked { job, customer, query }, self.tokens.account(job));
+            let token = self.tokens.get(&self.client, job, &account, None).await?;
+            match self.stream(&asked, &account, &token, records).await {
                 Ok(()) => Ok(()),
                 Err(Setback::Failed(error)) => Err(error),
                 // Rows that were taken cannot be taken back within an attempt; the next one starts with another token.
                 Err(Setback::StaleToken(failure)) if records.count() > 0 => {
-                    self.tokens.forget(&token).await;
+                    account.forget(&token).await;
                     Err(Failure::retryable(failure.message).into())
                 }
                 Err(Setback::StaleToken(_)) => {
-                    let token = self.tokens.get(&self.client, &self.used_secrets, Some(&token)).await?;
-                    self.stream(&customer, query, &token, records).await.map_err(Setback::into_error)
+                    let token = self.tokens.get(&self.client, job, &account, Some(&token)).await?;
+                    self.stream(&asked, &account, &token, records).await.map_err(Setback::into_error)
                 }
             }
         })
     }
 
-    fn secrets(&self) -> Vec<String> {
-        self.used_secrets.all()
+    fn secrets(&self, job: &Job) -> Vec<String> {
+        self.tokens.account(job).used.all()
+    }
+
+    fn missing(&self) -> Vec<String> {
+        let secrets = self.tokens.secrets().into_iter().map(|(_, secret)| secret).chain(&self.developer_token);
+        secrets.filter_map(Secret::missing).chain(self.client.missing()).collect()
     }
 }

@@ -38,6 +38,13 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Every secret that is named.
+    pub(in crate::extract) fn secrets(&mut self) -> impl Iterator<Item = &mut SecretRef> {
+        [&mut self.client_id, &mut self.client_secret, &mut self.refresh_token]
+            .into_iter()
+            .chain(&mut self.developer_token)
+    }
+
     /// Where a version's methods are.
     pub(super) fn base(&self) -> Result<Url, SettingError> {
         let digits = self.version.strip_prefix('v').unwrap_or_default();

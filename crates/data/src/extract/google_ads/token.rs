@@ -1,11 +1,14 @@
-//! The access token: fetched when it is needed, shared by all jobs of the source, and fetched once however many ask.
+//! The access token: fetched when it is needed, shared by all jobs with the same credentials, and fetched once however many
+//! ask.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use redrive_core::classify;
+use redrive_core::key::CustomerId;
 use redrive_core::time::Timestamp;
 use redrive_store::clock::Clock;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
@@ -15,7 +18,7 @@ use tokio::sync::Mutex;
 use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
-use crate::extract::Failure;
+use crate::extract::{Failure, Job};
 use crate::settings::{Secret, UsedSecrets};
 use crate::web::{Beginning, Client, Response, excerpt, retry_after};
 
@@ -30,19 +33,27 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Tokens {
     pub(super) endpoint: Url,
-    pub(super) client_id: Secret,
-    pub(super) client_secret: Secret,
-    pub(super) refresh_token: Secret,
+    pub(super) client_id: Secret<Job>,
+    pub(super) client_secret: Secret<Job>,
+    pub(super) refresh_token: Secret<Job>,
     pub(super) clock: Arc<dyn Clock>,
+    /// One for all customers, or one for each where they have credentials of their own.
+    pub(super) accounts: std::sync::Mutex<BTreeMap<Option<CustomerId>, Arc<Account>>>,
+}
+
+/// What is known of one set of credentials.
+#[derive(Debug, Default)]
+pub(super) struct Account {
     /// Held while a token is fetched, so that the others wait for it instead of fetching their own.
-    pub(super) last: Mutex<Last>,
+    last: Mutex<Last>,
     /// How often fetching has ended, well or badly.
-    pub(super) fetched: AtomicU64,
+    fetched: AtomicU64,
+    pub(super) used: UsedSecrets,
 }
 
 /// How fetching ended the last time.
 #[derive(Debug, Default)]
-pub(super) enum Last {
+enum Last {
     #[default]
     Never,
     Token(Token),
@@ -61,31 +72,7 @@ impl fmt::Debug for Token {
     }
 }
 
-impl Tokens {
-    /// A token that is still good; `stale` is one that the API has just refused.
-    pub(super) async fn get(
-        &self,
-        client: &Client,
-        used: &UsedSecrets,
-        stale: Option<&Token>,
-    ) -> Result<Token, Failure> {
-        let before = self.fetched.load(Ordering::Acquire);
-        let mut last = self.last.lock().await;
-        match &*last {
-            Last::Token(token) if Some(token) != stale && self.clock.now() < token.until => return Ok(token.clone()),
-            // Another job failed while this one waited: asking again at once would get the same answer.
-            Last::Failed(failure) if self.fetched.load(Ordering::Acquire) != before => return Err(failure.clone()),
-            Last::Never | Last::Token(_) | Last::Failed(_) => {}
-        }
-        let outcome = self.fetch(client, used).await;
-        *last = match &outcome {
-            Ok(token) => Last::Token(token.clone()),
-            Err(failure) => Last::Failed(failure.clone()),
-        };
-        self.fetched.fetch_add(1, Ordering::Release);
-        outcome
-    }
-
+impl Account {
     /// Makes sure that nobody uses this token again.
     pub(super) async fn forget(&self, token: &Token) {
         let mut last = self.last.lock().await;
@@ -93,27 +80,66 @@ impl Tokens {
             *last = Last::Never;
         }
     }
+}
 
-    async fn fetch(&self, client: &Client, used: &UsedSecrets) -> Result<Token, Failure> {
-        let answer = client.send(self.request(used)?).await?;
+impl Tokens {
+    /// The secrets, each with its name in the request.
+    pub(super) fn secrets(&self) -> [(&'static str, &Secret<Job>); 3] {
+        [("client_id", &self.client_id), ("client_secret", &self.client_secret), ("refresh_token", &self.refresh_token)]
+    }
+
+    /// Whether all customers share the credentials.
+    fn is_shared(&self) -> bool {
+        self.secrets().iter().all(|(_, secret)| secret.is_shared())
+    }
+
+    /// Whose credentials a job has.
+    pub(super) fn account(&self, job: &Job) -> Arc<Account> {
+        let customer = (!self.is_shared()).then(|| job.key.customer_id.clone());
+        Arc::clone(self.accounts.lock().unwrap_or_else(PoisonError::into_inner).entry(customer).or_default())
+    }
+
+    /// A token that is still good; `stale` is one that the API has just refused.
+    pub(super) async fn get(
+        &self,
+        client: &Client,
+        job: &Job,
+        account: &Account,
+        stale: Option<&Token>,
+    ) -> Result<Token, Failure> {
+        let before = account.fetched.load(Ordering::Acquire);
+        let mut last = account.last.lock().await;
+        match &*last {
+            Last::Token(token) if Some(token) != stale && self.clock.now() < token.until => return Ok(token.clone()),
+            // Another job failed while this one waited: asking again at once would get the same answer.
+            Last::Failed(failure) if account.fetched.load(Ordering::Acquire) != before => return Err(failure.clone()),
+            Last::Never | Last::Token(_) | Last::Failed(_) => {}
+        }
+        let outcome = self.fetch(client, job, &account.used).await;
+        *last = match &outcome {
+            Ok(token) => Last::Token(token.clone()),
+            Err(failure) => Last::Failed(failure.clone()),
+        };
+        account.fetched.fetch_add(1, Ordering::Release);
+        outcome
+    }
+
+    async fn fetch(&self, client: &Client, job: &Job, used: &UsedSecrets) -> Result<Token, Failure> {
+        let answer = client.send(self.request(job, used).await?).await?;
         self.read(answer, used).await
     }
 
-    fn request(&self, used: &UsedSecrets) -> Result<Request, Failure> {
-        let mut form = Serializer::new(String::new());
-        form.append_pair("grant_type", "refresh_token");
-        let secrets = [
-            ("client_id", &self.client_id),
-            ("client_secret", &self.client_secret),
-            ("refresh_token", &self.refresh_token),
-        ];
-        for (name, secret) in secrets {
-            let secret = secret.read()?;
+    async fn request(&self, job: &Job, used: &UsedSecrets) -> Result<Request, Failure> {
+        let mut pairs = vec![("grant_type", "refresh_token".to_owned())];
+        for (name, secret) in self.secrets() {
+            let secret = secret.read(job).await?;
             used.remember(&secret);
             // An answer may repeat it as it was sent.
             used.remember(&byte_serialize(secret.as_bytes()).collect::<String>());
-            form.append_pair(name, &secret);
+            pairs.push((name, secret));
         }
+        let mut form = Serializer::new(String::new());
+        form.extend_pairs(pairs);
         let mut request = Request::new(Method::POST, self.endpoint.clone());
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         *request.body_mut() = Some(form.finish().into());
@@ -157,7 +183,7 @@ impl Tokens {
         }
         let retry_after = retry_after(answer.headers(), self.clock.now());
         let class = classify::http_status(answer.status().as_u16(), retry_after.is_some());
-        // All jobs of the source share the token.
-        Failure::new(class, text).after(retry_after).of_source()
+        let failure = Failure::new(class, text).after(retry_after);
+        if self.is_shared() { failure.of_source() } else { failure }
     }
 }

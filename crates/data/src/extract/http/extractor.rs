@@ -31,7 +31,7 @@ pub struct Http {
 }
 
 impl Http {
-    pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
+    pub fn new(settings: &Settings, context: &ExtractorContext) -> Result<Self, SettingError> {
         let at = |key: &'static str| move |why: String| SettingError::at(key, why);
         if !settings.url.starts_with("http://") && !settings.url.starts_with("https://") {
             return Err(SettingError::at("url", format!("{:?} must begin with https:// or http://", settings.url)));
@@ -57,7 +57,7 @@ impl Http {
         Ok(Self {
             url: Template::parse(&settings.url).map_err(at("url"))?,
             body,
-            headers: Headers::new(&settings.headers, context.variable)?,
+            headers: Headers::new(&settings.headers, &context.around)?,
             paging: Paging::new(settings, &records)?,
             records,
             client: Client::new(options)?,
@@ -66,7 +66,15 @@ impl Http {
         })
     }
 
-    fn request(&self, job: &Job) -> Result<Request, Failure> {
+    /// Why the URL's own host may not be asked, where that can be told without the work and without looking it up.
+    fn forbidden(&self) -> Option<String> {
+        let beginning = self.url.beginning();
+        let (_, after_scheme) = beginning.split_once("://")?;
+        let names_host = self.url.fixed().is_some() || after_scheme.contains('/');
+        self.client.forbids(&Url::parse(beginning).ok().filter(|_| names_host)?)
+    }
+
+    async fn request(&self, job: &Job) -> Result<Request, Failure> {
         let method = match (self.settings.method, &self.body) {
             (Some(Method::Get), _) | (None, None) => reqwest::Method::GET,
             (Some(Method::Post), _) | (None, Some(_)) => reqwest::Method::POST,
@@ -75,18 +83,24 @@ impl Http {
         Ok(Request {
             url: place(&self.url.render(job, Escape::Url))?,
             method,
-            headers: self.headers.resolve(job)?,
+            headers: self.headers.resolve(job).await?,
             body: self.body.as_ref().map(|body| body.render(job, Escape::Json)),
         })
     }
 
     /// Takes a page's records; gives the URL of the next one.
-    async fn page(&self, first: &Url, mut answer: Response, records: &mut Records) -> Result<Option<Url>, Error> {
+    async fn page(
+        &self,
+        job: &Job,
+        first: &Url,
+        mut answer: Response,
+        records: &mut Records,
+    ) -> Result<Option<Url>, Error> {
         match answer.status().as_u16() {
             200 | 201 | 203 => {}
             204 => return Ok(None),
             // Among them "accepted" and "partial content": what would come is not all.
-            _ => return Err(self.refusal(answer).await.into()),
+            _ => return Err(self.refusal(job, answer).await.into()),
         }
         let stream = RecordStream::new(self.records.clone(), self.paging.path().cloned());
         let stream = body::read(&mut answer, &self.settings, stream, records).await?;
@@ -97,8 +111,8 @@ impl Http {
         Ok(self.paging.next(first, &answer, &stream)?)
     }
 
-    async fn refusal(&self, mut answer: Response) -> Failure {
-        let words = answer.beginning(ERROR_BYTES).await.words(&self.headers.secrets());
+    async fn refusal(&self, job: &Job, mut answer: Response) -> Failure {
+        let words = answer.beginning(ERROR_BYTES).await.words(&self.headers.secrets(job));
         let mut text = format!("{} answered {}", answer.name(), answer.status());
         if !words.is_empty() {
             text = format!("{text}: {words}");
@@ -133,20 +147,24 @@ impl Extractor for Http {
 
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let request = self.request(job)?;
+            let request = self.request(job).await?;
             let mut guard = PageGuard::new(&request.url, &self.settings);
             let mut next = Some(request.url.clone());
             while let Some(page) = next {
                 guard.admit(&page)?;
                 records.note("pages", guard.pages());
                 let answer = self.client.fetch(&request, page).await?;
-                next = self.page(&request.url, answer, records).await?;
+                next = self.page(job, &request.url, answer, records).await?;
             }
             Ok(())
         })
     }
 
-    fn secrets(&self) -> Vec<String> {
-        self.headers.secrets()
+    fn secrets(&self, job: &Job) -> Vec<String> {
+        self.headers.secrets(job)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.headers.missing().into_iter().chain(self.client.missing()).chain(self.forbidden()).collect()
     }
 }

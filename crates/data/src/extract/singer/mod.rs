@@ -15,10 +15,11 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use super::connector::{
-    Config, PrivateFiles, ReadResult, absolute, gather, listed, read_catalog, read_messages, wanted,
+    Config, Prepared, PrivateFiles, ReadResult, absolute, gather, listed, missing_file, read_catalog, read_messages,
+    wanted,
 };
 use super::{Error, Extractor, ExtractorContext, Failure, Job, Program, Records};
-use crate::program::{Child, End, Watch};
+use crate::program::{Child, End};
 use crate::settings::{Redactor, SettingError};
 use catalog::Stream;
 use messages::Tap;
@@ -35,7 +36,7 @@ pub struct Singer {
 }
 
 impl Singer {
-    pub fn new(settings: &Settings, context: &ExtractorContext<'_>) -> Result<Self, SettingError> {
+    pub fn new(settings: &Settings, context: &ExtractorContext) -> Result<Self, SettingError> {
         if let Some(index) = settings.stderr.iter().position(|pattern| pattern.pattern.is_empty()) {
             let why = "is empty, and so in every line; write a part of the line";
             return Err(SettingError::at("pattern", why).within(index).within("stderr"));
@@ -55,13 +56,13 @@ impl Singer {
         job: &Job,
         config: &Path,
         files: &PrivateFiles,
-        redactor: &Arc<Redactor>,
+        program: &Prepared,
     ) -> Result<(Stream, PathBuf), Error> {
         let wanted = wanted(job);
         if let Some(file) = &self.catalog_file {
             return Ok((catalog::find(&read_catalog(file)?, &wanted)?, file.clone()));
         }
-        let child = self.start(job, &["--config".as_ref(), config.as_ref(), "--discover".as_ref()], redactor)?;
+        let child = self.start(job, &["--config".as_ref(), config.as_ref(), "--discover".as_ref()], program)?;
         let (answer, end) = gather(child).await?;
         self.check(&end)?;
         let mut catalog: Value = serde_json::from_slice(&answer)
@@ -71,9 +72,8 @@ impl Singer {
         Ok((stream, files.write("catalog.json", &catalog)?))
     }
 
-    fn start(&self, job: &Job, arguments: &[&OsStr], redactor: &Arc<Redactor>) -> Result<Child, Failure> {
-        let patterns = self.patterns.iter().map(|pattern| pattern.pattern.clone()).collect();
-        job.start(&self.program, arguments, Watch { redactor: Arc::clone(redactor), patterns })
+    fn start(&self, job: &Job, arguments: &[&OsStr], program: &Prepared) -> Result<Child, Failure> {
+        program.start(job, arguments, self.patterns.iter().map(|pattern| pattern.pattern.clone()).collect())
     }
 
     /// What the end of the tap means: a text on stderr is more exact than a code.
@@ -101,11 +101,12 @@ impl Extractor for Singer {
     fn extract<'a>(&'a self, job: &'a Job, records: &'a mut Records) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let files = PrivateFiles::new()?;
-            let config = self.config.file(job, &files)?;
-            let redactor = Arc::new(Redactor::new(&self.secrets()));
-            let (stream, catalog) = self.catalog(job, &config, &files, &redactor).await?;
+            let config = self.config.file(job, &files).await?;
+            let invocation = self.program.invocation(job).await?;
+            let program = Prepared { invocation, redactor: Arc::new(Redactor::new(&self.secrets(job))) };
+            let (stream, catalog) = self.catalog(job, &config, &files, &program).await?;
             let arguments = ["--config".as_ref(), config.as_ref(), "--catalog".as_ref(), catalog.as_ref()];
-            let child = self.start(job, &arguments, &redactor)?;
+            let child = self.start(job, &arguments, &program)?;
             let ReadResult { handler: tap, end } = read_messages(child, Tap::new(stream), records).await?;
             records.note("records_seen", tap.records);
             self.check(&end)?;
@@ -118,7 +119,12 @@ impl Extractor for Singer {
         })
     }
 
-    fn secrets(&self) -> Vec<String> {
-        [self.program.secrets(), self.config.secrets()].concat()
+    fn secrets(&self, job: &Job) -> Vec<String> {
+        [self.program.secrets(job), self.config.secrets(job)].concat()
+    }
+
+    fn missing(&self) -> Vec<String> {
+        let catalog = self.catalog_file.as_deref().and_then(|file| missing_file("catalog_file", file));
+        self.program.missing().into_iter().chain(self.config.missing()).chain(catalog).collect()
     }
 }

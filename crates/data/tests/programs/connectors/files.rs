@@ -84,7 +84,7 @@ async fn a_secret_of_the_configuration_is_shown_to_nobody() {
     let failure = lab.run(&*extractor).await.failure().clone();
     assert!(failure.message.contains("\"token\":\"***\"") && !failure.message.contains(SECRET), "{failure}");
     assert!(!format!("{extractor:?}").contains(SECRET));
-    assert_eq!(extractor.secrets(), [SECRET, SECRET]);
+    assert_eq!(extractor.secrets(&lab.job), [SECRET, SECRET]);
 
     let lab = Lab::new().await;
     let says = "echo \"{\\\"type\\\":\\\"TRACE\\\",\\\"trace\\\":{\\\"type\\\":\\\"ERROR\\\",\\\"error\\\":{\\\"message\\\":\\\"bad $(sed s/.*token...// \"$3\" | tr -d \\\"})\\\"}}}\"";

@@ -140,8 +140,8 @@ fn settings_that_cannot_work_are_refused_when_they_are_read() {
     assert!(wrong("exit_codes = { '3' = 'fatal' }").contains("error class \"fatal\" is unknown"));
     assert!(wrong("stderr = [{ pattern = '', class = 'final' }]").starts_with("stderr[0].pattern: is empty"));
     assert!(wrong("config_file = 'x'\nconfig = {}").contains("config and config_file are both there"));
-    let deep = wrong("config = { a = [{ b = { env = 'NOT_THERE' } }] }");
-    assert!(deep.starts_with("config.a[0].b: the environment has no NOT_THERE"), "{deep}");
+    let deep = wrong("config = { a = [{ b = { env = '{day}' } }] }");
+    assert!(deep.starts_with("config.a[0].b: {day} is no placeholder"), "{deep}");
     assert!(wrong("config = { a = { b = '{nope}' } }").starts_with("config.a.b: {nope} is no placeholder"));
     assert!(!wrong("config = { token = { env = 'API_TOKEN' }, b = '{nope}' }").contains(SECRET));
 }

@@ -34,11 +34,14 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
         Some(file) => Finding::good("configuration", format!("{} is understood", file.display())),
         None => Finding::good("configuration", "there is no redrive.toml; the defaults serve"),
     });
-    if let Err(error) = config.check_plan() {
-        findings.add(Finding::broken("sources", format!("no worker can start: {error}")));
-    } else if let Err(error) = config.plan(Workload::ALL, &context.environment) {
-        // Secrets may well be on other machines only.
-        findings.add(Finding::note("sources", format!("a worker cannot start here: {error}")));
+    match config.plan(Workload::ALL, &context.environment) {
+        Err(error) => findings.add(Finding::broken("sources", format!("no worker can start: {error}"))),
+        Ok(plan) => {
+            for (source, why) in plan.sources.missing() {
+                // It may well be on other machines only.
+                findings.add(Finding::note("sources", format!("{source} cannot be used here: {why}")));
+            }
+        }
     }
     let view = store(config, context, &mut findings).await;
     if let Some(view) = &view {
