@@ -100,6 +100,7 @@ impl Desk {
             started_at: self.now(),
             last_seen: self.now(),
             last_claim: None,
+            drain: false,
         };
         self.store.beat(&process).await.unwrap();
     }

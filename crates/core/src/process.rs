@@ -17,6 +17,8 @@ words!(
         Worker = "worker",
         Daemon = "daemon",
         Server = "server",
+        /// A worker of somebody else's making, which claims jobs through the API.
+        Outside = "outside",
     }
 );
 
@@ -56,11 +58,21 @@ pub struct Process {
     pub serves: Serves,
     pub started_at: Timestamp,
     pub last_seen: Timestamp,
-    /// When a worker last claimed something, to the beat.
+    /// When a worker last claimed something, to the beat; when an outside worker last asked for work.
     pub last_claim: Option<Timestamp>,
+    /// Whether an outside worker was asked to take on nothing more.
+    pub drain: bool,
 }
 
 impl Process {
+    /// Whether it follows a configuration, which an outside worker does not.
+    pub fn is_configured(&self) -> bool {
+        match self.kind {
+            Kind::Worker | Kind::Daemon | Kind::Server => true,
+            Kind::Outside => false,
+        }
+    }
+
     pub fn is_alive(&self, now: Timestamp) -> bool {
         now.since(self.last_seen) < ALIVE_FOR
     }
@@ -100,7 +112,7 @@ impl<'a> Living<'a> {
 
     /// Those that follow another configuration than the one given, or than the others of them.
     pub fn drifting(&self, own: &str) -> Vec<&'a Process> {
-        self.0.iter().copied().filter(|process| process.config != own).collect()
+        self.0.iter().copied().filter(|process| process.is_configured() && process.config != own).collect()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &'a Process> {
@@ -128,6 +140,7 @@ mod tests {
             started_at: NOW,
             last_seen: NOW.saturating_sub(Duration::from_secs(ago)),
             last_claim: None,
+            drain: false,
         }
     }
 

@@ -16,7 +16,9 @@ use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{HintRule, StopReason};
-use redrive_core::run::{Change, End, EndedBy, Event, Fault, Run, RunSnapshot, State, Verdict, Workload, apply};
+use redrive_core::run::{
+    Change, End, EndedBy, Event, Fault, Incident, Run, RunSnapshot, State, Verdict, Workload, apply,
+};
 
 const CASES: u32 = 1_000;
 
@@ -35,6 +37,7 @@ fn assert_sound(run: &Run) -> Checked {
         // The lease of a claim that was cancelled may last on.
         State::Waiting | State::Dead => {}
     }
+    prop_assert!(!run.awaits_ack || run.state == State::Running, "only what runs can wait for its worker's word");
     prop_assert_eq!(run.completed_at.is_some(), matches!(run.state, State::Done | State::Dead));
     prop_assert_eq!(run.ended_by.is_some(), run.completed_at.is_some(), "an end has a reason");
     prop_assert_eq!(run.ended_by == Some(EndedBy::Completed), run.state == State::Done);
@@ -94,13 +97,13 @@ proptest! {
     }
 
     #[test]
-    fn every_change_but_a_heartbeat_and_coming_due_gives_a_new_version(
+    fn every_change_but_a_heartbeat_a_delivery_and_coming_due_gives_a_new_version(
         start in starts(), policy in policies(), steps in steps()
     ) {
         live(start, &policy, &steps, |seen| {
             let Some(Change { after, expect_version, .. }) = seen.change() else { return Ok(()) };
             prop_assert_eq!(*expect_version, seen.before.version);
-            let quiet = matches!(seen.event, Event::Beat { .. } | Event::Due);
+            let quiet = matches!(seen.event, Event::Delivered { .. } | Event::Beat { .. } | Event::Due);
             prop_assert_eq!(after.version, seen.before.version + u64::from(!quiet));
             Ok(())
         })?;
@@ -221,6 +224,7 @@ proptest! {
             let expected = match (&seen.event, seen.before.workload()) {
                 (Event::Claimed { .. }, _) => before + 1,
                 (Event::Ended { end: End::Released { .. }, .. }, Workload::Ingest | Workload::Process) => before - 1,
+                (Event::LeaseExpired { .. }, _) if seen.before.awaits_ack => before - 1,
                 (_, _) => before,
             };
             prop_assert_eq!(after.attempt, expected);
@@ -306,6 +310,29 @@ proptest! {
         })?;
     }
 
+    /// SV-2: only executions burn attempts, and what was lost on the way is told.
+    #[test]
+    fn a_claim_that_no_outside_worker_acknowledged_is_given_back_and_costs_nothing(
+        start in starts(), policy in policies(), steps in steps()
+    ) {
+        live(start, &policy, &steps, |seen| {
+            let Some(Change { after, failure, incident, .. }) = seen.change() else { return Ok(()) };
+            let is_lost = seen.before.awaits_ack && matches!(seen.event, Event::LeaseExpired { .. });
+            prop_assert_eq!(*incident, is_lost.then_some(Incident::DeliveryLost));
+            if is_lost {
+                prop_assert_eq!((after.state, failure), (State::Queued, &None));
+                prop_assert_eq!(after.attempt, seen.before.attempt - 1);
+                prop_assert_eq!(after.retry_count, seen.before.retry_count);
+                prop_assert_eq!(&after.error_message, &seen.before.error_message);
+            }
+            prop_assert_eq!(after.awaits_ack, match seen.event {
+                Event::Delivered { .. } => true,
+                _ => false,
+            });
+            Ok(())
+        })?;
+    }
+
     #[test]
     fn done_is_for_ever(start in starts(), policy in policies(), steps in steps()) {
         live(start, &policy, &steps, |seen| {
@@ -379,6 +406,7 @@ fn the_random_lives_reach_every_kind_of_change() {
                 Event::NotStored { .. } => "not stored",
                 Event::Due => "due",
                 Event::Claimed { .. } => "claimed",
+                Event::Delivered { .. } => "delivered",
                 Event::Beat { .. } => "beat",
                 Event::Ended { end: End::Released { .. }, .. } => "released",
                 Event::Ended { end: End::RateLimited { .. }, .. } => "rate-limited",
@@ -408,6 +436,8 @@ fn the_random_lives_reach_every_kind_of_change() {
         "claimed: running",
         "claimed: in_flight",
         "beat: running",
+        "delivered: running",
+        "delivered: stale_fence",
         "beat: lease_expired",
         "released: queued",
         "released: dead",
@@ -419,6 +449,7 @@ fn the_random_lives_reach_every_kind_of_change() {
         "rate_limited: waiting",
         "retryable: too_old",
         "lease expired: too_old",
+        "lease expired: queued",
         "lease expired: waiting",
         "lease expired: attempts_exhausted",
         "lease expired: dead",

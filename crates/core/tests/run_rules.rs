@@ -10,7 +10,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{RetryPolicy, StopReason};
 use redrive_core::run::{
-    Change, End, EndedBy, Event, Fault, Outcome, Run, State, Verdict, Workload, apply, label, outcome,
+    Change, End, EndedBy, Event, Fault, Incident, Outcome, Run, State, Verdict, Workload, apply, label, outcome,
 };
 use redrive_core::time::Timestamp;
 use specimen::{HOUR, at, dead, done, queued, running, task_id, waiting};
@@ -529,4 +529,29 @@ fn every_state_has_the_word_its_users_know() {
     ] {
         assert_eq!(label(&run), word, "{} {}", run.workload(), run.state);
     }
+}
+
+/// SV-2: the answer to a claim may be lost on its way.
+#[test]
+fn a_claim_whose_answer_was_lost_is_given_back_and_the_first_word_of_its_worker_ends_that_risk() {
+    let run = happen(&queued(Workload::Process), claimed(1, at(10)), at(10)).unwrap().after;
+    let delivered = Event::Delivered { task_id: task_id(1), lease_until: at(25) };
+    let sent = happen(&run, delivered.clone(), at(10)).unwrap().after;
+    assert_eq!((sent.awaits_ack, sent.lease_until, sent.version), (true, Some(at(25)), run.version));
+
+    let lost = happen(&sent, silent(), at(25)).unwrap();
+    assert_eq!((lost.after.state, lost.after.attempt, lost.after.retry_count), (State::Queued, 0, 0));
+    assert_eq!((lost.failure, lost.incident), (None, Some(Incident::DeliveryLost)));
+    assert_eq!(happen(&lost.after, completed(1), at(26)), Err(Refused::Rule(Reason::StaleFence)));
+
+    let again = Event::Delivered { task_id: task_id(1), lease_until: at(39) };
+    assert_eq!(
+        happen(&sent, again, at(24)).unwrap().after.lease_until,
+        Some(at(39)),
+        "sent again, it has its time again"
+    );
+    let beaten = happen(&sent, Event::Beat { task_id: task_id(1), lease_until: at(144) }, at(24)).unwrap().after;
+    let silent = happen(&beaten, silent(), at(144)).unwrap();
+    assert_eq!((silent.after.state, silent.after.attempt, silent.incident), (State::Waiting, 1, None), "it was at it");
+    assert_eq!(happen(&sent, completed(1), at(24)).unwrap().after.state, State::Done, "a short job needs no beat");
 }

@@ -268,6 +268,7 @@ enum Happens {
     NotStored,
     Due,
     Claimed,
+    Delivered,
     Beat,
     Released,
     RateLimited,
@@ -282,11 +283,12 @@ enum Happens {
     Undo { changed_since: bool },
 }
 
-const RUN_EVENTS: [(&str, Happens); 19] = [
+const RUN_EVENTS: [(&str, Happens); 20] = [
     ("stored", Happens::Stored),
     ("not stored", Happens::NotStored),
     ("due", Happens::Due),
     ("claimed", Happens::Claimed),
+    ("delivered", Happens::Delivered),
     ("beat", Happens::Beat),
     ("released", Happens::Released),
     ("rate-limited", Happens::RateLimited),
@@ -311,6 +313,7 @@ fn run_column(event: &run::Event) -> &'static str {
         run::Event::NotStored { .. } => "not stored",
         run::Event::Due => "due",
         run::Event::Claimed { .. } => "claimed",
+        run::Event::Delivered { .. } => "delivered",
         run::Event::Beat { .. } => "beat",
         run::Event::Ended { end: End::Released { .. }, .. } => "released",
         run::Event::Ended { end: End::RateLimited { .. }, .. } => "rate-limited",
@@ -347,6 +350,7 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
         Happens::Claimed => {
             run::Event::Claimed { task_id: specimen::task_id(2), worker: "w2".to_owned(), lease_until: at(300) }
         }
+        Happens::Delivered => run::Event::Delivered { task_id, lease_until: at(300) },
         Happens::Beat => run::Event::Beat { task_id, lease_until: at(300) },
         Happens::Released => run::Event::Ended { task_id, end: End::Released { why: None } },
         Happens::RateLimited => run::Event::Ended { task_id, end: End::RateLimited { message: "429".to_owned() } },
@@ -409,6 +413,7 @@ fn the_page_says_of_archives_and_jobs_what_apply_does() {
             ("queued", specimen::queued(workload)),
             ("running", specimen::running(workload)),
             ("running, lease over", silent(workload)),
+            ("running, not acknowledged, lease over", Run { awaits_ack: true, ..silent(workload) }),
             ("waiting", Run { next_retry_at: Some(at(101)), ..specimen::waiting(workload) }),
             ("waiting, time come", specimen::waiting(workload)),
             ("done", specimen::done(workload)),

@@ -46,9 +46,11 @@ pub use partitions::{
     AttemptLimits, Backlog, ClaimedPartition, Decided, DueBand, DueQuery, GroupQuery, InFlightOf, Outcome, Page,
     PartitionClaim, PartitionGroup, QuerySpan, Queued, Rotation,
 };
+pub use processes::OutsideCall;
 pub use runs::{
-    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, InFlightLimit, JudgedAttempt, NewRun, PastFailure, Prunable,
-    Pruning, Recorded, RunChangeOutcome, RunClaim, RunGroup, RunPage, Running, Submitted,
+    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, InFlightLimit, JudgedAttempt, NewRun, OutsideBeat,
+    OutsideClaim, OutsideReport, PastFailure, PastIncident, Prunable, Pruning, Recorded, RunChangeOutcome, RunClaim,
+    RunGroup, RunPage, Running, Submitted, Told,
 };
 pub use stanzas::{
     BATCH_ROWS, FileFacts, FileFault, FilePage, FileRow, Hit, Match, PARSER, ParsedBatch, Search, SettingRow,

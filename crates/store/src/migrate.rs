@@ -37,6 +37,8 @@ pub(crate) const TABLES: &[&str] = &[
     "run_claims",
     "run_ends",
     "run_failures",
+    "run_incidents",
+    "task_answers",
     "failure_groups",
     "uploads",
     "confs",

@@ -1,15 +1,18 @@
 //! Living processes: each beats its own row now and then, far from the paths of the work, and takes it away when it ends in
 //! order.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use redrive_core::process::{Process, REMEMBERED_FOR};
+use redrive_core::process::{Kind, Process, REMEMBERED_FOR, Serves};
+use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::db::{Param, Row, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::handles::{Store, View, read};
+use crate::handles::{ControlStore, DataStore, Store, View, read, transact};
 
 impl Store {
     /// An identity for a process that begins.
@@ -38,6 +41,76 @@ impl Store {
             })
             .await
     }
+}
+
+/// An outside worker that has called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutsideCall {
+    pub worker: String,
+    /// Where it called from.
+    pub host: String,
+    /// The categories that it asks for; none where the call says nothing of them.
+    pub asks_for: Option<Vec<String>>,
+}
+
+impl DataStore {
+    /// Notes that an outside worker is there, whether or not it was known; says whether it is to take on nothing more.
+    pub async fn meet(&self, call: OutsideCall) -> Result<bool> {
+        transact!(self.inner, "meet an outside worker", |tx, call| meet(tx, &call).await)
+    }
+}
+
+impl ControlStore {
+    /// Asks an outside worker to take on nothing more, or to go on; says whether there is such a worker.
+    pub async fn drain_worker(&self, worker: &str, drain: bool) -> Result<bool> {
+        let id = outside_id(worker);
+        transact!(self.inner, "drain a worker", |tx| {
+            Ok(tx.execute(&DRAIN, &[id.into(), i64::from(drain).into()]).await? > 0)
+        })
+    }
+}
+
+/// The identity of an outside worker, which is known by its name alone.
+fn outside_id(worker: &str) -> Uuid {
+    let hash = Sha256::digest(format!("redrive outside worker {worker}"));
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+static MEET: Sql = Sql::new(
+    "/* processes::meet */
+     INSERT INTO processes (process_id, kind, name, host, pid, version, config, serves, started_at, last_seen, last_claim)
+     VALUES (?1, ?2, ?3, ?4, 0, '', '', ?5, ?6, ?6, ?7)
+     ON CONFLICT (process_id) DO UPDATE
+     SET host = excluded.host,
+         serves = CASE WHEN excluded.last_claim IS NULL THEN processes.serves ELSE excluded.serves END,
+         last_seen = excluded.last_seen,
+         last_claim = coalesce(excluded.last_claim, processes.last_claim)
+     RETURNING drain",
+);
+static DRAIN: Sql = Sql::new(
+    "/* processes::drain */
+     UPDATE processes
+     SET drain = ?2
+     WHERE process_id = ?1",
+);
+
+async fn meet(tx: &mut Tx<'_>, call: &OutsideCall) -> Result<bool> {
+    let (now, id) = (tx.now().micros(), outside_id(&call.worker));
+    let categories = call.asks_for.clone().unwrap_or_default();
+    let serves = Serves { workloads: vec![Workload::Process], sources: BTreeMap::new(), categories };
+    let serves = serde_json::to_string(&serves).map_err(|error| Error::row("processes", error))?;
+    let params: [Param<'_>; 7] = [
+        id.into(),
+        Kind::Outside.as_str().into(),
+        call.worker.as_str().into(),
+        call.host.as_str().into(),
+        serves.as_str().into(),
+        now.into(),
+        call.asks_for.is_some().then_some(now).into(),
+    ];
+    Ok(tx.row(&MEET, &params, |row| row.int(0)).await?.is_some_and(|drain| drain != 0))
 }
 
 impl View {
@@ -87,7 +160,7 @@ async fn put(tx: &mut Tx<'_>, process: &Process) -> Result<()> {
 
 static ALL: Sql = Sql::new(
     "/* processes::all */
-     SELECT process_id, kind, name, host, pid, version, config, serves, started_at, last_seen, last_claim
+     SELECT process_id, kind, name, host, pid, version, config, serves, started_at, last_seen, last_claim, drain
      FROM processes
      ORDER BY kind, started_at, process_id",
 );
@@ -110,5 +183,6 @@ fn read_row(row: &Row<'_>) -> Result<Process> {
         started_at: row.time()?,
         last_seen: row.time()?,
         last_claim: row.opt_time()?,
+        drain: row.int()? != 0,
     })
 }

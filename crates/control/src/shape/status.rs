@@ -216,6 +216,9 @@ pub struct ProcessShape {
     pub last_seen: Timestamp,
     pub last_claim: Option<Timestamp>,
     pub alive: bool,
+    /// It was asked to take on nothing more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub drain: bool,
     /// It lives, and follows another configuration than the one that is looked with.
     pub drift: bool,
     pub serves: Serves,
@@ -225,7 +228,8 @@ impl ProcessShape {
     pub fn new(process: Process, config: &str, now: Timestamp) -> Self {
         let alive = process.is_alive(now);
         Self {
-            drift: alive && process.config != config,
+            drift: alive && process.is_configured() && process.config != config,
+            drain: process.drain,
             alive,
             kind: process.kind,
             name: process.name,

@@ -1,5 +1,7 @@
 //! What needs a person: a pure look at the overview. Nothing here is a mere number; each is something to do.
 
+use std::time::Duration;
+
 use redrive_core::fingerprint::GroupId;
 use redrive_core::hold::HoldKind;
 use redrive_core::process::Kind;
@@ -7,6 +9,9 @@ use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
 
 use crate::shape::{Bounded, StatusShape};
+
+/// How long an outside worker that lives may ask for no work before a person hears of it.
+const ASKS_WITHIN: Duration = Duration::from_secs(300);
 
 /// Something that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +44,10 @@ pub enum Need {
     /// A process fell silent without a word.
     Silent {
         kind: Kind,
+        name: String,
+    },
+    /// An outside worker lives and has not asked for work for long, though jobs of its categories may be queued.
+    NotClaiming {
         name: String,
     },
     /// Living processes follow another configuration than this command.
@@ -76,6 +85,9 @@ impl Need {
             Self::NoRunWorker { workload } => format!("queued {workload} runs, and no living worker serves them"),
             Self::NoDaemon => "due or missing, and no daemon lives".to_owned(),
             Self::Silent { kind, name } => format!("{kind} {name} fell silent without ending in order"),
+            Self::NotClaiming { name } => {
+                format!("worker {name} is alive and asks for no work, though jobs are queued")
+            }
             Self::Drift { names, .. } => {
                 format!("living processes follow another configuration than this file: {}", names.join(", "))
             }
@@ -120,6 +132,13 @@ pub fn attention(status: &StatusShape) -> Vec<Attention> {
     for process in status.processes.iter().filter(|process| !process.alive) {
         let need = Need::Silent { kind: process.kind, name: process.name.clone() };
         add(need, Bounded::new(1), Some(process.last_seen));
+    }
+    let has_jobs = status.runs.iter().any(|runs| runs.workload == Workload::Process && !runs.queued.is_zero());
+    for process in living.iter().filter(|process| has_jobs && process.kind == Kind::Outside && !process.drain) {
+        let asked = process.last_claim.unwrap_or(process.started_at);
+        if status.now.since(asked) >= ASKS_WITHIN {
+            add(Need::NotClaiming { name: process.name.clone() }, Bounded::new(1), Some(asked));
+        }
     }
     let drifting: Vec<_> = living.iter().filter(|process| process.drift).collect();
     if !drifting.is_empty() {

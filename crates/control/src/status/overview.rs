@@ -37,7 +37,9 @@ fn command(need: &Need) -> String {
             Kind::Worker => "redrive worker".to_owned(),
             Kind::Daemon => "redrive daemon".to_owned(),
             Kind::Server => "redrive serve".to_owned(),
+            Kind::Outside => "redrive doctor".to_owned(),
         },
+        Need::NotClaiming { .. } => "redrive runs list --state queued".to_owned(),
         Need::Drift { pids, .. } => {
             let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
             format!("kill -HUP {}", pids.join(" "))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::state::{EndedBy, Run, RunSnapshot, State, Verdict};
+use super::state::{EndedBy, Incident, Run, RunSnapshot, State, Verdict};
 use super::work::Workload;
 use crate::failure::{ErrorClass, clean_message, clean_trace};
 use crate::id::TaskId;
@@ -73,6 +73,12 @@ pub enum Event {
         worker: String,
         lease_until: Timestamp,
     },
+    /// The claim is sent, for the first time or again, to an outside worker over a network that may lose the answer. Until that
+    /// worker speaks, the lease is the time within which it must.
+    Delivered {
+        task_id: TaskId,
+        lease_until: Timestamp,
+    },
     Beat {
         task_id: TaskId,
         lease_until: Timestamp,
@@ -128,6 +134,8 @@ pub struct Change {
     pub expect_version: u64,
     pub after: Run,
     pub failure: Option<FailureRecord>,
+    /// What else the history keeps.
+    pub incident: Option<Incident>,
 }
 
 /// One failed try, for the history that is never rewritten.
@@ -148,11 +156,26 @@ type Moved = Result<(Run, Option<FailureRecord>), Refused>;
 
 /// The only function that moves a run.
 pub fn apply(run: &Run, event: Event, now: Timestamp) -> Result<Change, Refused> {
+    let incident = match &event {
+        Event::LeaseExpired { .. } if run.awaits_ack => Some(Incident::DeliveryLost),
+        Event::LeaseExpired { .. }
+        | Event::Stored
+        | Event::NotStored { .. }
+        | Event::Due
+        | Event::Claimed { .. }
+        | Event::Delivered { .. }
+        | Event::Beat { .. }
+        | Event::Ended { .. }
+        | Event::RetryRequested
+        | Event::Cancelled { .. }
+        | Event::Reverted { .. } => None,
+    };
     let (after, failure) = match event {
         Event::Stored => stored(run, now),
         Event::NotStored { fault, metrics } => not_stored(run, &fault, metrics, now),
         Event::Due => due(run, now),
         Event::Claimed { task_id, worker, lease_until } => claimed(run, task_id, &worker, lease_until, now),
+        Event::Delivered { task_id, lease_until } => delivered(run, task_id, lease_until, now),
         Event::Beat { task_id, lease_until } => beat(run, task_id, lease_until, now),
         Event::Ended { task_id, end } => ended(run, task_id, end, now),
         Event::LeaseExpired { policy } => lease_expired(run, &policy, now),
@@ -161,12 +184,12 @@ pub fn apply(run: &Run, event: Event, now: Timestamp) -> Result<Change, Refused>
         Event::Reverted { to, from_version } => reverted(run, to, from_version, now),
     }?;
     let Run { state: expect_state, task_id: expect_task, version: expect_version, .. } = *run;
-    Ok(Change { expect_state, expect_task, expect_version, after, failure })
+    Ok(Change { expect_state, expect_task, expect_version, after, failure, incident })
 }
 
 /// What `run` is after a change that counts.
 fn changed(run: &Run) -> Run {
-    Run { version: run.version.saturating_add(1), ..run.clone() }
+    Run { version: run.version.saturating_add(1), awaits_ack: false, ..run.clone() }
 }
 
 fn stored(run: &Run, now: Timestamp) -> Moved {
@@ -225,9 +248,19 @@ fn claimed(run: &Run, task_id: TaskId, worker: &str, lease_until: Timestamp, now
     Ok((after, None))
 }
 
+fn delivered(run: &Run, task_id: TaskId, lease_until: Timestamp, now: Timestamp) -> Moved {
+    refuse_stale(run, task_id, now)?;
+    match run.workload() {
+        // What the validator judges never leaves this house.
+        Workload::Extract => return Err(Refused::Rule(Reason::NotQueued)),
+        Workload::Ingest | Workload::Process => {}
+    }
+    Ok((Run { awaits_ack: true, lease_until: Some(lease_until), ..run.clone() }, None))
+}
+
 fn beat(run: &Run, task_id: TaskId, lease_until: Timestamp, now: Timestamp) -> Moved {
     refuse_stale(run, task_id, now)?;
-    Ok((Run { last_heartbeat: Some(now), lease_until: Some(lease_until), ..run.clone() }, None))
+    Ok((Run { last_heartbeat: Some(now), lease_until: Some(lease_until), awaits_ack: false, ..run.clone() }, None))
 }
 
 fn ended(run: &Run, task_id: TaskId, end: End, now: Timestamp) -> Moved {
@@ -293,6 +326,10 @@ fn lease_expired(run: &Run, policy: &RetryPolicy, now: Timestamp) -> Moved {
     }
     if run.lease_until.is_some_and(|until| until > now) {
         return Err(Refused::Rule(Reason::InFlight));
+    }
+    if run.awaits_ack {
+        // No worker has said that it has the run: the answer to its claim was lost, and nothing was tried.
+        return Ok((released(run, None, now), None));
     }
     let (after, failure) = fail(run, Fault::lease_expired(), EndedBy::Abandoned, policy, now);
     Ok((after, Some(failure)))

@@ -14,5 +14,5 @@ pub use apply::{Change, ControlEvent, End, Event, FailureRecord, Fault, apply};
 pub use job::{Job, JobError, MAX_JOB_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES};
 pub use label::{Outcome, label, outcome};
 pub use outlook::{RunContext, RunReason, backoff, is_hinted, reason};
-pub use state::{EndedBy, Run, RunSnapshot, State, Verdict};
+pub use state::{EndedBy, Incident, ReportKind, Run, RunSnapshot, State, Verdict};
 pub use work::{Work, Workload};

@@ -51,6 +51,25 @@ words!(
     }
 );
 
+words!(
+    /// What the history of a run keeps beside its failed tries.
+    Incident, "incident" {
+        /// A claim was sent to an outside worker, which did not speak within its time; the run was given back untried.
+        DeliveryLost = "delivery_lost",
+        /// A worker's result came when its claim was no longer the current one; nothing was changed.
+        Late = "late",
+    }
+);
+
+words!(
+    /// How an outside worker ends its claim.
+    ReportKind, "report" {
+        Complete = "complete",
+        Fail = "fail",
+        Release = "release",
+    }
+);
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     pub run_id: RunId,
@@ -79,13 +98,15 @@ pub struct Run {
     /// Until when its worker holds it, while it runs. Once it is cancelled, until when that worker may still be at it: no other may
     /// start it before.
     pub lease_until: Option<Timestamp>,
+    /// Whether its claim was sent to an outside worker that has not spoken since. Only a run that runs is so.
+    pub awaits_ack: bool,
     pub completed_at: Option<Timestamp>,
     /// Set exactly when it is done or dead.
     pub ended_by: Option<EndedBy>,
     pub verdict: Option<Verdict>,
     /// A JSON object, verbatim.
     pub metrics: Option<String>,
-    /// Counts up with every change but heartbeats and coming due.
+    /// Counts up with every change but heartbeats, deliveries and coming due.
     pub version: u64,
 }
 
@@ -111,6 +132,7 @@ impl Run {
             started_at: None,
             last_heartbeat: None,
             lease_until: None,
+            awaits_ack: false,
             completed_at: None,
             ended_by: None,
             verdict: None,
@@ -131,6 +153,12 @@ impl Run {
     /// The end of a lease that has not passed, be it of a claim that was cancelled.
     pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.lease_until.filter(|until| *until > now)
+    }
+
+    /// Until when a lease that is prolonged now lasts: no longer than the attempt may take. None once that time is over.
+    pub fn prolonged(&self, now: Timestamp, lease: Duration, timeout: Duration) -> Option<Timestamp> {
+        let end = self.started_at.unwrap_or(now).saturating_add(timeout);
+        Some(now.saturating_add(lease).min(end)).filter(|until| *until > now)
     }
 
     /// The state in which a run is put into the queue: it waits while its submitter does not want it yet.

@@ -27,6 +27,11 @@ pub enum Ask {
     Claim {
         lease: i64,
     },
+    /// Sends the claim to an outside worker.
+    Deliver {
+        right: bool,
+        lease: i64,
+    },
     Beat {
         right: bool,
         lease: i64,
@@ -76,6 +81,7 @@ pub fn asks() -> impl Strategy<Value = Ask> {
         1 => Just(Ask::NotStored),
         8 => prop::bool::weighted(0.8).prop_map(|awaited| Ask::Due { awaited }),
         12 => leases().prop_map(|lease| Ask::Claim { lease }),
+        4 => (right(), leases()).prop_map(|(right, lease)| Ask::Deliver { right, lease }),
         2 => (right(), leases()).prop_map(|(right, lease)| Ask::Beat { right, lease }),
         2 => right().prop_map(|right| Ask::Release { right }),
         1 => (right(), verdict).prop_map(|(right, verdict)| Ask::Complete { right, verdict }),
@@ -151,7 +157,9 @@ impl Seen<'_> {
     /// The fence that the event shows, where it must show one.
     pub fn fence(&self) -> Option<redrive_core::id::TaskId> {
         match &self.event {
-            Event::Beat { task_id, .. } | Event::Ended { task_id, .. } => Some(*task_id),
+            Event::Delivered { task_id, .. } | Event::Beat { task_id, .. } | Event::Ended { task_id, .. } => {
+                Some(*task_id)
+            }
             Event::Stored
             | Event::NotStored { .. }
             | Event::Due
@@ -167,11 +175,14 @@ impl Seen<'_> {
     pub fn fault(&self) -> Option<Fault> {
         match &self.event {
             Event::Ended { end: End::Failed { fault, .. }, .. } => Some(fault.clone()),
+            // The answer to its claim was lost: nothing was tried.
+            Event::LeaseExpired { .. } if self.before.awaits_ack => None,
             Event::LeaseExpired { .. } => Some(Fault::lease_expired()),
             Event::NotStored { fault, .. } => Some(fault.clone()),
             Event::Stored
             | Event::Due
             | Event::Claimed { .. }
+            | Event::Delivered { .. }
             | Event::Beat { .. }
             | Event::Ended { end: End::Released { .. } | End::RateLimited { .. } | End::Completed { .. }, .. }
             | Event::RetryRequested
@@ -204,6 +215,7 @@ pub fn live(start: Run, policy: &RetryPolicy, steps: &[Step], mut check: impl Fn
             Ask::Claim { lease } => {
                 Event::Claimed { task_id: fresh, worker: "w".to_owned(), lease_until: until(lease) }
             }
+            Ask::Deliver { right, lease } => Event::Delivered { task_id: shown(right), lease_until: until(lease) },
             Ask::Beat { right, lease } => Event::Beat { task_id: shown(right), lease_until: until(lease) },
             Ask::Release { right } => Event::Ended { task_id: shown(right), end: End::Released { why: None } },
             Ask::Complete { right, verdict } => {

@@ -26,6 +26,6 @@ pub use handler::{Error, Handler};
 pub use job::Job;
 pub use post::{Post, PostSettings};
 pub use sample::{Sample, SampleSettings};
-pub use section::{Section, Sections, TwiceServed};
+pub use section::{Section, Sections, TIMEOUT, TwiceServed};
 pub use unserved::Unserved;
 pub use workload::Workload;

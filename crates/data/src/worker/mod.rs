@@ -19,4 +19,5 @@ pub use counts::WorkerCounts;
 pub use lease::{Lease, LeaseEnd, LeaseKeeper, LeaseTerms};
 pub use shutdown::Shutdown;
 pub use sweep::end_expired;
+pub(crate) use sweep::end_expired_jobs;
 pub use workload::{Claimant, Claimed, Task, Workload};

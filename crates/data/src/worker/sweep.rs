@@ -8,6 +8,7 @@ use redrive_store::DataStore;
 
 use super::workload::Workload;
 use crate::error::Result;
+use crate::process::Sections;
 
 /// How many runs are ended in one transaction.
 const PAGE: u32 = 100;
@@ -39,6 +40,26 @@ pub async fn end_expired(data: &DataStore, workload: &Arc<dyn Workload>) -> Resu
     }
 }
 
+/// Ends jobs that have outlived their lease, where there is no workload to ask: by the policies of their sections. Gives how many.
+pub async fn end_expired_jobs(data: &DataStore, sections: &Arc<Sections>) -> Result<usize> {
+    let mut count = 0;
+    loop {
+        // A look first: nothing is written, and no lock is taken, while nothing has run out.
+        if data.view().overdue(Kind::Process, 1).await?.is_empty() {
+            return Ok(count);
+        }
+        let policies = Arc::clone(sections);
+        let ended = data.expire(Kind::Process, PAGE, move |run| policies.policy(run)).await?;
+        for run in &ended {
+            log_end(run, &sections.policy(run));
+        }
+        count += ended.len();
+        if ended.is_empty() {
+            return Ok(count);
+        }
+    }
+}
+
 /// Says what became of a run whose worker fell silent: as for any other failed attempt, what comes next.
 fn log_end(run: &Run, policy: &RetryPolicy) {
     let (work, run_id, worker, attempt) = (subject(&run.work), run.run_id, run.worker.as_deref(), run.attempt);
@@ -53,9 +74,11 @@ fn log_end(run: &Run, policy: &RetryPolicy) {
             let retry_count = run.retry_count;
             tracing::warn!(work, %run_id, worker, attempt, retry_count, "lease expired; attempts exhausted");
         }
+        (Kind::Ingest | Kind::Process, State::Queued) => {
+            tracing::warn!(work, %run_id, worker, "delivery lost: the worker did not speak in time; given back untried");
+        }
         // Whether a partition is tried again is the control plane's to say.
-        (Kind::Extract, _)
-        | (Kind::Ingest | Kind::Process, State::Storing | State::Queued | State::Running | State::Done) => {
+        (Kind::Extract, _) | (Kind::Ingest | Kind::Process, State::Storing | State::Running | State::Done) => {
             tracing::warn!(work, %run_id, worker, "lease expired; the attempt is ended");
         }
     }

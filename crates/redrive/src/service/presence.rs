@@ -41,6 +41,7 @@ impl Presence {
             started_at: now,
             last_seen: now,
             last_claim: None,
+            drain: false,
         };
         let ((me, told), (stop, stopped)) = (watch::channel(me), oneshot::channel());
         let mut beats = Beats { store: store.clone(), process, counts, claimed: 0 };

@@ -135,6 +135,7 @@ fn living_processes_and_drift_are_shown(world: MigratedProgram) {
             started_at: now,
             last_seen: now,
             last_claim: None,
+            drain: false,
         }
     };
     past.wait(past.store.beat(&process(Kind::Worker, "0ther", 7, std::time::Duration::ZERO))).unwrap();

@@ -176,8 +176,12 @@ CREATE TABLE run_claims (
     error_traceback TEXT,
     worker TEXT,
     metrics TEXT,
+    -- Of an outside worker: how it calls its claim, and whether it has not spoken since the claim was sent to it.
+    claim_id TEXT,
+    awaits_ack INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (workload, category, run_id)
 );
+CREATE INDEX run_claims_of_claim ON run_claims (worker, claim_id) WHERE claim_id IS NOT NULL;
 -- Never two attempts of one partition in flight at once.
 CREATE UNIQUE INDEX run_claims_one_active ON run_claims (series_id, period) WHERE series_id IS NOT NULL;
 
@@ -226,6 +230,30 @@ CREATE TABLE run_failures (
     PRIMARY KEY (run_id, failed_at, attempt)
 );
 CREATE INDEX run_failures_recent ON run_failures (failed_at);
+
+-- What happened to runs beside failed tries: an answer to a claim that was lost, a result that came too late.
+CREATE TABLE run_incidents (
+    run_id UUID NOT NULL,
+    task_id UUID NOT NULL,
+    at BIGINT NOT NULL,
+    incident TEXT NOT NULL CHECK (incident IN ('delivery_lost', 'late')),
+    worker TEXT,
+    -- What the worker said, as JSON.
+    detail TEXT,
+    PRIMARY KEY (run_id, task_id, incident)
+);
+CREATE INDEX run_incidents_recent ON run_incidents (incident, at);
+
+-- What outside workers were answered, so that the same report gets the same answer again. Forgotten after a day.
+CREATE TABLE task_answers (
+    run_id UUID NOT NULL,
+    task_id UUID NOT NULL,
+    answered_at BIGINT NOT NULL,
+    report TEXT NOT NULL CHECK (report IN ('complete', 'fail', 'release')),
+    answer TEXT NOT NULL,
+    PRIMARY KEY (run_id, task_id)
+);
+CREATE INDEX task_answers_old ON task_answers (answered_at);
 
 -- An uploaded archive: where its bytes lie in the sink, and whose run parses them. What was parsed has ids of
 -- upload_no * 2^32 plus its place in the upload, so that the rows of one upload lie side by side in every table.
@@ -342,13 +370,15 @@ CREATE TABLE processes (
     last_seen BIGINT NOT NULL,
     last_claim BIGINT,
     pid BIGINT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('worker', 'daemon', 'server')),
+    kind TEXT NOT NULL CHECK (kind IN ('worker', 'daemon', 'server', 'outside')),
     name TEXT NOT NULL,
     host TEXT NOT NULL,
     version TEXT NOT NULL,
     -- A fingerprint of the configuration, and what the process serves by it, as JSON.
     config TEXT NOT NULL,
-    serves TEXT NOT NULL
+    serves TEXT NOT NULL,
+    -- Whether an outside worker was asked to take on nothing more; every answer to it says so.
+    drain INTEGER NOT NULL DEFAULT 0
 );
 
 -- What the last verdicts of a source, or of a customer of it, have in common: so many in a row were final, so many had one cause. An
@@ -430,25 +460,25 @@ LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.peri
 CREATE VIEW runs AS
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, w.state AS state, w.version, w.attempt, w.retry_count, w.rate_limit_waited, w.next_retry_at, w.started_at, w.last_heartbeat, w.task_id, w.error_class, w.error_message, w.error_traceback, w.worker, w.metrics,
-    w.lease_until, CAST(NULL AS BIGINT) AS completed_at, CAST(NULL AS TEXT) AS ended_by, CAST(NULL AS TEXT) AS verdict
+    w.lease_until, 0 AS awaits_ack, CAST(NULL AS BIGINT) AS completed_at, CAST(NULL AS TEXT) AS ended_by, CAST(NULL AS TEXT) AS verdict
 FROM run_waiting w
 JOIN run_specs s ON s.run_id = w.run_id AND s.workload = w.workload AND s.category = w.category
 UNION ALL
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, 'queued', q.version, q.attempt, q.retry_count, q.rate_limit_waited, q.next_retry_at, q.started_at, q.last_heartbeat, q.task_id, q.error_class, q.error_message, q.error_traceback, q.worker, q.metrics,
-    CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS TEXT), CAST(NULL AS TEXT)
+    CAST(NULL AS BIGINT), 0, CAST(NULL AS BIGINT), CAST(NULL AS TEXT), CAST(NULL AS TEXT)
 FROM run_queue q
 JOIN run_specs s ON s.run_id = q.run_id AND s.workload = q.workload AND s.category = q.category
 UNION ALL
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, 'running', c.version, c.attempt, c.retry_count, c.rate_limit_waited, c.next_retry_at, c.started_at, c.last_heartbeat, c.task_id, c.error_class, c.error_message, c.error_traceback, c.worker, c.metrics,
-    c.lease_until, CAST(NULL AS BIGINT), CAST(NULL AS TEXT), CAST(NULL AS TEXT)
+    c.lease_until, c.awaits_ack, CAST(NULL AS BIGINT), CAST(NULL AS TEXT), CAST(NULL AS TEXT)
 FROM run_claims c
 JOIN run_specs s ON s.run_id = c.run_id AND s.workload = c.workload AND s.category = c.category
 UNION ALL
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, e.state, e.version, e.attempt, e.retry_count, e.rate_limit_waited, e.next_retry_at, e.started_at, e.last_heartbeat, e.task_id, e.error_class, e.error_message, e.error_traceback, e.worker, e.metrics,
-    e.lease_until, e.completed_at, e.ended_by, e.verdict
+    e.lease_until, 0, e.completed_at, e.ended_by, e.verdict
 FROM run_ends e
 JOIN run_specs s ON s.run_id = e.run_id AND s.workload = e.workload AND s.category = e.category;
 

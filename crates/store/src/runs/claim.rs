@@ -430,7 +430,12 @@ impl Start<'_> {
     }
 }
 
-async fn claim(tx: &mut Tx<'_>, asked: &RunClaim, task_id: TaskId, now: Timestamp) -> Result<Vec<ClaimedRun>> {
+pub(super) async fn claim(
+    tx: &mut Tx<'_>,
+    asked: &RunClaim,
+    task_id: TaskId,
+    now: Timestamp,
+) -> Result<Vec<ClaimedRun>> {
     promote(tx, asked, now).await?;
     let limit = room(tx, asked).await?;
     let mut claimed = Vec::new();

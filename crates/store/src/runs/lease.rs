@@ -67,10 +67,10 @@ impl DataStore {
 }
 
 /// The one write that is not worth reading a run for. It agrees with `Event::Beat`; a test compares them.
-static BEAT: Batch = Batch::new(
+pub(super) static BEAT: Batch = Batch::new(
     "/* runs::beat */
      UPDATE run_claims
-     SET last_heartbeat = @now, lease_until = @until
+     SET last_heartbeat = @now, lease_until = @until, awaits_ack = 0
      {from}
      WHERE workload = (SELECT workload FROM run_specs s WHERE s.run_id = @run_id)
        AND category = (SELECT category FROM run_specs s WHERE s.run_id = @run_id)

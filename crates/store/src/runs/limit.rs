@@ -89,28 +89,49 @@ async fn in_flight(tx: &mut Tx<'_>, workload: Workload, categories: Option<&[Str
 /// counts what the others started.
 pub(super) async fn room(tx: &mut Tx<'_>, asked: &RunClaim) -> Result<u32> {
     let Some(InFlightLimit { most, categories }) = asked.max_in_flight.clone() else { return Ok(asked.limit) };
-    let mut categories = categories;
-    if let Some(categories) = &mut categories {
-        categories.sort_unstable();
-        categories.dedup();
-    }
+    let categories = in_order(categories);
     tx.exclusive(lock_of(asked.workload, categories.as_deref())).await?;
     let running = in_flight(tx, asked.workload, categories.as_deref()).await?;
     let free = u64::from(most).saturating_sub(running);
     Ok(asked.limit.min(u32::try_from(free).unwrap_or(u32::MAX)))
 }
 
-/// The number of the lock under which claims of these categories take turns. FNV-1a.
+/// Has all of these claims wait for their turns at once, always in the same order, so that no two callers wait for each other.
+pub(super) async fn take_turns(tx: &mut Tx<'_>, claims: &[RunClaim]) -> Result<()> {
+    let lock = |asked: &RunClaim| {
+        let limit = asked.max_in_flight.as_ref()?;
+        Some(lock_of(asked.workload, in_order(limit.categories.clone()).as_deref()))
+    };
+    let mut locks: Vec<i64> = claims.iter().filter_map(lock).collect();
+    locks.sort_unstable();
+    for lock in locks {
+        tx.exclusive(lock).await?;
+    }
+    Ok(())
+}
+
+fn in_order(categories: Option<Vec<String>>) -> Option<Vec<String>> {
+    categories.map(|mut categories| {
+        categories.sort_unstable();
+        categories.dedup();
+        categories
+    })
+}
+
+/// The number of the lock under which claims of these categories take turns.
 fn lock_of(workload: Workload, categories: Option<&[String]>) -> i64 {
+    let names = categories.into_iter().flatten().map(String::as_str);
+    lock_number(["redrive runs", workload.as_str()].into_iter().chain(names))
+}
+
+/// The number of the lock that these words name. FNV-1a.
+pub(super) fn lock_number<'a>(words: impl IntoIterator<Item = &'a str>) -> i64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut add = |text: &str| {
-        for &byte in text.as_bytes().iter().chain(&[0]) {
+    for word in words {
+        for &byte in word.as_bytes().iter().chain(&[0]) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-    };
-    add("redrive runs");
-    add(workload.as_str());
-    categories.into_iter().flatten().for_each(|category| add(category));
+    }
     i64::from_le_bytes(hash.to_le_bytes())
 }
 

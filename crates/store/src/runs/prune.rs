@@ -165,6 +165,14 @@ static FORGET_FAILURES: Batch = Batch::new(
     &[("run_id", Kind::Id)],
     Effect::All,
 );
+static FORGET_INCIDENTS: Batch = Batch::new(
+    "/* runs::forget_incidents */
+     DELETE FROM run_incidents
+     {using}
+     WHERE run_incidents.run_id = @run_id",
+    &[("run_id", Kind::Id)],
+    Effect::All,
+);
 
 async fn forget(
     tx: &mut Tx<'_>,
@@ -183,6 +191,7 @@ async fn forget(
     let forgotten: Vec<RunId> = runs.iter().zip(took).filter(|(_, took)| *took).map(|(run, _)| *run).collect();
     let by_id = [Column::ids(&forgotten, |id| Some(id.uuid()))];
     tx.batch(&FORGET_FAILURES, &by_id).await?;
+    tx.batch(&FORGET_INCIDENTS, &by_id).await?;
     tx.batch(&FORGET_SPEC, &by_id).await?;
     if pruning.workload == Workload::Ingest {
         uploads::mark_forgotten(tx, &forgotten, now).await?;

@@ -13,6 +13,7 @@ use redrive_core::run::{self, Change, End, EndedBy, Event, Fault, Run, State, Ve
 use redrive_core::time::Timestamp;
 
 use super::failures;
+use super::incidents::{self, Noted};
 use super::row::{get, get_locked};
 use super::standing;
 use super::verdicts::noted_verdict;
@@ -251,6 +252,9 @@ async fn write_each(tx: &mut Tx<'_>, all: &[&Change]) -> Result<Vec<bool>> {
     standing::put(tx, &written.iter().map(|change| &change.after).collect::<Vec<_>>()).await?;
     let failed = written.iter().filter_map(|change| Some((&change.after, change.failure.as_ref()?)));
     failures::insert(tx, &failed.collect::<Vec<_>>()).await?;
+    let now = tx.now();
+    let incidents = written.iter().filter_map(|change| Noted::of(change, now));
+    incidents::insert(tx, &incidents.collect::<Vec<_>>()).await?;
     if written.iter().any(|change| change.after.state == State::Queued) {
         tx.wake();
     }

@@ -56,7 +56,7 @@ macro_rules! run_columns {
          (SELECT query_name FROM series WHERE series.series_id = runs.series_id),
          period, submitted_at, not_before, max_attempts, state, version, attempt, retry_count, rate_limit_waited,
          next_retry_at, started_at, last_heartbeat, task_id, error_class, error_message, error_traceback, worker,
-         metrics, lease_until, completed_at, ended_by, verdict"
+         metrics, lease_until, awaits_ack, completed_at, ended_by, verdict"
     };
 }
 pub(super) use run_columns;
@@ -87,6 +87,7 @@ pub(super) fn read_from(row: &mut Cursor<'_>) -> Result<Run> {
         worker: row.opt_text()?,
         metrics: row.opt_text()?,
         lease_until: row.opt_time()?,
+        awaits_ack: row.int()? != 0,
         completed_at: row.opt_time()?,
         ended_by: row.opt_word()?,
         verdict: row.opt_word()?,

@@ -63,6 +63,7 @@ fn runs() -> impl Strategy<Value = Run> {
             worker: errors.3,
             started_at: times.2,
             last_heartbeat: times.3,
+            awaits_ack: false,
             lease_until: match state {
                 State::Running => Some(times.4),
                 State::Waiting | State::Dead => spec.0,

@@ -21,6 +21,7 @@ mod jobs;
 mod lease;
 mod metrics;
 mod model;
+mod outside;
 mod paging;
 mod partitions;
 mod plans;

@@ -26,6 +26,7 @@ fn process(subject: &TestStore, kind: Kind, config: &str) -> Process {
         started_at: subject.now(),
         last_seen: subject.now(),
         last_claim: None,
+        drain: false,
     }
 }
 
