@@ -38,6 +38,11 @@ pub enum Error {
     NotByGroup,
     #[error("there is no operation {0}")]
     NoOperation(OpId),
+    #[error("there is no plan {0}; a plan is kept for a day")]
+    NoPlan(uuid::Uuid),
+    /// An operation that is under way cannot be undone yet.
+    #[error("operation {0} is still running; cancel it, or wait until it has ended")]
+    StillRunning(OpId),
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

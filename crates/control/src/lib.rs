@@ -25,7 +25,7 @@ pub mod status;
 pub mod uploads;
 
 pub use audit::Audit;
-pub use change::{Plan, PlannedVerb, Request, RunRequest, RunSelection, RunVerb, Verb, Watch};
+pub use change::{CarriedOn, Plan, PlanAsk, PlannedVerb, Request, RunRequest, RunSelection, RunVerb, Verb, Watch};
 pub use error::{Error, Result};
 pub use insight::Insight;
 pub use operations::{OperationFilter, Operations};

@@ -56,6 +56,9 @@ pub enum Error {
     Input { what: &'static str, why: &'static str },
     #[error("there is no {what} {id}")]
     Absent { what: &'static str, id: String },
+    /// Another request has taken over the idempotency key under which this one works.
+    #[error("another request with the same idempotency key has taken over; nothing was changed by this one")]
+    KeyTaken,
 }
 
 impl Error {
@@ -77,7 +80,7 @@ impl Error {
             | Self::Cancelled { .. }
             | Self::Statement { .. }
             | Self::Row { .. } => true,
-            Self::Refused(_) | Self::Input { .. } | Self::Absent { .. } => false,
+            Self::Refused(_) | Self::Input { .. } | Self::Absent { .. } | Self::KeyTaken => false,
         }
     }
 
@@ -102,7 +105,8 @@ impl Error {
             | Self::Row { .. }
             | Self::Refused(_)
             | Self::Input { .. }
-            | Self::Absent { .. } => false,
+            | Self::Absent { .. }
+            | Self::KeyTaken => false,
         }
     }
 

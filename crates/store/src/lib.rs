@@ -5,6 +5,7 @@
 
 mod audit;
 mod blocking;
+mod bulk;
 pub mod clock;
 mod clock_row;
 mod db;
@@ -13,6 +14,7 @@ mod groups;
 mod handles;
 mod holds;
 mod hurry;
+mod idempotency;
 mod ids;
 mod integrity;
 mod metrics;
@@ -31,6 +33,9 @@ mod uploads;
 mod url;
 
 pub use audit::{AuditedChange, Head, NotAHead, Operation, PastOperation, Subject, Verified};
+pub use bulk::{
+    BulkItem, BulkOperation, BulkState, CancelOutcome, ItemOutcome, KeptPlan, NewBulkOperation, Progress, SettledItem,
+};
 pub use clock_row::ClockJump;
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
@@ -38,6 +43,7 @@ pub use groups::Description;
 pub use handles::{ControlStore, DataStore, Open, Store, Verdicts, View};
 pub use holds::{Cooldown, HoldChange};
 pub use hurry::Hurry;
+pub use idempotency::{KeyFound, KeyHold, KeyedRequest, under_key};
 pub use integrity::{Depth, Integrity};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;

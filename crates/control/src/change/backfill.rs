@@ -6,6 +6,7 @@ use redrive_core::filter::Filter;
 use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source};
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
+use serde::{Deserialize, Serialize};
 
 use super::operate::Watch;
 use super::select::{Ask, Basis, CHUNK, Candidate, Chunk, Selection};
@@ -15,17 +16,22 @@ use crate::insight::Insight;
 use crate::plane::ControlPlane;
 use crate::shape::Report;
 
-const BACKFILL: &str = "backfill";
+pub(super) const BACKFILL: &str = "backfill";
 
 /// The days of a backfill: every customer and query, from one day to another.
-struct Range {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Range {
     queries: Vec<(Source, CustomerId, QueryName)>,
     since: LogicalDate,
     until: LogicalDate,
 }
 
 impl Range {
-    fn keys(&self) -> impl Iterator<Item = PartitionKey> + '_ {
+    pub(super) fn count(&self) -> u64 {
+        count::of(self.queries.len()).saturating_mul(calendar::count(self.since, self.until))
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = PartitionKey> + '_ {
         self.queries.iter().flat_map(|(source, customer_id, query_name)| {
             calendar::days(self.since, self.until).map(|logical_date| PartitionKey {
                 source: source.clone(),
@@ -40,9 +46,7 @@ impl Range {
 impl Insight {
     /// How many partitions a backfill is about.
     pub fn backfill_size(&self, filter: &Filter) -> Result<u64> {
-        let range = self.range(filter)?;
-        let queries = count::of(range.queries.len());
-        Ok(queries.saturating_mul(calendar::count(range.since, range.until)))
+        Ok(self.range(filter)?.count())
     }
 
     /// Says what a backfill would want.
@@ -59,7 +63,7 @@ impl Insight {
     }
 
     /// What a filter means: the days it gives, and the customers and queries it names or the source's configuration has.
-    fn range(&self, filter: &Filter) -> Result<Range> {
+    pub(super) fn range(&self, filter: &Filter) -> Result<Range> {
         filter.check_for_change(self.bounds())?;
         let (Some(since), Some(until)) = (filter.since, filter.until) else {
             return Err(Error::NeedsDates);
@@ -100,10 +104,10 @@ impl ControlPlane {
 }
 
 /// The days of a range, each as it is now or as it will be made.
-struct ByDays<'a> {
-    insight: &'a Insight,
-    keys: Box<dyn Iterator<Item = PartitionKey> + Send + 'a>,
-    force_pending: bool,
+pub(super) struct ByDays<'a> {
+    pub(super) insight: &'a Insight,
+    pub(super) keys: Box<dyn Iterator<Item = PartitionKey> + Send + 'a>,
+    pub(super) force_pending: bool,
 }
 
 impl Selection for ByDays<'_> {

@@ -2,13 +2,17 @@
 //! chunk one transaction with its audit rows. What was counted and confirmed is what is done.
 
 mod backfill;
+mod durable;
 mod foresee;
+mod kept;
 mod operate;
 mod plan;
 mod runs;
 mod select;
 mod undo;
 
+pub use durable::CarriedOn;
+pub use kept::PlanAsk;
 pub use operate::Watch;
 pub use plan::{Plan, PlannedVerb};
 pub use runs::{RunRequest, RunSelection, RunVerb};

@@ -183,14 +183,48 @@ impl Plan {
     }
 }
 
+/// Plans and their items, as the store keeps them.
+impl Plan {
+    /// The same without its items: what is to be done, and why.
+    pub(super) fn head(&self) -> Self {
+        Self { partitions: vec![], runs: self.runs.as_ref().map(|_| vec![]), ..self.clone() }
+    }
+
+    /// Its items in their order, each with the version that was seen.
+    pub(super) fn items(&self) -> impl Iterator<Item = (SubjectShape, u64)> + '_ {
+        let partition = |planned: &Planned| (SubjectShape::Partition(planned.key.clone()), planned.version);
+        let run = |planned: &PlannedRun| (SubjectShape::Run { run_id: planned.run_id }, planned.version);
+        let runs = self.runs.iter().flatten().map(run);
+        self.partitions.iter().map(partition).chain(runs)
+    }
+
+    /// The same with these items.
+    pub(super) fn with_items(&self, items: impl IntoIterator<Item = (SubjectShape, u64)>) -> Self {
+        let mut plan = Self { raw_is_checked: false, ..self.head() };
+        for (subject, version) in items {
+            match subject {
+                SubjectShape::Partition(key) => plan.partitions.push(Planned { key, version }),
+                SubjectShape::Run { run_id } => plan.runs.get_or_insert_default().push(PlannedRun { run_id, version }),
+                // No plan is about holds.
+                SubjectShape::Hold { .. } => {}
+            }
+        }
+        plan
+    }
+
+    pub(super) fn flags(&self, audit: &Audit) -> Result<Value> {
+        Ok(self.verb()?.flags(audit))
+    }
+}
+
 /// A plan's partitions or runs, without those that changed since.
-enum ByPlan<'a> {
+pub(super) enum ByPlan<'a> {
     Partitions { insight: &'a Insight, verb: Verb, raw_is_checked: bool, left: std::vec::IntoIter<Planned> },
     Runs { insight: &'a Insight, verb: RunVerb, left: std::vec::IntoIter<PlannedRun> },
 }
 
 impl<'a> ByPlan<'a> {
-    fn new(insight: &'a Insight, plan: Plan) -> Result<Self> {
+    pub(super) fn new(insight: &'a Insight, plan: Plan) -> Result<Self> {
         Ok(match plan.verb()? {
             PlannedVerb::Partitions(verb) => {
                 let (raw_is_checked, left) = (plan.raw_is_checked, plan.partitions.into_iter());

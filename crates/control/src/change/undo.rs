@@ -6,7 +6,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlSnapshot, Status};
 use redrive_core::refusal::Reason;
 use redrive_core::run::RunSnapshot;
-use redrive_store::Subject;
+use redrive_store::{AuditedChange, Subject};
 use serde_json::json;
 
 use super::operate::Watch;
@@ -17,10 +17,10 @@ use crate::insight::Insight;
 use crate::plane::ControlPlane;
 use crate::shape::{Report, SubjectShape};
 
-const UNDO: &str = "undo";
+pub(super) const UNDO: &str = "undo";
 
 /// What an operation changed, as it is now.
-struct ByOperation<'a> {
+pub(super) struct ByOperation<'a> {
     insight: &'a Insight,
     op_id: OpId,
     after: i64,
@@ -31,6 +31,17 @@ impl Selection for ByOperation<'_> {
         let stretch = self.insight.view().changes(self.op_id, self.after, CHUNK).await?;
         let Some((seq, _)) = stretch.last() else { return Ok(Chunk::default()) };
         self.after = *seq;
+        self.chunk_of(stretch).await
+    }
+}
+
+impl<'a> ByOperation<'a> {
+    pub(super) fn new(insight: &'a Insight, op_id: OpId) -> Self {
+        Self { insight, op_id, after: 0 }
+    }
+
+    /// Some changes of the operation, as what they changed is now.
+    pub(super) async fn chunk_of(&self, stretch: Vec<(i64, AuditedChange)>) -> Result<Chunk> {
         let (mut partitions, mut runs) = (Vec::new(), Vec::new());
         for (_, change) in stretch {
             match &change.subject {
@@ -45,9 +56,7 @@ impl Selection for ByOperation<'_> {
         self.add_runs(runs, &mut chunk).await?;
         Ok(chunk)
     }
-}
 
-impl ByOperation<'_> {
     async fn add_partitions(
         &self,
         changes: Vec<(PartitionKey, (Option<ControlSnapshot>, ControlSnapshot))>,
@@ -112,7 +121,7 @@ impl Insight {
         })
     }
 
-    async fn is_of_holds(&self, op_id: OpId) -> Result<bool> {
+    pub(super) async fn is_of_holds(&self, op_id: OpId) -> Result<bool> {
         let first = self.view().changes(op_id, 0, 1).await?;
         Ok(matches!(first.first().map(|(_, change)| &change.subject), Some(Subject::Hold(_))))
     }
@@ -127,7 +136,7 @@ impl Insight {
         if self.is_of_holds(op_id).await? {
             return self.foresee_undo_holds(op_id, Report::new(UNDO, true)).await;
         }
-        let selection = ByOperation { insight: self, op_id, after: 0 };
+        let selection = ByOperation::new(self, op_id);
         Ok(self.foresee(UNDO, selection, audit, watch).await?.0)
     }
 }
@@ -139,7 +148,7 @@ impl ControlPlane {
             return self.undo_holds(op_id, Report::new(UNDO, false), audit).await;
         }
         let operation = self.operation(audit, &json!({"operation": op_id}), &audit.flags());
-        let selection = ByOperation { insight: &self.insight, op_id, after: 0 };
+        let selection = ByOperation::new(&self.insight, op_id);
         self.work_through(selection, audit, operation, Report::new(UNDO, false), watch).await
     }
 }

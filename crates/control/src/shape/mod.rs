@@ -1,6 +1,7 @@
 //! What scripts rely on: the JSON that the command line prints and the HTTP API serves. Fields are in the documented order.
 
 mod attempt;
+mod bulk;
 mod extent;
 mod group;
 mod hold;
@@ -13,6 +14,7 @@ mod status;
 mod upload;
 
 pub use attempt::AttemptShape;
+pub use bulk::{BulkItemShape, BulkOperationShape, PlanShape};
 pub use extent::Extent;
 pub use group::{GroupShape, RunGroupShape};
 pub use hold::HoldShape;

@@ -421,6 +421,80 @@ CREATE TABLE operation_changes (
 );
 CREATE INDEX operation_changes_of ON operation_changes (operation_seq, seq);
 
+-- A dry run that is kept for a day and binds: what it found, and which operation was made of it.
+CREATE TABLE plans (
+    plan_id UUID NOT NULL PRIMARY KEY,
+    made_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    matched BIGINT NOT NULL,
+    would_change BIGINT NOT NULL,
+    op_id UUID,
+    actor TEXT NOT NULL,
+    -- What is to be done, why, and by which filter; how many by which reason are left alone, and some of what would change. JSON.
+    task TEXT NOT NULL,
+    filters TEXT NOT NULL,
+    by_reason TEXT NOT NULL,
+    sample TEXT NOT NULL
+);
+CREATE INDEX plans_expired ON plans (expires_at);
+
+-- What a plan or an operation is about, one row each, and what became of it. The subject is a partition's key or a run's id, as JSON.
+CREATE TABLE bulk_items (
+    list_id UUID NOT NULL,
+    seq BIGINT NOT NULL,
+    -- As the plan saw it.
+    version BIGINT,
+    subject TEXT NOT NULL,
+    outcome TEXT CHECK (outcome IN ('changed', 'skipped', 'failed')),
+    reason TEXT,
+    was TEXT,
+    becomes TEXT,
+    PRIMARY KEY (list_id, seq)
+);
+
+-- Operations that are done in steps, whoever does the next one. The row of the audit trail comes with the first change.
+CREATE TABLE bulk_operations (
+    op_id UUID NOT NULL PRIMARY KEY,
+    -- Where its items are.
+    list_id UUID NOT NULL,
+    started_at BIGINT NOT NULL,
+    finished_at BIGINT,
+    state TEXT NOT NULL CHECK (state IN ('running', 'done', 'cancelled', 'failed')),
+    matched BIGINT NOT NULL,
+    changed BIGINT NOT NULL DEFAULT 0,
+    skipped BIGINT NOT NULL DEFAULT 0,
+    failed BIGINT NOT NULL DEFAULT 0,
+    -- How far it is, and who may do the next step until when.
+    done_to BIGINT NOT NULL DEFAULT 0,
+    holder UUID,
+    held_until BIGINT NOT NULL DEFAULT 0,
+    cancel_asked INTEGER NOT NULL DEFAULT 0,
+    undo_of UUID,
+    verb TEXT NOT NULL,
+    -- What is to be done, and what the audit trail keeps of the request. JSON.
+    task TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    by_reason TEXT NOT NULL,
+    fault TEXT
+);
+CREATE INDEX bulk_operations_open ON bulk_operations (held_until) WHERE state = 'running';
+
+-- Which requests were answered, so that one that is sent again changes nothing more. Forgotten after a day.
+CREATE TABLE idempotency_keys (
+    actor TEXT NOT NULL,
+    route TEXT NOT NULL,
+    name TEXT NOT NULL,
+    body_hash BYTEA NOT NULL,
+    holder UUID NOT NULL,
+    begun_at BIGINT NOT NULL,
+    held_until BIGINT NOT NULL,
+    -- running: nothing is changed yet; changed: in the transaction of the change; done: with its answer.
+    state TEXT NOT NULL CHECK (state IN ('running', 'changed', 'done')),
+    answer TEXT,
+    PRIMARY KEY (actor, route, name)
+);
+CREATE INDEX idempotency_keys_old ON idempotency_keys (begun_at);
+
 CREATE TABLE audit_head (
     one SMALLINT NOT NULL PRIMARY KEY CHECK (one = 1),
     seq BIGINT NOT NULL,

@@ -423,6 +423,80 @@ CREATE TABLE operation_changes (
 -- SQLite adds seq to it by itself.
 CREATE INDEX operation_changes_of ON operation_changes (operation_seq);
 
+-- A dry run that is kept for a day and binds: what it found, and which operation was made of it.
+CREATE TABLE plans (
+    plan_id BLOB NOT NULL PRIMARY KEY,
+    made_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    matched INTEGER NOT NULL,
+    would_change INTEGER NOT NULL,
+    op_id BLOB,
+    actor TEXT NOT NULL,
+    -- What is to be done, why, and by which filter; how many by which reason are left alone, and some of what would change. JSON.
+    task TEXT NOT NULL,
+    filters TEXT NOT NULL,
+    by_reason TEXT NOT NULL,
+    sample TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX plans_expired ON plans (expires_at);
+
+-- What a plan or an operation is about, one row each, and what became of it. The subject is a partition's key or a run's id, as JSON.
+CREATE TABLE bulk_items (
+    list_id BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    -- As the plan saw it.
+    version INTEGER,
+    subject TEXT NOT NULL,
+    outcome TEXT CHECK (outcome = 'changed' OR outcome = 'skipped' OR outcome = 'failed'),
+    reason TEXT,
+    was TEXT,
+    becomes TEXT,
+    PRIMARY KEY (list_id, seq)
+) STRICT, WITHOUT ROWID;
+
+-- Operations that are done in steps, whoever does the next one. The row of the audit trail comes with the first change.
+CREATE TABLE bulk_operations (
+    op_id BLOB NOT NULL PRIMARY KEY,
+    -- Where its items are.
+    list_id BLOB NOT NULL,
+    started_at INTEGER NOT NULL,
+    finished_at INTEGER,
+    state TEXT NOT NULL CHECK (state = 'running' OR state = 'done' OR state = 'cancelled' OR state = 'failed'),
+    matched INTEGER NOT NULL,
+    changed INTEGER NOT NULL DEFAULT 0,
+    skipped INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    -- How far it is, and who may do the next step until when.
+    done_to INTEGER NOT NULL DEFAULT 0,
+    holder BLOB,
+    held_until INTEGER NOT NULL DEFAULT 0,
+    cancel_asked INTEGER NOT NULL DEFAULT 0,
+    undo_of BLOB,
+    verb TEXT NOT NULL,
+    -- What is to be done, and what the audit trail keeps of the request. JSON.
+    task TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    by_reason TEXT NOT NULL,
+    fault TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bulk_operations_open ON bulk_operations (held_until) WHERE state = 'running';
+
+-- Which requests were answered, so that one that is sent again changes nothing more. Forgotten after a day.
+CREATE TABLE idempotency_keys (
+    actor TEXT NOT NULL,
+    route TEXT NOT NULL,
+    name TEXT NOT NULL,
+    body_hash BLOB NOT NULL,
+    holder BLOB NOT NULL,
+    begun_at INTEGER NOT NULL,
+    held_until INTEGER NOT NULL,
+    -- running: nothing is changed yet; changed: in the transaction of the change; done: with its answer.
+    state TEXT NOT NULL CHECK (state = 'running' OR state = 'changed' OR state = 'done'),
+    answer TEXT,
+    PRIMARY KEY (actor, route, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_keys_old ON idempotency_keys (begun_at);
+
 CREATE TABLE audit_head (
     one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
     seq INTEGER NOT NULL,

@@ -22,6 +22,17 @@ impl View {
         read!(self, "operation", |tx, id| operation(tx, *id))
     }
 
+    /// The ids of operations, those that are done in steps among them, newest first, before `before`.
+    pub async fn operation_ids_before(&self, before: Option<OpId>, limit: u32) -> Result<Vec<OpId>> {
+        let before = before.map_or(uuid::Uuid::max(), OpId::uuid);
+        read!(self.read_by_index, "operation ids", |tx, before, limit| before_id(tx, *before, *limit))
+    }
+
+    /// How many changes an operation made.
+    pub async fn count_changes(&self, id: OpId) -> Result<u64> {
+        read!(self.read_by_index, "count changes", |tx, id| count_changes(tx, *id))
+    }
+
     /// The ids from `first` to `last`, the lowest first, and no more than `most` of them.
     pub async fn operation_ids_between(&self, first: OpId, last: OpId, most: u32) -> Result<Vec<OpId>> {
         read!(self.read_by_index, "operation ids", |tx, first, last, most| between(tx, *first, *last, *most))
@@ -155,6 +166,37 @@ static BETWEEN: Sql = Sql::new(
 async fn between(tx: &mut Tx<'_>, first: OpId, last: OpId, most: u32) -> Result<Vec<OpId>> {
     let params = [first.uuid().into(), last.uuid().into(), i64::from(most).into()];
     tx.rows(&BETWEEN, &params, |row| row.id(0).map(OpId::from_uuid)).await
+}
+
+static BEFORE: Sql = Sql::new(
+    "/* audit::before */
+     SELECT op_id
+     FROM (
+         SELECT op_id FROM (SELECT op_id FROM operations WHERE op_id < ?1 ORDER BY op_id DESC LIMIT CAST(?2 AS BIGINT)) AS audited
+         UNION
+         SELECT op_id FROM (SELECT op_id FROM bulk_operations WHERE op_id < ?1 ORDER BY op_id DESC LIMIT CAST(?2 AS BIGINT)) AS bulk
+     ) AS known
+     ORDER BY op_id DESC
+     LIMIT CAST(?2 AS BIGINT)",
+);
+
+async fn before_id(tx: &mut Tx<'_>, before: uuid::Uuid, limit: u32) -> Result<Vec<OpId>> {
+    tx.rows(&BEFORE, &[before.into(), i64::from(limit).into()], |row| row.id(0).map(OpId::from_uuid)).await
+}
+
+static COUNT_CHANGES: Sql = Sql::new(
+    "/* audit::count_changes */
+     SELECT count(*)
+     FROM operation_changes
+     WHERE operation_seq = (
+         SELECT seq
+         FROM operations
+         WHERE op_id = ?1)",
+);
+
+async fn count_changes(tx: &mut Tx<'_>, id: OpId) -> Result<u64> {
+    let count = tx.row(&COUNT_CHANGES, &[id.uuid().into()], |row| row.int(0)).await?;
+    Ok(u64::try_from(count.unwrap_or(0)).unwrap_or(0))
 }
 
 static OPERATION_BY_ID: Sql = Sql::new(

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use crate::clock::{Clock, ServerClock};
 use crate::error::Result;
 use crate::hurry::Hurry;
+use crate::idempotency;
 use crate::url::StoreUrl;
 
 use postgres::Planner;
@@ -113,9 +114,28 @@ impl Db {
         }
     }
 
-    /// Runs `work` in a transaction that may write. It is called again when the database asks for another try, and its
+    /// Runs `work` in a transaction that may write, and notes in it that the idempotency key of this task, if it has one, has changed
+    /// something. It is called again when the database asks for another try, and its
     /// effects are durable when this returns.
     pub(crate) async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
+    {
+        let Some(key) = idempotency::current() else { return self.write_unkeyed(name, work).await };
+        let work = Arc::new(work);
+        let keyed = self.write_unkeyed(name, move |tx| {
+            let (work, key) = (Arc::clone(&work), key.clone());
+            Box::pin(async move {
+                let done = work(tx).await?;
+                idempotency::note_change(tx, &key).await?;
+                Ok(done)
+            })
+        });
+        keyed.await
+    }
+
+    async fn write_unkeyed<T, F>(&self, name: &'static str, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,

@@ -12,6 +12,7 @@ use super::submit::{Begun, Submitted, insert};
 use crate::db::Dialect;
 use crate::error::{Error, Result};
 use crate::handles::{Inner, transact};
+use crate::idempotency;
 
 /// How many runs are committed together.
 const MOST: usize = 1000;
@@ -65,7 +66,8 @@ impl SubmitLine {
 pub(super) async fn submit(inner: &Arc<Inner>, runs: Vec<Begun>) -> Result<Vec<Submitted>> {
     let bytes: usize = runs.iter().map(|run| run.payload.as_ref().map_or(0, String::len)).sum();
     match inner.db.dialect() {
-        Dialect::Postgres if runs.len() <= FEW && bytes <= SMALL => {}
+        // What is done under an idempotency key has a transaction of its own.
+        Dialect::Postgres if runs.len() <= FEW && bytes <= SMALL && idempotency::current().is_none() => {}
         Dialect::Postgres | Dialect::Sqlite => return commit(inner, &Arc::new(runs)).await,
     }
     let (reply, mut answer) = oneshot::channel();
@@ -152,7 +154,8 @@ fn of_all(error: &Error) -> Option<Error> {
         | Error::Row { .. }
         | Error::Refused(_)
         | Error::Input { .. }
-        | Error::Absent { .. } => None,
+        | Error::Absent { .. }
+        | Error::KeyTaken => None,
     }
 }
 

@@ -18,6 +18,7 @@ mod enqueue;
 mod groups;
 mod holds;
 mod jobs;
+mod keys;
 mod lease;
 mod metrics;
 mod model;

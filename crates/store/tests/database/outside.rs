@@ -199,7 +199,7 @@ async fn any_call_makes_a_worker_known_and_drain_is_repeated(subject: TestStore)
     assert_eq!(seen.serves.categories, ["a"]);
 }
 
-redrive_fixture::on_both_databases!(
+crate::on_both_databases!(
     the_same_claim_gives_the_same_runs,
     a_lost_delivery_burns_nothing_and_is_told,
     silence_after_the_first_word_counts,

@@ -1,0 +1,401 @@
+//! Operations in steps, which go on whoever does them: a step changes a chunk by the path of every other change, and then its outcome is
+//! written down. Whoever takes an operation over finds in the audit trail what was changed and not written down yet, so that no item is
+//! changed or counted twice.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redrive_core::count;
+use redrive_core::id::OpId;
+use redrive_core::refusal::Reason;
+use redrive_store::{BulkOperation, BulkState, ItemOutcome, Operation, Progress, SettledItem, Subject};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::backfill::ByDays;
+use super::kept::{KeptRequest, Task, by_reason};
+use super::operate::Watch;
+use super::plan::ByPlan;
+use super::select::{Chunk, Selection};
+use super::undo::ByOperation;
+use crate::audit::Audit;
+use crate::error::{Error, Result};
+use crate::insight::Insight;
+use crate::plane::ControlPlane;
+use crate::shape::{BulkItemShape, BulkOperationShape, Halt, Report, SubjectShape};
+
+/// How many items a step changes.
+const STEP: u32 = 2000;
+
+/// How long an operation is held for a step. A step takes far less; when its time is over, another process goes on.
+const HELD_FOR: Duration = Duration::from_secs(30);
+
+/// What came of taking up an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CarriedOn {
+    /// There is nothing to go on with, or another process is at it.
+    Nothing,
+    /// It has ended.
+    Ended(OpId),
+    /// The caller was told to stop, or another process has taken it over.
+    Left(OpId),
+}
+
+/// An operation that this process holds.
+struct Held {
+    bulk: BulkOperation,
+    holder: Uuid,
+    task: Task,
+    audit: Audit,
+    operation: Operation,
+    by_reason: Map<String, Value>,
+    /// What the operation has changed without writing it down: the process that did it is gone.
+    unnoted: HashSet<String>,
+}
+
+/// One step's items in their order, with their numbers; the selection that changes them; and how far the operation is then.
+struct Step<S> {
+    items: Vec<(i64, String)>,
+    selection: S,
+    done_to: i64,
+}
+
+/// One chunk, and then nothing.
+struct Once(Option<Chunk>);
+
+impl Selection for Once {
+    async fn next(&mut self) -> Result<Chunk> {
+        Ok(self.0.take().unwrap_or_default())
+    }
+}
+
+impl ControlPlane {
+    /// Takes up an operation that no process is at, the one named or any, and goes on with it to its end. `stop` ends it between two
+    /// steps, for another process to go on at once.
+    pub async fn carry_on(&self, which: Option<OpId>, stop: &AtomicBool) -> Result<CarriedOn> {
+        let Some((bulk, holder)) = self.store.take_bulk(which, HELD_FOR).await? else { return Ok(CarriedOn::Nothing) };
+        let op_id = bulk.op_id;
+        let mut held = match self.take_up(bulk, holder).await {
+            Ok(held) => held,
+            Err(error @ Error::Plan(_)) => {
+                self.store.end_bulk(op_id, holder, BulkState::Failed, Some(error.to_string())).await?;
+                return Ok(CarriedOn::Ended(op_id));
+            }
+            Err(error) => return Err(error),
+        };
+        loop {
+            if stop.load(Ordering::SeqCst) {
+                self.store.let_go_bulk(op_id, holder).await?;
+                return Ok(CarriedOn::Left(op_id));
+            }
+            if held.bulk.cancel_asked {
+                self.store.end_bulk(op_id, holder, BulkState::Cancelled, None).await?;
+                return Ok(CarriedOn::Ended(op_id));
+            }
+            match self.step(&mut held).await? {
+                Stepped::More => {}
+                Stepped::TakenOver => return Ok(CarriedOn::Left(op_id)),
+                Stepped::AtEnd => {
+                    self.store.end_bulk(op_id, holder, BulkState::Done, None).await?;
+                    return Ok(CarriedOn::Ended(op_id));
+                }
+            }
+        }
+    }
+
+    /// Goes on with everything that no process is at; gives how many operations have ended.
+    pub async fn carry_on_all(&self, stop: &AtomicBool) -> Result<u64> {
+        let mut ended = 0;
+        while !stop.load(Ordering::SeqCst) {
+            match self.carry_on(None, stop).await? {
+                CarriedOn::Nothing => break,
+                CarriedOn::Ended(op_id) => {
+                    ended += 1;
+                    tracing::info!(%op_id, "operation ended");
+                }
+                CarriedOn::Left(_) => {}
+            }
+        }
+        Ok(ended)
+    }
+
+    async fn take_up(&self, bulk: BulkOperation, holder: Uuid) -> Result<Held> {
+        let task = Task::parse(&bulk.task)?;
+        let unreadable = |error| Error::Plan(format!("the operation's request cannot be read: {error}"));
+        let request: KeptRequest = serde_json::from_str(&bulk.operation).map_err(unreadable)?;
+        let audit = request.audit();
+        let operation = Operation {
+            op_id: bulk.op_id,
+            at: bulk.started_at,
+            actor: audit.actor.clone(),
+            command: audit.command.clone(),
+            filters: request.filters,
+            flags: task.flags(&audit)?.to_string(),
+            reason: audit.reason.clone(),
+        };
+        let by_reason = serde_json::from_str(&bulk.by_reason).unwrap_or_default();
+        let unnoted = self.unnoted(&bulk).await?;
+        Ok(Held { bulk, holder, task, audit, operation, by_reason, unnoted })
+    }
+
+    /// What an operation has changed beyond what is written down: a part of one step.
+    async fn unnoted(&self, bulk: &BulkOperation) -> Result<HashSet<String>> {
+        let (mut seen, mut after, mut unnoted) = (0, 0, HashSet::new());
+        loop {
+            let page = self.insight.view().changes(bulk.op_id, after, STEP).await?;
+            let Some((last, _)) = page.last() else { return Ok(unnoted) };
+            after = *last;
+            for (_, change) in page {
+                seen += 1;
+                if seen > bulk.changed {
+                    unnoted.insert(text_of(subject_of(change.subject)));
+                }
+            }
+        }
+    }
+
+    async fn step(&self, held: &mut Held) -> Result<Stepped> {
+        let done = match &held.task {
+            Task::Plan(head) => {
+                let rows = self.insight.view().bulk_items(held.bulk.list_id, held.bulk.done_to, None, STEP).await?;
+                let done_to = rows.last().map_or(held.bulk.done_to, |last| last.seq);
+                let items = rows.iter().map(|row| (row.seq, row.subject.clone())).collect();
+                let planned = rows.iter().map(|row| Ok((parse(&row.subject)?, row.version.unwrap_or(0))));
+                let plan = head.with_items(planned.collect::<Result<Vec<_>>>()?);
+                let selection = ByPlan::new(&self.insight, plan)?;
+                self.act(held, Step { items, selection, done_to }).await?
+            }
+            Task::Backfill { range, force_pending, .. } => {
+                let from = usize::try_from(held.bulk.done_to).unwrap_or(usize::MAX);
+                let keys: Vec<_> = range.keys().skip(from).take(usize::try_from(STEP).unwrap_or(1)).collect();
+                let subjects = keys.iter().map(|key| text_of(SubjectShape::Partition(key.clone())));
+                let items: Vec<_> = (held.bulk.done_to + 1..).zip(subjects).collect();
+                let done_to = items.last().map_or(held.bulk.done_to, |(seq, _)| *seq);
+                let (keys, force_pending) = (Box::new(keys.into_iter()), *force_pending);
+                let selection = ByDays { insight: &self.insight, keys, force_pending };
+                self.act(held, Step { items, selection, done_to }).await?
+            }
+            Task::Undo { op_id } => {
+                let stretch = self.insight.view().changes(*op_id, held.bulk.done_to, STEP).await?;
+                let done_to = stretch.last().map_or(held.bulk.done_to, |(seq, _)| *seq);
+                let item = |(seq, change): &(i64, redrive_store::AuditedChange)| {
+                    (*seq, text_of(subject_of(change.subject.clone())))
+                };
+                let items = stretch.iter().map(item).collect();
+                let chunk = ByOperation::new(&self.insight, *op_id).chunk_of(stretch).await?;
+                self.act(held, Step { items, selection: Once(Some(chunk)), done_to }).await?
+            }
+        };
+        let Some(progress) = done else { return Ok(Stepped::AtEnd) };
+        let (changed, done_to) = (progress.changed, progress.done_to);
+        match self.store.note_progress(progress, HELD_FOR).await? {
+            None => Ok(Stepped::TakenOver),
+            Some(cancel_asked) => {
+                held.bulk.cancel_asked = cancel_asked;
+                held.bulk.done_to = done_to;
+                held.bulk.changed += changed;
+                Ok(Stepped::More)
+            }
+        }
+    }
+
+    /// Changes the items of a step; gives nothing where there are none.
+    async fn act(&self, held: &Held, step: Step<impl Selection>) -> Result<Option<Progress>> {
+        let Step { items, selection, done_to } = step;
+        if items.is_empty() {
+            return Ok(None);
+        }
+        let never = AtomicBool::new(false);
+        let watch = Watch { cancelled: &never, progress: &|_| {}, stop_after: None };
+        let report = Report::new(held.task.name()?, false);
+        let report = self.work_through(selection, &held.audit, held.operation.clone(), report, watch).await?;
+        if let Some(Halt::Fault(error)) = report.halt {
+            // What the step did by now is in the audit trail; whoever takes the operation up finds it there.
+            return Err(error);
+        }
+        Ok(Some(held.progress(&report, items, done_to)))
+    }
+}
+
+/// What became of a step.
+enum Stepped {
+    More,
+    AtEnd,
+    TakenOver,
+}
+
+impl Held {
+    fn progress(&self, report: &Report, items: Vec<(i64, String)>, done_to: i64) -> Progress {
+        let mut outcomes = outcomes(report);
+        let mut settled = Vec::with_capacity(items.len());
+        let (mut changed, mut skipped, mut failed) = (0, 0, 0);
+        let mut reasons = self.by_reason.clone();
+        for (reason, count) in by_reason(report) {
+            add(&mut reasons, &reason, count.as_u64().unwrap_or(0));
+        }
+        for (seq, subject) in items {
+            let mut item = outcomes.remove(&subject).unwrap_or_else(|| unknown(&subject));
+            if item.outcome == ItemOutcome::Skipped && self.unnoted.contains(&subject) {
+                // This operation itself has changed it, before it was taken over.
+                take(&mut reasons, item.reason.as_deref());
+                item = SettledItem { outcome: ItemOutcome::Changed, reason: None, ..item };
+            }
+            match item.outcome {
+                ItemOutcome::Changed => changed += 1,
+                ItemOutcome::Skipped => skipped += 1,
+                ItemOutcome::Failed => failed += 1,
+            }
+            settled.push(SettledItem { seq, ..item });
+        }
+        Progress {
+            op_id: self.bulk.op_id,
+            holder: self.holder,
+            items: settled,
+            done_to,
+            from: self.bulk.done_to,
+            changed,
+            skipped,
+            failed,
+            by_reason: Value::Object(reasons).to_string(),
+        }
+    }
+}
+
+fn add(reasons: &mut Map<String, Value>, reason: &str, count: u64) {
+    let sum = reasons.get(reason).and_then(Value::as_u64).unwrap_or(0) + count;
+    reasons.insert(reason.to_owned(), sum.into());
+}
+
+fn take(reasons: &mut Map<String, Value>, reason: Option<&str>) {
+    let Some(reason) = reason else { return };
+    match reasons.get(reason).and_then(Value::as_u64).unwrap_or(0) {
+        0 | 1 => drop(reasons.remove(reason)),
+        more => drop(reasons.insert(reason.to_owned(), (more - 1).into())),
+    }
+}
+
+/// What a report says of each of its subjects.
+fn outcomes(report: &Report) -> BTreeMap<String, SettledItem> {
+    let item = |subject: &SubjectShape, outcome, reason: Option<String>| SettledItem {
+        seq: 0,
+        subject: text_of(subject.clone()),
+        outcome,
+        reason,
+        was: None,
+        becomes: None,
+    };
+    let changed = report.changed().map(|changed| SettledItem {
+        was: changed.words.from.map(str::to_owned),
+        becomes: Some(changed.words.to.to_owned()),
+        ..item(&changed.subject, ItemOutcome::Changed, None)
+    });
+    let skipped = report
+        .skipped()
+        .map(|skipped| item(&skipped.subject, ItemOutcome::Skipped, Some(skipped.reason.as_str().to_owned())));
+    let failed =
+        report.failed.iter().map(|failed| item(&failed.subject, ItemOutcome::Failed, Some(failed.error.clone())));
+    changed.chain(skipped).chain(failed).map(|item| (item.subject.clone(), item)).collect()
+}
+
+/// An item that the store no longer has.
+fn unknown(subject: &str) -> SettledItem {
+    SettledItem {
+        seq: 0,
+        subject: subject.to_owned(),
+        outcome: ItemOutcome::Skipped,
+        reason: Some(Reason::ChangedSincePlan.as_str().to_owned()),
+        was: None,
+        becomes: None,
+    }
+}
+
+fn text_of(subject: SubjectShape) -> String {
+    json!(subject).to_string()
+}
+
+fn subject_of(subject: Subject) -> SubjectShape {
+    match subject {
+        Subject::Partition(key) => SubjectShape::Partition(key),
+        Subject::Run(run_id) => SubjectShape::Run { run_id },
+        Subject::Hold(hold_id) => SubjectShape::Hold { hold_id },
+    }
+}
+
+/// Reads a subject as [`text_of`] writes it.
+fn parse(text: &str) -> Result<SubjectShape> {
+    let unreadable = |error| Error::Plan(format!("an item of the plan cannot be read: {error}"));
+    let value: Value = serde_json::from_str(text).map_err(unreadable)?;
+    Ok(match value.get("run_id") {
+        Some(id) => SubjectShape::Run { run_id: serde_json::from_value(id.clone()).map_err(unreadable)? },
+        None => SubjectShape::Partition(serde_json::from_value(value).map_err(unreadable)?),
+    })
+}
+
+impl Insight {
+    /// An operation as it stands, whether it is done in steps or was done at once.
+    pub async fn bulk_operation(&self, op_id: OpId) -> Result<BulkOperationShape> {
+        if let Some(bulk) = self.view().bulk_operation(op_id).await? {
+            return Ok(bulk.into());
+        }
+        let operation = self.view().operation(op_id).await?.ok_or(Error::NoOperation(op_id))?;
+        Ok(BulkOperationShape::of_audited(operation, self.view().count_changes(op_id).await?))
+    }
+
+    /// Operations, newest first, before the one with this id.
+    pub async fn bulk_operations(&self, before: Option<OpId>, limit: u32) -> Result<Vec<BulkOperationShape>> {
+        let mut all = Vec::new();
+        for op_id in self.view().operation_ids_before(before, limit).await? {
+            all.push(self.bulk_operation(op_id).await?);
+        }
+        Ok(all)
+    }
+
+    /// The items of an operation after `after`, with what became of each; and the number of the last one that was looked at.
+    pub async fn bulk_items(
+        &self,
+        op_id: OpId,
+        after: i64,
+        outcome: Option<ItemOutcome>,
+        limit: u32,
+    ) -> Result<(Vec<BulkItemShape>, Option<i64>)> {
+        let Some(bulk) = self.view().bulk_operation(op_id).await? else {
+            return self.audited_items(op_id, after, outcome, limit).await;
+        };
+        let items = self.view().bulk_items(bulk.list_id, after, outcome, limit).await?;
+        let is_full = count::of(items.len()) >= u64::from(limit);
+        let last = items.last().map(|item| item.seq).filter(|_| is_full);
+        Ok((items.into_iter().map(BulkItemShape::from).collect(), last))
+    }
+
+    /// What an operation changed that was done at once: the audit trail keeps nothing else of it.
+    async fn audited_items(
+        &self,
+        op_id: OpId,
+        after: i64,
+        outcome: Option<ItemOutcome>,
+        limit: u32,
+    ) -> Result<(Vec<BulkItemShape>, Option<i64>)> {
+        self.view().operation(op_id).await?.ok_or(Error::NoOperation(op_id))?;
+        match outcome {
+            None | Some(ItemOutcome::Changed) => {}
+            Some(ItemOutcome::Skipped | ItemOutcome::Failed) => return Ok((vec![], None)),
+        }
+        let page = self.view().changes(op_id, after, limit).await?;
+        let is_full = count::of(page.len()) >= u64::from(limit);
+        let last = page.last().map(|(seq, _)| *seq).filter(|_| is_full);
+        let mut items = Vec::with_capacity(page.len());
+        for (_, change) in page {
+            let change = crate::shape::ChangeShape::try_from(change)?;
+            let Value::Object(subject) = json!(change.subject) else { continue };
+            items.push(BulkItemShape {
+                subject,
+                outcome: Some(ItemOutcome::Changed.as_str()),
+                reason: None,
+                from: change.before.map(|before| before.word().to_owned()),
+                to: Some(change.after.word().to_owned()),
+            });
+        }
+        Ok((items, last))
+    }
+}

@@ -1,0 +1,271 @@
+//! Plans that the store keeps: a dry run, and for a day the right to do exactly what it counted.
+
+use std::time::Duration;
+
+use redrive_core::filter::Filter;
+use redrive_core::id::OpId;
+use redrive_store::{BulkItem, KeptPlan, NewBulkOperation};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::backfill::{BACKFILL, Range};
+use super::operate::Watch;
+use super::plan::Plan;
+use super::runs::RunRequest;
+use super::select::Request;
+use super::undo::UNDO;
+use crate::audit::Audit;
+use crate::error::{Error, Result};
+use crate::insight::Insight;
+use crate::plane::ControlPlane;
+use crate::shape::{Halt, PlanShape, Report, SubjectShape};
+
+/// How long a plan may be applied.
+const KEPT_FOR: Duration = Duration::from_secs(86_400);
+
+/// How many items are added in one transaction.
+const ITEMS_AT_ONCE: usize = 5000;
+
+/// How many of the items are shown with a plan.
+const SAMPLE: usize = 20;
+
+/// What a plan is asked for.
+#[derive(Debug, Clone)]
+pub enum PlanAsk {
+    Partitions(Request),
+    Runs(RunRequest),
+    Backfill { filter: Filter, force_pending: bool, audit: Audit },
+}
+
+impl PlanAsk {
+    fn audit(&self) -> &Audit {
+        match self {
+            Self::Partitions(request) => &request.audit,
+            Self::Runs(request) => &request.audit,
+            Self::Backfill { audit, .. } => audit,
+        }
+    }
+
+    fn filters(&self) -> String {
+        let text = match self {
+            Self::Partitions(request) => serde_json::to_string(&request.filter),
+            Self::Runs(request) => serde_json::to_string(&request.runs),
+            Self::Backfill { filter, .. } => serde_json::to_string(filter),
+        };
+        text.unwrap_or_default()
+    }
+}
+
+/// What an operation in steps does, as the store keeps it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Task {
+    /// The items of a plan, which are kept beside it.
+    Plan(Plan),
+    Backfill {
+        range: Range,
+        force_pending: bool,
+        reason: Option<String>,
+    },
+    Undo {
+        op_id: OpId,
+    },
+}
+
+impl Task {
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|error| Error::Plan(format!("what is to be done cannot be read: {error}")))
+    }
+
+    fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    pub(super) fn name(&self) -> Result<&'static str> {
+        Ok(match self {
+            Self::Plan(plan) => plan.verb()?.name(),
+            Self::Backfill { .. } => BACKFILL,
+            Self::Undo { .. } => UNDO,
+        })
+    }
+
+    /// The options of the request, as the audit trail keeps them.
+    pub(super) fn flags(&self, audit: &Audit) -> Result<Value> {
+        let mut flags = audit.flags();
+        match self {
+            Self::Plan(plan) => flags = plan.flags(audit)?,
+            Self::Backfill { force_pending, .. } => flags["force_pending"] = (*force_pending).into(),
+            Self::Undo { .. } => {}
+        }
+        Ok(flags)
+    }
+}
+
+/// What an operation in steps needs to know of its request to act as that, whoever does it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct KeptRequest {
+    pub(super) actor: String,
+    pub(super) command: String,
+    pub(super) reason: Option<String>,
+    pub(super) yes: bool,
+    pub(super) force: bool,
+    /// JSON.
+    pub(super) filters: String,
+}
+
+impl KeptRequest {
+    fn new(audit: &Audit, filters: String) -> Self {
+        let Audit { actor, command, reason, yes, force } = audit.clone();
+        Self { actor, command, reason, yes, force, filters }
+    }
+
+    pub(super) fn audit(&self) -> Audit {
+        let Self { actor, command, reason, yes, force, .. } = self.clone();
+        Audit { actor, command, reason, yes, force }
+    }
+}
+
+pub(super) fn by_reason(report: &Report) -> Map<String, Value> {
+    report.count_by_reason().into_iter().map(|(reason, count)| (reason.as_str().to_owned(), count.into())).collect()
+}
+
+impl Insight {
+    pub async fn kept_plan(&self, id: Uuid) -> Result<PlanShape> {
+        Ok(self.unexpired(id).await?.into())
+    }
+
+    async fn unexpired(&self, id: Uuid) -> Result<KeptPlan> {
+        let plan = self.view().plan(id).await?.filter(|plan| plan.expires_at > self.now());
+        plan.ok_or(Error::NoPlan(id))
+    }
+}
+
+impl ControlPlane {
+    /// Makes a dry run and keeps it. Nothing is changed, and the audit trail does not hear of it.
+    pub async fn keep_plan(&self, ask: &PlanAsk, watch: Watch<'_>) -> Result<PlanShape> {
+        let (report, task) = self.count(ask, watch).await?;
+        match report.halt {
+            None => {}
+            Some(Halt::Fault(error)) => return Err(error),
+            Some(Halt::Interrupted) => return Err(Error::Plan("the count was interrupted; ask again".to_owned())),
+        }
+        let plan_id = self.store.new_plan_id();
+        let task = match task {
+            Task::Plan(plan) => {
+                self.keep_items(plan_id, &plan).await?;
+                Task::Plan(plan.head())
+            }
+            Task::Backfill { .. } | Task::Undo { .. } => task,
+        };
+        let made_at = self.store.now();
+        let sample: Vec<Value> = report.changed().take(SAMPLE).map(|changed| json!(changed)).collect();
+        let plan = KeptPlan {
+            plan_id,
+            made_at,
+            expires_at: made_at.saturating_add(KEPT_FOR),
+            actor: ask.audit().actor.clone(),
+            matched: report.matched,
+            would_change: report.count_changed(),
+            op_id: None,
+            task: task.text(),
+            filters: ask.filters(),
+            by_reason: Value::Object(by_reason(&report)).to_string(),
+            sample: Value::Array(sample).to_string(),
+        };
+        self.store.keep_plan(plan.clone()).await?;
+        Ok(plan.into())
+    }
+
+    async fn count(&self, ask: &PlanAsk, watch: Watch<'_>) -> Result<(Report, Task)> {
+        Ok(match ask {
+            PlanAsk::Partitions(request) => {
+                let (report, plan) = self.insight.plan(request, watch).await?;
+                (report, Task::Plan(plan))
+            }
+            PlanAsk::Runs(request) => {
+                let (report, plan) = self.insight.plan_runs(request, watch).await?;
+                (report, Task::Plan(plan))
+            }
+            PlanAsk::Backfill { filter, force_pending, audit } => {
+                let range = self.insight.range(filter)?;
+                let report = self.insight.foresee_backfill(filter, *force_pending, audit, watch).await?;
+                let (force_pending, reason) = (*force_pending, audit.reason.clone());
+                (report, Task::Backfill { range, force_pending, reason })
+            }
+        })
+    }
+
+    async fn keep_items(&self, plan_id: Uuid, plan: &Plan) -> Result<()> {
+        let mut numbered = plan.items().zip(1..).peekable();
+        while numbered.peek().is_some() {
+            let item = |((subject, version), seq): ((SubjectShape, u64), i64)| BulkItem {
+                seq,
+                version: Some(version),
+                subject: json!(subject).to_string(),
+                outcome: None,
+                reason: None,
+                was: None,
+                becomes: None,
+            };
+            let items = numbered.by_ref().take(ITEMS_AT_ONCE).map(item).collect();
+            self.store.add_items(plan_id, items).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes an operation of a plan, or gives the one that was made of it before. The plan's own reason counts where the request has none.
+    pub async fn begin_plan(&self, id: Uuid, audit: &Audit) -> Result<OpId> {
+        let plan = self.insight.unexpired(id).await?;
+        if let Some(op_id) = plan.op_id {
+            return Ok(op_id);
+        }
+        let task = Task::parse(&plan.task)?;
+        let reason = match &task {
+            Task::Plan(plan) => plan.reason().map(str::to_owned),
+            Task::Backfill { reason, .. } => reason.clone(),
+            Task::Undo { .. } => None,
+        };
+        let audit = Audit { reason: audit.reason.clone().or(reason), ..audit.clone() };
+        let (matched, skipped, by_reason) = match &task {
+            Task::Plan(_) => (plan.matched, plan.matched.saturating_sub(plan.would_change), plan.by_reason.clone()),
+            // Every day is looked at again, and counted then.
+            Task::Backfill { .. } | Task::Undo { .. } => (plan.matched, 0, "{}".to_owned()),
+        };
+        let new = NewBulkOperation {
+            op_id: self.store.new_operation_id(),
+            plan: Some(id),
+            matched,
+            skipped,
+            undo_of: None,
+            verb: task.name()?.to_owned(),
+            task: plan.task,
+            operation: json!(KeptRequest::new(&audit, plan.filters)).to_string(),
+            by_reason,
+        };
+        Ok(self.store.begin_bulk(new).await?)
+    }
+
+    /// Begins to put back what an operation changed, as an operation of its own.
+    pub async fn begin_undo(&self, op_id: OpId, audit: &Audit) -> Result<OpId> {
+        if let Some(bulk) = self.insight.view().bulk_operation(op_id).await?
+            && bulk.finished_at.is_none()
+        {
+            return Err(Error::StillRunning(op_id));
+        }
+        let task = Task::Undo { op_id };
+        let filters = json!({"operation": op_id}).to_string();
+        let new = NewBulkOperation {
+            op_id: self.store.new_operation_id(),
+            plan: None,
+            matched: self.insight.view().count_changes(op_id).await?,
+            skipped: 0,
+            undo_of: Some(op_id),
+            verb: UNDO.to_owned(),
+            task: task.text(),
+            operation: json!(KeptRequest::new(audit, filters)).to_string(),
+            by_reason: "{}".to_owned(),
+        };
+        Ok(self.store.begin_bulk(new).await?)
+    }
+}
