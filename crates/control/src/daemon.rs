@@ -3,6 +3,7 @@
 //! A tick requeues what is due, by the same commit as `state retry`, and wants what the calendars expect. Any number of
 //! daemons may run at once: each partition's version lets exactly one of them requeue it.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redrive_core::calendar::Calendar;
@@ -29,6 +30,9 @@ use crate::plane::ControlPlane;
 /// How many failures are looked at, and requeued, at a time.
 const LOOK: u32 = 1000;
 const COMMAND: &str = "daemon";
+
+/// How long idempotency keys and the answers to outside workers are kept.
+const KEPT_FOR: Duration = Duration::from_secs(86_400);
 
 /// What one tick did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -69,6 +73,18 @@ impl ControlPlane {
     }
 }
 
+impl ControlPlane {
+    /// Goes on with operations whose process is gone, and forgets plans, keys and answers that are kept no longer.
+    async fn tidy(&self) -> Result<()> {
+        self.carry_on_all(&AtomicBool::new(false)).await?;
+        let a_day_ago = self.store.now().saturating_sub(KEPT_FOR);
+        self.store.forget_keys(a_day_ago).await?;
+        self.store.forget_answers(a_day_ago).await?;
+        self.store.prune_plans().await?;
+        Ok(())
+    }
+}
+
 impl Insight {
     /// Says what a tick would do.
     pub async fn foresee_tick(&self) -> Result<Tick> {
@@ -98,6 +114,9 @@ impl Ticking<'_> {
             Some((plane, _)) => plane.prune_by_sections().await?,
             None => self.insight.prunable_by_sections().await?,
         };
+        if let Some((plane, _)) = self.acting {
+            plane.tidy().await?;
+        }
         Ok(self.tick)
     }
 

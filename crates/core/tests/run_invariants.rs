@@ -188,6 +188,10 @@ proptest! {
             let current = seen.before.state == State::Running && seen.before.task_id == Some(fence);
             let leased = seen.before.lease_until.is_some_and(|until| until > seen.now);
             match (current, leased) {
+                // An extraction is given to no outside worker.
+                (true, true) if matches!(seen.event, Event::Delivered { .. }) => {
+                    prop_assert_eq!(seen.outcome.is_ok(), seen.before.workload() != Workload::Extract);
+                }
                 (true, true) => prop_assert!(seen.outcome.is_ok()),
                 (true, false) => prop_assert_eq!(&seen.outcome, &Err(Refused::Rule(Reason::LeaseExpired))),
                 (false, _) => prop_assert_eq!(&seen.outcome, &Err(Refused::Rule(Reason::StaleFence))),
