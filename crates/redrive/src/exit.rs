@@ -62,7 +62,8 @@ pub fn control(error: &redrive_control::Error) -> Exit {
         Error::NeedsRuns | Error::NotThroughRuns => Exit::Usage,
         Error::NeedsDates | Error::NeedsSource | Error::NoneConfigured { .. } => Exit::Usage,
         Error::NoGroupId(_) | Error::SeveralGroups { .. } | Error::NotByGroup => Exit::Usage,
-        Error::NoOperation(_) | Error::NoGroup(_) => Exit::NothingFound,
+        Error::NoOperation(_) | Error::NoPlan(_) | Error::NoGroup(_) => Exit::NothingFound,
+        Error::StillRunning(_) => Exit::Refused,
         Error::Store(error) => store(error),
         Error::Raw(_) => Exit::Unavailable,
     }

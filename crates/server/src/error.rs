@@ -72,7 +72,8 @@ fn control(error: &redrive_control::Error) -> Code {
         Error::Filter(_) | Error::Plan(_) | Error::NotThroughRuns => Code::BadRequest,
         Error::NeedsDates | Error::NeedsSource | Error::NoneConfigured { .. } => Code::BadRequest,
         Error::NoGroupId(_) | Error::SeveralGroups { .. } | Error::NotByGroup => Code::BadRequest,
-        Error::NoOperation(_) | Error::NoGroup(_) => Code::NotFound,
+        Error::NoOperation(_) | Error::NoPlan(_) | Error::NoGroup(_) => Code::NotFound,
+        Error::StillRunning(_) => Code::InProgress,
         Error::Store(error) => store(error),
         Error::Raw(_) => Code::SinkUnavailable,
     }
@@ -84,6 +85,7 @@ fn store(error: &redrive_store::Error) -> Code {
         Error::Refused(refused) => Code::Refused(refused.reason()),
         Error::Absent { .. } => Code::NotFound,
         Error::Input { .. } => Code::BadBody,
+        Error::KeyTaken => Code::InProgress,
         // What is left is the database's, and its text says what to do.
         error => {
             if error.is_unavailable() {
