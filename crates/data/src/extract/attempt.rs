@@ -321,7 +321,7 @@ impl Attempt {
             let stored = Instant::now();
             let hint = failure.and_then(|failure| failure.retry_after);
             submission.not_before = hint.map(|hint| data.now().saturating_add(hint));
-            let judgement = validate::judge(&sink.view(), &source.rules, &submission).await?;
+            let judgement = validate::judge_written(&sink, &source.rules, &submission).await?;
             if let Judgement::Rejected { .. } = judgement {
                 // What is missing may be missing because all of the sink is.
                 sink.check_marker().await.map_err(NotJudged::SinkFailed)?;
@@ -391,9 +391,9 @@ impl Attempt {
         }
     }
 
-    /// Whether the sink would take nothing from any attempt now.
+    /// Whether the sink takes nothing from any attempt, or took nothing when this one failed.
     async fn is_sink_down(&self, error: &raw::Error) -> bool {
-        error.problem() == Some(&raw::Problem::Full) || self.sink.check().await.is_err()
+        error.is_of_the_whole_sink() || self.sink.check().await.is_err()
     }
 
     fn directory(&self) -> raw::RunHeader {

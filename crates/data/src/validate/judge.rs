@@ -6,7 +6,7 @@ use redrive_core::key::PartitionKey;
 use redrive_core::partition::Judgement;
 use redrive_core::time::Timestamp;
 use redrive_core::validation::Findings;
-use redrive_store::raw::{self, Damage, Manifest, RawView, RunOutcome};
+use redrive_store::raw::{self, Damage, Manifest, RawSink, RawView, RunOutcome};
 
 use super::check::Check;
 use super::feed::feed;
@@ -31,9 +31,25 @@ pub struct Submission {
 /// attempt; judging again is safe.
 pub async fn judge(raw: &RawView, rules: &Rules, submission: &Submission) -> Result<Judgement> {
     match look_into(raw, rules, submission).await {
+        Ok(Some(judgement)) => Ok(judgement),
+        Ok(None) => Ok(rejected("the attempt left no manifest")),
         Err(Error::Raw(error)) if is_damage(&error) => Ok(rejected(&error.to_string())),
-        judged => judged,
+        Err(error) => Err(error),
     }
+}
+
+/// Judges an attempt that has just been written. What is missing of it may be missing because all of the sink was, for a
+/// moment: then it is looked at once more.
+pub(crate) async fn judge_written(sink: &RawSink, rules: &Rules, submission: &Submission) -> Result<Judgement> {
+    let raw = sink.view();
+    match look_into(&raw, rules, submission).await {
+        Ok(Some(judgement)) => return Ok(judgement),
+        Ok(None) => {}
+        Err(Error::Raw(error)) if is_damage(&error) => {}
+        Err(error) => return Err(error),
+    }
+    sink.check_marker().await?;
+    judge(&raw, rules, submission).await
 }
 
 /// Whether the error speaks of what lies in the sink, and not of the way there.
@@ -52,26 +68,25 @@ fn is_damage(error: &raw::Error) -> bool {
     }
 }
 
-async fn look_into(raw: &RawView, rules: &Rules, submission: &Submission) -> Result<Judgement> {
-    let Some(manifest) = raw.manifest(&submission.key, submission.run_id).await? else {
-        return Ok(rejected("the attempt left no manifest"));
-    };
+/// None where there is no manifest.
+async fn look_into(raw: &RawView, rules: &Rules, submission: &Submission) -> Result<Option<Judgement>> {
+    let Some(manifest) = raw.manifest(&submission.key, submission.run_id).await? else { return Ok(None) };
     if manifest.fence != submission.fence {
         let (found, held) = (manifest.fence, submission.fence);
-        return Ok(rejected(&format!("the manifest is from task {found}, and this attempt is task {held}")));
+        return Ok(Some(rejected(&format!("the manifest is from task {found}, and this attempt is task {held}"))));
     }
     if let RunOutcome::Failed { error_class, message } = &manifest.outcome {
         // An unknown error may pass; the reverse would lose data silently.
         let class = error_class.parse().unwrap_or(ErrorClass::Retryable);
         let message = clean_message(message);
-        return Ok(Judgement::Rejected { class, message, not_before: submission.not_before });
+        return Ok(Some(Judgement::Rejected { class, message, not_before: submission.not_before }));
     }
     add_up(&manifest)?;
     let findings = find(raw, rules, submission, &manifest).await?;
     if findings.is_empty() {
-        return Ok(Judgement::Accepted { records: manifest.records });
+        return Ok(Some(Judgement::Accepted { records: manifest.records }));
     }
-    Ok(rejected(&findings.to_string()))
+    Ok(Some(rejected(&findings.to_string())))
 }
 
 async fn find(raw: &RawView, rules: &Rules, submission: &Submission, manifest: &Manifest) -> Result<Findings> {

@@ -18,6 +18,7 @@ mod unique;
 mod verdict;
 
 pub use abandoned::leave_word;
+pub(crate) use judge::judge_written;
 pub use judge::{Submission, judge};
 pub use redrive_core::validation::FieldType;
 pub use redrive_store::JudgedAttempt;

@@ -59,6 +59,28 @@ impl Error {
         Self::Storage { doing, object: object.into(), problem, cause: cause.into() }
     }
 
+    /// Whether no attempt would have got further, whatever it had brought. A sink that is well again a moment later was still to
+    /// blame.
+    pub fn is_of_the_whole_sink(&self) -> bool {
+        match self {
+            Self::NoSink { .. } | Self::OtherSink { .. } | Self::Marker { .. } => true,
+            Self::Storage { problem, .. } => match problem {
+                // Directories are made on the way: what is missing is above them.
+                Problem::Missing | Problem::Full | Problem::ReadOnly => true,
+                Problem::NoBucket | Problem::Unreachable(_) | Problem::Credentials => true,
+                Problem::Denied | Problem::NotADirectory | Problem::Other(_) => false,
+            },
+            Self::Url { .. }
+            | Self::Settings { .. }
+            | Self::Conflict { .. }
+            | Self::Line { .. }
+            | Self::Interrupted { .. }
+            | Self::Manifest { .. }
+            | Self::Format { .. }
+            | Self::Damaged(_) => false,
+        }
+    }
+
     /// What the file system or S3 refused for, when it did.
     pub fn problem(&self) -> Option<&Problem> {
         if let Self::Storage { problem, .. } = self { Some(problem) } else { None }
@@ -193,6 +215,24 @@ mod tests {
             line,
             "cannot write /raw/part-00000.jsonl.zst: the disk is full; make room or choose another directory"
         );
+    }
+
+    #[test]
+    fn what_concerns_the_whole_sink_is_no_partitions_fault() {
+        for (kind, is_of_the_whole) in [
+            (ErrorKind::NotFound, true),
+            (ErrorKind::StorageFull, true),
+            (ErrorKind::ReadOnlyFilesystem, true),
+            (ErrorKind::PermissionDenied, false),
+            (ErrorKind::NotADirectory, false),
+            (ErrorKind::InvalidFilename, false),
+        ] {
+            let error = Error::file("write", "/raw/x", kind.into());
+            assert_eq!(error.is_of_the_whole_sink(), is_of_the_whole, "{error}");
+        }
+        let expected = SinkId::from_uuid(uuid::Uuid::nil());
+        assert!(Error::NoSink { sink: "/raw".to_owned(), expected }.is_of_the_whole_sink());
+        assert!(!Error::Damaged(Damage::Missing { object: "/raw/x".to_owned() }).is_of_the_whole_sink());
     }
 
     #[test]
