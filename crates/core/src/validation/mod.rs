@@ -17,5 +17,5 @@ pub use excerpt::{MAX_EXCERPT_BYTES, excerpt};
 pub use field_type::{FieldType, Kind};
 pub use finding::{Findings, NAMED, Rule, Tally};
 pub use path::{FieldPath, PathError};
-pub use same::{append_same, text_of};
+pub use same::{Take, append_same, text_of};
 pub use totals::{Totals, TotalsError};

@@ -12,9 +12,20 @@ use super::field_type::Kind;
 use super::number::Decimal;
 use crate::count;
 
+/// Where the bytes of a value go.
+pub trait Take {
+    fn take(&mut self, bytes: &[u8]);
+}
+
+impl Take for Vec<u8> {
+    fn take(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
 /// Appends what all texts of the same value share and no text of another value has. It ends itself: several values one
 /// after the other are the same only if each is.
-pub fn append_same(json: &str, into: &mut Vec<u8>) {
+pub fn append_same(json: &str, into: &mut impl Take) {
     let mut rest = json;
     while let Some(&first) = rest.as_bytes().first() {
         let taken = match first {
@@ -38,29 +49,29 @@ pub fn text_of(json: &str) -> Cow<'_, [u8]> {
     Cow::Owned(unescaped.unwrap_or_else(|_| inside.as_bytes().to_vec()))
 }
 
-fn append_mark(mark: u8, into: &mut Vec<u8>) -> usize {
-    into.push(mark);
+fn append_mark(mark: u8, into: &mut impl Take) -> usize {
+    into.take(&[mark]);
     1
 }
 
-fn append_text(rest: &str, into: &mut Vec<u8>) -> usize {
+fn append_text(rest: &str, into: &mut impl Take) -> usize {
     let end = end_of_text(rest);
     append_sized(b's', &text_of(&rest[..end]), into);
     end
 }
 
 /// A number or one of `true`, `false` and `null`.
-fn append_plain(rest: &str, into: &mut Vec<u8>) -> usize {
+fn append_plain(rest: &str, into: &mut impl Take) -> usize {
     let end = rest.bytes().position(|byte| b",:]} \t\r\n".contains(&byte)).unwrap_or(rest.len());
     let word = &rest[..end];
     match Kind::of(word) {
         Kind::Number => append_number(word, into),
-        Kind::Null | Kind::Boolean | Kind::Text | Kind::Array | Kind::Object => into.push(word.as_bytes()[0]),
+        Kind::Null | Kind::Boolean | Kind::Text | Kind::Array | Kind::Object => into.take(&word.as_bytes()[..1]),
     }
     end
 }
 
-fn append_number(number: &str, into: &mut Vec<u8>) {
+fn append_number(number: &str, into: &mut impl Take) {
     // What most numbers are needs no arithmetic.
     let plain = number.as_bytes()[0] != b'0' && number.bytes().all(|byte| byte.is_ascii_digit());
     if plain && number.as_bytes().last() != Some(&b'0') {
@@ -72,16 +83,16 @@ fn append_number(number: &str, into: &mut Vec<u8>) {
     }
 }
 
-fn append_decimal(negative: bool, exponent: i64, digits: &[u8], into: &mut Vec<u8>) {
-    into.push(if negative { b'-' } else { b'+' });
-    into.extend_from_slice(&exponent.to_le_bytes());
+fn append_decimal(negative: bool, exponent: i64, digits: &[u8], into: &mut impl Take) {
+    into.take(if negative { b"-" } else { b"+" });
+    into.take(&exponent.to_le_bytes());
     append_sized(b'#', digits, into);
 }
 
-fn append_sized(mark: u8, bytes: &[u8], into: &mut Vec<u8>) {
-    into.push(mark);
-    into.extend_from_slice(&count::of(bytes.len()).to_le_bytes());
-    into.extend_from_slice(bytes);
+fn append_sized(mark: u8, bytes: &[u8], into: &mut impl Take) {
+    into.take(&[mark]);
+    into.take(&count::of(bytes.len()).to_le_bytes());
+    into.take(bytes);
 }
 
 /// Past the closing quote of the string that `rest` begins with.

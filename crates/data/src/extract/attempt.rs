@@ -17,6 +17,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::raw::{self, RawSink, RunOutcome};
 use redrive_store::{ClaimedPartition, Cooldown, DataStore, Recorded};
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -40,6 +41,8 @@ pub(super) struct Attempt {
     pub shutdown: Shutdown,
     /// The programs that are started for it.
     pub children: ChildTracker,
+    /// Lets a few long attempts be judged at once.
+    pub judging: Arc<Semaphore>,
 }
 
 /// What the extractor did.
@@ -302,6 +305,7 @@ impl Attempt {
         extraction: Extraction,
     ) -> impl Future<Output = Result<Judged, NotJudged>> + Send + 'static {
         let Extraction { records, failure, begun } = extraction;
+        let turn = (!records.is_short()).then(|| Arc::clone(&self.judging));
         let (data, sink, source) = (self.data.clone(), self.sink.clone(), Arc::clone(&self.source));
         let state = &self.claimed.partition.state;
         let mut submission = Submission {
@@ -319,6 +323,8 @@ impl Attempt {
                 Err(error) => return Err(NotJudged::SinkFailed(error)),
             };
             let stored = Instant::now();
+            // Never closed, so that there is always a turn.
+            let _turn = if let Some(judging) = &turn { judging.acquire().await.ok() } else { None };
             let hint = failure.and_then(|failure| failure.retry_after);
             submission.not_before = hint.map(|hint| data.now().saturating_add(hint));
             let judgement = validate::judge_written(&sink, &source.rules, &submission).await?;

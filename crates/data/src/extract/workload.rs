@@ -10,6 +10,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Run, Workload as Kind};
 use redrive_store::raw::RawSink;
 use redrive_store::{Backlog, ClaimedPartition, DataStore, PartitionClaim, Rotation};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::Sources;
@@ -18,6 +19,9 @@ use crate::error::{Error, Result};
 use crate::program::ChildTracker;
 use crate::validate::{self, Recorder};
 use crate::worker::{self, AttemptEnd, AttemptResult, Claimant, Claimed, Lease, Shutdown, Task};
+
+/// How many long attempts are judged at once at the least, however few processors there are: some wait for the sink.
+const LEAST_JUDGED: usize = 4;
 
 #[derive(Debug)]
 pub struct Workload {
@@ -30,12 +34,16 @@ pub struct Workload {
     pace: Arc<Mutex<SlowStart>>,
     /// The programs of all attempts.
     programs: ChildTracker,
+    judging: Arc<Semaphore>,
 }
 
 impl Workload {
     pub fn new(data: DataStore, recorder: Recorder, sink: RawSink, sources: Sources) -> Self {
         let (rotation, pace, programs) = Default::default();
-        Self { data, sink, sources, recorder, rotation, pace, programs }
+        // Judging keeps processors busy, and more at once would only take more memory.
+        let at_once = std::thread::available_parallelism().map_or(LEAST_JUDGED, |processors| processors.get());
+        let judging = Arc::new(Semaphore::new(at_once.max(LEAST_JUDGED)));
+        Self { data, sink, sources, recorder, rotation, pace, programs, judging }
     }
 
     async fn claim_partitions(&self, room: u32, claimant: &Claimant) -> Result<Claimed> {
@@ -62,9 +70,9 @@ impl Workload {
         let (source, fence, run_id) = (self.sources.get(&name)?, claimed.run.task_id?, claimed.run.run_id);
         let paced = Paced::start(&self.pace, name, &self.data);
         let (data, sink, recorder) = (self.data.clone(), self.sink.clone(), self.recorder.clone());
-        let children = self.programs.child();
+        let (children, judging) = (self.programs.child(), Arc::clone(&self.judging));
         let start = move |lease: Lease, shutdown: Shutdown| {
-            let attempt = Attempt { data, sink, recorder, source, claimed, fence, lease, shutdown, children };
+            let attempt = Attempt { data, sink, recorder, source, claimed, fence, lease, shutdown, children, judging };
             async move { paced.end(attempt.run().await) }
         };
         Some(Task::new(run_id, fence, start))

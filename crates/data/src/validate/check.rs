@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use redrive_core::key::LogicalDate;
-use redrive_core::validation::{Kind, append_same, excerpt, text_of, written_day};
+use redrive_core::validation::{Kind, excerpt, text_of, written_day};
 
 use super::feed::Look;
 use super::lines::Block;
@@ -12,7 +12,7 @@ use super::record::Values;
 use super::rules::{RuleSet, Rules, Tallies, Wanted};
 use super::schema;
 use super::scratch::Scratch;
-use super::unique::Keys;
+use super::unique::{Key, Keys};
 use crate::error::{Error, Result};
 
 pub(super) struct Check {
@@ -25,7 +25,7 @@ pub(super) struct Check {
     /// What makes each record unique, where that is asked.
     pub keys: Option<Keys>,
     scratch: Scratch,
-    key: Vec<u8>,
+    key: Key,
 }
 
 impl Check {
@@ -38,7 +38,7 @@ impl Check {
             tallies: Tallies::new(rules.asked(), day),
             keys,
             scratch: rules.scratch().clone(),
-            key: Vec::new(),
+            key: Key::default(),
         }
     }
 
@@ -53,8 +53,8 @@ impl Check {
             }
         }
         if let Some(keys) = &mut self.keys {
-            key_of(&self.wanted.unique, values, &mut self.key);
-            keys.add(&self.key, number).map_err(|error| self.scratch.error(error))?;
+            let key = self.key.of(&self.wanted.unique, values);
+            keys.add(key, number).map_err(|error| self.scratch.error(error))?;
         }
         Ok(())
     }
@@ -115,14 +115,6 @@ impl Look for Check {
             Block::Overlong { number, beginning } => self.not_an_object(number, "it is too long to be read", beginning),
         }
         Ok(ControlFlow::Continue(()))
-    }
-}
-
-/// What all records with the same values in these fields share, and no other.
-pub(super) fn key_of(slots: &[usize], values: &Values<'_>, key: &mut Vec<u8>) {
-    key.clear();
-    for slot in slots {
-        append_same(values[*slot].unwrap_or("null"), key);
     }
 }
 

@@ -57,7 +57,7 @@ async fn keys_that_do_not_fit_in_memory_are_sorted_on_disk() {
     let pad = "x".repeat(500);
     let mut lines: Vec<String> = (0..5000).map(|n| format!("{{\"pad\":\"{pad}\",\"id\":{n}}}")).collect();
     let scratch = tempfile::tempdir().unwrap();
-    let small = Scratch { memory: 24 * 100, dir: scratch.path().to_owned() };
+    let small = Scratch { memory: 24 * 100, dir: scratch.path().to_owned(), ..Scratch::default() };
     let rules = rules(r#"{"unique":["id"]}"#).with_scratch(small);
     let judged = async |lines: &[String]| {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -74,7 +74,11 @@ async fn keys_that_do_not_fit_in_memory_are_sorted_on_disk() {
 async fn no_room_for_sorting_is_an_error_and_no_judgement() {
     let lab = Lab::with(&["{\"a\":1}", "{\"a\":2}", "{\"a\":3}"]).await;
     let file = tempfile::NamedTempFile::new().unwrap();
-    let rules = rules(r#"{"unique":["a"]}"#).with_scratch(Scratch { memory: 1, dir: file.path().to_owned() });
+    let rules = rules(r#"{"unique":["a"]}"#).with_scratch(Scratch {
+        memory: 1,
+        dir: file.path().to_owned(),
+        ..Scratch::default()
+    });
     let error = lab.judge(&rules, &submission()).await.unwrap_err();
     assert!(matches!(error, Error::Scratch(_)), "{error}");
     assert!(error.to_string().contains(&file.path().display().to_string()), "{error}");

@@ -14,7 +14,7 @@ use crate::source::{Act, Source};
 /// Rules whose keys are sorted in that directory, however few they are.
 fn sorted_in(directory: &Path) -> Rules {
     let settings = Settings { unique: vec!["id".to_owned()], ..Settings::default() };
-    settings.build().unwrap().with_scratch(Scratch { memory: 1, dir: directory.to_owned() })
+    settings.build().unwrap().with_scratch(Scratch { memory: 1, dir: directory.to_owned(), ..Scratch::default() })
 }
 
 async fn is_given_back(house: &TestDataPlane, work: Work, directory: &Path) {

@@ -243,7 +243,6 @@ fn sixteen_hostile_answers_at_once_fit_into_half_a_gigabyte() {
 }
 
 #[test]
-#[ignore = "took 630 MB before keys were hashed; --run-ignored only longest_records runs it"]
 fn sixteen_answers_of_the_longest_records_at_once_fit_into_half_a_gigabyte() {
     let server = Server::start();
     let unique = "[sources.hostile.validate]\nunique = [\"a\"]\nrequired_fields = [\"a\"]";
@@ -257,7 +256,6 @@ fn program(script: &str, more: &str) -> String {
 }
 
 #[test]
-#[ignore = "over the limit: 519 MB were seen; --run-ignored only longest_records runs it"]
 fn sixteen_programs_with_the_longest_records_at_once_fit_into_half_a_gigabyte() {
     let giant = r#"for n in 1 2 3 4 5; do printf '{"a":"%s' $n; head -c 4194000 /dev/urandom | base64 -w 0 | head -c 4194000; echo '"}'; done"#;
     let unique = "[sources.hostile.validate]\nunique = [\"a\"]";

@@ -9,9 +9,9 @@ use redrive_core::validation::excerpt;
 use redrive_store::raw::Sha256;
 
 use super::entry::{Fingerprint, Print};
+use super::key::Key;
 use super::keys::Suspect;
 use crate::error::Result;
-use crate::validate::check::key_of;
 use crate::validate::feed::Look;
 use crate::validate::lines::Block;
 use crate::validate::record::Values;
@@ -29,7 +29,7 @@ pub(super) struct Confirm {
     last: u64,
     /// The first record with each key.
     keys: HashMap<Sha256, u64>,
-    key: Vec<u8>,
+    key: Key,
     /// Those who are guilty, in words.
     pub repeats: Vec<String>,
 }
@@ -42,17 +42,17 @@ impl Confirm {
             prints: suspects.iter().map(|suspect| suspect.print).collect(),
             last: suspects.iter().map(|suspect| suspect.record).max().unwrap_or(0),
             keys: HashMap::new(),
-            key: Vec::new(),
+            key: Key::default(),
             repeats: Vec::new(),
         }
     }
 
     fn record(&mut self, number: u64, values: &Values<'_>) {
-        key_of(&self.wanted.unique, values, &mut self.key);
-        if !self.prints.contains(&self.fingerprint.of(&self.key)) {
+        let key = self.key.of(&self.wanted.unique, values);
+        if !self.prints.contains(&self.fingerprint.of(key)) {
             return;
         }
-        let key = Sha256::of(&self.key);
+        let key = Sha256::of(key);
         match self.keys.get(&key) {
             Some(first) => {
                 let shown = self.wanted.unique.iter().map(|slot| cut(values[*slot].unwrap_or("null"), SHOWN));

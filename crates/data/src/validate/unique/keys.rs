@@ -4,6 +4,8 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::path::PathBuf;
 
+use redrive_store::MemoryShare;
+
 use super::entry::{ENTRY_BYTES, Entry, Fingerprint, Print};
 use super::merge::Merge;
 use super::run::Run;
@@ -19,7 +21,8 @@ const FIRST_ENTRIES: usize = 256;
 pub(in crate::validate) struct Keys {
     fingerprint: Fingerprint,
     entries: Vec<Entry>,
-    most: usize,
+    memory: usize,
+    share: MemoryShare,
     /// Runs on disk. Those of one level were merged equally often, so each entry is written once for each level.
     levels: Vec<Vec<Run>>,
     dir: PathBuf,
@@ -27,9 +30,14 @@ pub(in crate::validate) struct Keys {
 
 impl Keys {
     pub(in crate::validate) fn new(scratch: &Scratch) -> Self {
-        let most = (scratch.memory / ENTRY_BYTES).max(2);
-        let dir = scratch.dir.clone();
-        Self { fingerprint: Fingerprint::random(), entries: Vec::new(), most, levels: Vec::new(), dir }
+        Self {
+            fingerprint: Fingerprint::random(),
+            entries: Vec::new(),
+            memory: scratch.memory,
+            share: scratch.all.share(),
+            levels: Vec::new(),
+            dir: scratch.dir.clone(),
+        }
     }
 
     #[cfg(test)]
@@ -42,21 +50,29 @@ impl Keys {
     }
 
     pub(in crate::validate) fn add(&mut self, key: &[u8], record: u64) -> io::Result<()> {
-        if self.entries.len() == self.most {
+        // Looked at each time: others may have come since.
+        let most = self.most();
+        if self.entries.len() >= most {
             self.spill()?;
+            self.entries.shrink_to(most);
         }
         if self.entries.len() == self.entries.capacity() {
-            let wanted = (2 * self.entries.len()).max(FIRST_ENTRIES).min(self.most);
+            let wanted = (2 * self.entries.len()).max(FIRST_ENTRIES).min(most);
             self.entries.reserve_exact(wanted - self.entries.len());
         }
         self.entries.push(Entry { print: self.fingerprint.of(key), record });
         Ok(())
     }
 
+    /// How many entries may be held now.
+    fn most(&self) -> usize {
+        (self.memory.min(self.share.bytes()) / ENTRY_BYTES).max(2)
+    }
+
     pub(super) fn sort(mut self) -> io::Result<Sorted> {
         if self.levels.is_empty() {
             self.entries.sort_unstable();
-            return Ok(Sorted::Memory(self.entries));
+            return Ok(Sorted::Memory { entries: self.entries, _share: self.share });
         }
         if !self.entries.is_empty() {
             self.spill()?;
@@ -86,7 +102,7 @@ impl Keys {
 /// All entries, in order; they can be gone through again and again.
 #[derive(Debug)]
 pub(super) enum Sorted {
-    Memory(Vec<Entry>),
+    Memory { entries: Vec<Entry>, _share: MemoryShare },
     Disk(Vec<Run>),
 }
 
@@ -108,7 +124,7 @@ impl Sorted {
     /// Counts all suspects and names the first `most` among the records past `after`.
     pub(super) fn suspects(&mut self, after: u64, most: usize) -> io::Result<Suspects> {
         match self {
-            Self::Memory(entries) => suspects(entries.iter().copied().map(Ok), after, most),
+            Self::Memory { entries, .. } => suspects(entries.iter().copied().map(Ok), after, most),
             Self::Disk(runs) => suspects(Merge::new(runs)?, after, most),
         }
     }
@@ -141,6 +157,7 @@ mod tests {
 
     use super::*;
     use proptest::prelude::*;
+    use redrive_store::MemoryBudget;
 
     fn keys(memory: usize) -> Keys {
         Keys::new(&Scratch { memory, ..Scratch::default() })
@@ -200,6 +217,26 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_many_judgements_share_what_there_is() {
+        let all = MemoryBudget::new(1000 * ENTRY_BYTES);
+        let scratch = Scratch { all: all.clone(), ..Scratch::default() };
+        let mut keys = Keys::new(&scratch);
+        let mut add = |range: std::ops::Range<u64>, most: usize| {
+            for record in range {
+                keys.add(&record.to_le_bytes(), record).unwrap();
+            }
+            assert!(keys.entries.capacity() <= most, "{} entries are held", keys.entries.capacity());
+        };
+        add(0..900, 1000);
+        let others: Vec<MemoryShare> = (0..9).map(|_| all.share()).collect();
+        add(900..901, 100);
+        add(901..5000, 100);
+        drop(others);
+        add(5000..5900, 1000);
+        assert_eq!(keys.sort().unwrap().suspects(0, 1).unwrap().total, 0);
+    }
+
+    #[test]
     fn a_few_keys_take_little_and_touch_no_disk() {
         let mut keys = Keys::new(&Scratch { dir: "/nowhere/at/all".into(), ..Scratch::default() });
         for record in 1..=1000_u64 {
@@ -212,7 +249,7 @@ mod tests {
     #[test]
     fn what_lies_on_disk_has_no_name() {
         let dir = tempfile::tempdir().unwrap();
-        let mut keys = Keys::new(&Scratch { memory: 1, dir: dir.path().to_owned() });
+        let mut keys = Keys::new(&Scratch { memory: 1, dir: dir.path().to_owned(), ..Scratch::default() });
         for record in 1..100_u64 {
             keys.add(&record.to_le_bytes(), record).unwrap();
         }

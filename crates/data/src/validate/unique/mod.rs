@@ -6,10 +6,12 @@
 
 mod confirm;
 mod entry;
+mod key;
 mod keys;
 mod merge;
 mod run;
 mod tally;
 
+pub(super) use key::Key;
 pub(super) use keys::Keys;
 pub(super) use tally::tally;

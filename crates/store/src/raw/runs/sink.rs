@@ -8,6 +8,7 @@ use super::layout;
 use super::view::RawView;
 use super::writer::RawWriter;
 use crate::blocking::at_once;
+use crate::memory::MemoryBudget;
 use crate::raw::blob::Blobs;
 use crate::raw::error::Error;
 use crate::raw::marker::SinkId;
@@ -17,11 +18,13 @@ use crate::raw::url::RawUrl;
 
 /// What a part is closed at, compressed: large enough for S3, small enough to hold in memory.
 const PART_BYTES: usize = 8 << 20;
+/// What all parts on their way take together: where many long runs are written at once, each closes its parts sooner.
+const ALL_PARTS_BYTES: usize = 48 << 20;
 
 #[derive(Debug, Clone)]
 pub struct RawOptions {
     pub s3: S3Options,
-    /// About how many compressed bytes make a part. A writer and a reader each hold one part in memory.
+    /// About how many compressed bytes make a part, at the most. A writer and a reader each hold one part in memory.
     pub part_bytes: usize,
 }
 
@@ -45,19 +48,20 @@ pub struct RunHeader {
 pub struct RawSink {
     place: Place,
     part_bytes: usize,
+    memory: MemoryBudget,
 }
 
 impl RawSink {
     /// Makes the directory if need be, and fails now if it cannot be written or the bucket cannot be reached.
     pub async fn open(url: &RawUrl, options: &RawOptions) -> Result<Self, Error> {
         let place = Place::open_to_write(url, &options.s3).await?;
-        Ok(Self { place, part_bytes: options.part_bytes })
+        Ok(Self { place, part_bytes: options.part_bytes, memory: MemoryBudget::new(ALL_PARTS_BYTES) })
     }
 
     /// Opens the sink that a database knows; where it knows none, the sink gets a marker.
     pub async fn open_known(url: &RawUrl, options: &RawOptions, known: Option<SinkId>) -> Result<Self, Error> {
         let place = Place::open_known(url, &options.s3, known).await?;
-        Ok(Self { place, part_bytes: options.part_bytes })
+        Ok(Self { place, part_bytes: options.part_bytes, memory: MemoryBudget::new(ALL_PARTS_BYTES) })
     }
 
     /// The id in the sink's marker, where it was opened as one that is known.
@@ -83,7 +87,7 @@ impl RawSink {
 
     /// Touches nothing yet: the first full part or the manifest makes the directory.
     pub fn begin(&self, header: RunHeader) -> RawWriter {
-        RawWriter::new(self.place.clone(), header, self.part_bytes)
+        RawWriter::new(self.place.clone(), header, self.part_bytes, self.memory.clone())
     }
 
     /// Whether it can be written now, as far as can be told without writing a run.

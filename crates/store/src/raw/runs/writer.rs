@@ -13,6 +13,7 @@ use super::layout;
 use super::manifest::{Manifest, PartInfo, RunOutcome};
 use super::part::Part;
 use super::sink::RunHeader;
+use crate::memory::{MemoryBudget, MemoryShare};
 use crate::raw::digest::Sha256;
 use crate::raw::error::Error;
 use crate::raw::place::Place;
@@ -28,6 +29,9 @@ pub struct RawWriter {
     dir: Path,
     header: RunHeader,
     part_bytes: usize,
+    memory: MemoryBudget,
+    /// None while all that was written is in one chunk.
+    share: Option<MemoryShare>,
     /// Filled here, while the chunk before it is compressed elsewhere.
     chunk: Vec<u8>,
     compressor: Compressor,
@@ -78,13 +82,15 @@ impl std::fmt::Debug for RawWriter {
 }
 
 impl RawWriter {
-    pub(super) fn new(place: Place, header: RunHeader, part_bytes: usize) -> Self {
+    pub(super) fn new(place: Place, header: RunHeader, part_bytes: usize, memory: MemoryBudget) -> Self {
         let dir = layout::run(&place.base, &header.key, header.run_id);
         Self {
             place,
             dir,
             header,
             part_bytes,
+            memory,
+            share: None,
             chunk: Vec::new(),
             compressor: Compressor::Idle(Part::new()),
             mid_write: false,
@@ -201,7 +207,8 @@ impl RawWriter {
     /// Gives the full chunk to the compressor, once the one before is done.
     async fn hand_over(&mut self) -> Result<(), Error> {
         let (mut part, spare) = self.idle().await?;
-        self.part_is_full = part.expected(self.chunk.len()) >= self.part_bytes;
+        let share = self.share.get_or_insert_with(|| self.memory.share());
+        self.part_is_full = part.expected(self.chunk.len()) >= self.part_bytes.min(share.bytes());
         let chunk = std::mem::replace(&mut self.chunk, spare);
         self.compressor = Compressor::Busy(tokio::task::spawn_blocking(move || {
             part.compress(&chunk)?;
