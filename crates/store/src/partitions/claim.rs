@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use redrive_core::breaker::BreakerPolicy;
 use redrive_core::hold::{Hold, HoldScope};
-use redrive_core::id::RunId;
-use redrive_core::key::{CustomerId, Source};
+use redrive_core::id::{RunId, TaskId};
+use redrive_core::key::{CustomerId, PartitionKey, Source};
 use redrive_core::lane::{self, Lane};
 use redrive_core::partition::{self, DataEvent, Event, InFlight, Partition};
-use redrive_core::run::{Run, State, Work};
+use redrive_core::run::{Run, State, Work, Workload};
 use redrive_core::share::{Capacity, CustomerQueue, Gate, take_round_robin};
 use redrive_core::time::Timestamp;
 
@@ -37,8 +37,30 @@ const LOOKED_AT: usize = 16;
 impl DataStore {
     /// Claims partitions and begins a run for each. The rotation goes into the next claim.
     pub async fn claim_partitions(&self, asked: PartitionClaim) -> Result<(Vec<ClaimedPartition>, Rotation)> {
-        let inner = Arc::clone(&self.inner);
-        transact!(self.inner, "claim partitions", |tx, inner, asked| claim(tx, &asked, &inner.ids, tx.now()).await)
+        let (inner, rotation) = (Arc::clone(&self.inner), asked.rotation.clone());
+        let task_id = self.inner.ids.task(self.inner.now());
+        let claimed = transact!(self.inner, "claim partitions", |tx, inner, asked| {
+            claim(tx, &asked, &inner.ids, task_id, tx.now()).await
+        });
+        let Err(unknown @ Error::Unknown { .. }) = claimed else { return claimed };
+        match self.partitions_claimed_by(task_id).await {
+            Ok(found) if !found.is_empty() => {
+                tracing::warn!(partitions = found.len(), "a claim had no answer, and was found to be made");
+                Ok((found, rotation))
+            }
+            // It may still be under way, and stays unknown.
+            Ok(_) | Err(_) => Err(unknown),
+        }
+    }
+
+    /// The partitions that are in flight under a task.
+    async fn partitions_claimed_by(&self, task_id: TaskId) -> Result<Vec<ClaimedPartition>> {
+        let runs = self.claimed_by(Workload::Extract, task_id).await?;
+        let runs: Vec<Run> = runs.into_iter().map(|claimed| claimed.run).collect();
+        let keys: Vec<PartitionKey> = runs.iter().filter_map(|run| run.key().cloned()).collect();
+        let partitions = self.view().partitions_of(keys).await?;
+        let claimed = partitions.into_iter().zip(runs);
+        Ok(claimed.filter_map(|(partition, run)| Some(ClaimedPartition { partition: partition?, run })).collect())
     }
 }
 
@@ -117,6 +139,7 @@ async fn claim(
     tx: &mut Tx<'_>,
     claim: &PartitionClaim,
     ids: &Ids,
+    task_id: TaskId,
     now: Timestamp,
 ) -> Result<(Vec<ClaimedPartition>, Rotation)> {
     tx.exclusive(CLAIMS).await?;
@@ -139,7 +162,7 @@ async fn claim(
         }
     }
     rotation.turn = rotation.turn.wrapping_add(u64::from(claim.limit));
-    let claimed = start(tx, claim, ids, now, chosen).await?;
+    let claimed = start(tx, claim, ids, task_id, now, chosen).await?;
     let attempts: Vec<_> =
         claimed.iter().map(|claimed| (claimed.partition.state.key.clone(), claimed.run.run_id)).collect();
     holds::sent(tx, &holds, &attempts).await?;
@@ -532,10 +555,10 @@ async fn start(
     tx: &mut Tx<'_>,
     claim: &PartitionClaim,
     ids: &Ids,
+    task_id: TaskId,
     now: Timestamp,
     chosen: Vec<Partition>,
 ) -> Result<Vec<ClaimedPartition>> {
-    let task_id = ids.task(now);
     let mut changes = Vec::with_capacity(chosen.len());
     for candidate in &chosen {
         let attempt = InFlight { run_id: ids.run(now), task_id };

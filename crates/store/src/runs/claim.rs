@@ -57,8 +57,9 @@ pub struct ClaimedRun {
 impl DataStore {
     /// Claims runs, oldest first.
     pub async fn claim_runs(&self, asked: RunClaim) -> Result<Vec<ClaimedRun>> {
-        let task_id = self.inner.ids.task(self.inner.now());
-        transact!(self.inner, "claim runs", |tx, asked| claim(tx, &asked, task_id, tx.now()).await)
+        let (workload, task_id) = (asked.workload, self.inner.ids.task(self.inner.now()));
+        let claimed = transact!(self.inner, "claim runs", |tx, asked| claim(tx, &asked, task_id, tx.now()).await);
+        self.recalled(claimed, workload, task_id).await
     }
 }
 

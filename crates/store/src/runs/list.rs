@@ -66,7 +66,7 @@ static PAYLOAD: Sql = Sql::new(
      WHERE run_id = ?1",
 );
 
-async fn payload(tx: &mut Tx<'_>, id: RunId) -> Result<Option<String>> {
+pub(super) async fn payload(tx: &mut Tx<'_>, id: RunId) -> Result<Option<String>> {
     Ok(tx.row(&PAYLOAD, &[id.uuid().into()], |row| row.opt_text(0)).await?.flatten())
 }
 

@@ -15,6 +15,7 @@ mod lease;
 mod limit;
 mod list;
 mod prune;
+mod recall;
 mod record;
 mod report;
 mod row;

@@ -4,10 +4,13 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use redrive_core::partition::Judgement;
 use redrive_fixture::{Database, Durability, Postgres, Proxy};
-use redrive_store::{Error, Hurry, Open, Options, Store, StoreUrl};
+use redrive_store::{ClaimedPartition, Error, Hurry, NewRun, Open, Options, Recorded, Store, StoreUrl};
 
-use crate::support::{count_at, job, one_line, operation, standing_still, wanted, within};
+use crate::support::{
+    claim_partitions, claim_runs, count_at, job, one_line, operation, standing_still, wanted, within,
+};
 
 /// How long a call may take when nothing answers: it is tried on an old connection, and then on a new one.
 const BOUND: Duration = Duration::from_secs(20);
@@ -139,4 +142,37 @@ async fn a_program_in_a_hurry_ends_the_calls_that_are_under_way_and_those_that_c
     let options = Options { hurry, ..standing_still() };
     let opened = within(Duration::from_secs(3), "opening", Store::open(&url, Open::Current, options)).await;
     assert!(matches!(opened, Err(Error::Stopped { .. })), "{opened:?}");
+}
+
+/// What a claim took is known to the worker that asked for it, although the answer to its commit was lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_without_an_answer_is_found_again_by_its_task() {
+    let database = Postgres::shared().fresh_database();
+    let proxy = Proxy::before(&database.url);
+    let store = open(proxy.url(), standing_still()).await;
+    let jobs = vec![NewRun { payload: Some("7".to_owned()), ..job("a") }, job("b")];
+    store.control().submit(jobs).await.unwrap();
+    let partitions = vec![wanted("ads", "1"), wanted("ads", "2")];
+    store.control().enqueue(&operation(&store, "want"), partitions).await.unwrap();
+
+    proxy.swallow_answer_to(b"COMMIT");
+    let claimed = within(BOUND, "an answer", store.data().claim_runs(claim_runs("w", 2))).await.unwrap();
+    let payloads: Vec<_> = claimed.iter().map(|claimed| claimed.payload.as_deref()).collect();
+    assert_eq!(payloads, [Some("7"), None]);
+    let again = store.view().run(claimed[0].run.run_id).await.unwrap();
+    assert_eq!(again.as_ref(), Some(&claimed[0].run), "as it stands in the database");
+
+    proxy.swallow_answer_to(b"COMMIT");
+    let (claimed, _) =
+        within(BOUND, "an answer", store.data().claim_partitions(claim_partitions("w", 2))).await.unwrap();
+    let mut customers: Vec<_> =
+        claimed.iter().map(|claimed| claimed.partition.state.key.customer_id.as_str()).collect();
+    customers.sort_unstable();
+    assert_eq!(customers, ["1", "2"]);
+    for ClaimedPartition { partition, run } in claimed {
+        assert_eq!(partition.control.active.map(|active| active.run_id), Some(run.run_id));
+        let judged = store.verdicts().judge(&run, Judgement::Accepted { records: 1 }, None).await.unwrap();
+        assert!(matches!(judged, Recorded::As(_)), "{judged:?}");
+    }
+    assert_eq!(count_at(&database, "SELECT count(*) FROM partitions WHERE status = 'success'"), 2);
 }
