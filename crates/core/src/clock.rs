@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use crate::time::{Timestamp, whole_micros};
 
 /// A reading of a clock that nobody sets, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +29,17 @@ impl Steady {
 
     fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0).max(0)
+    }
+
+    /// How long ago another reading was taken.
+    pub fn elapsed_since(self, earlier: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.since(earlier)).unwrap_or(0))
+    }
+
+    /// The reading so long before this one.
+    #[must_use]
+    pub fn earlier_by(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(whole_micros(span)))
     }
 }
 
@@ -102,6 +113,21 @@ pub fn follow(known: Offset, sample: Sample) -> (Offset, Followed) {
         Some(both) => (both, Followed::Agreed),
         None => (seen, Followed::Jumped { by: seen.ahead.saturating_sub(known.ahead) }),
     }
+}
+
+/// For how long after a server's clock was set some process may still go by the old time: it samples every 15 s.
+const UNNOTICED: Duration = Duration::from_secs(30);
+
+/// How long a lease may be that is ended now; none where any may. After a server's clock was set, the holders of leases notice
+/// it one after another, and until each has beaten, the end of its lease is told by the old time. A holder that lives has
+/// beaten once the length of its lease has passed since all could know.
+pub fn longest_endable(since_set: Option<Duration>) -> Option<Duration> {
+    since_set.map(|since| since.saturating_sub(UNNOTICED))
+}
+
+/// Whether the end of a lease of that length may be told by the time from before the server's clock was set.
+pub fn may_be_of_before(since_set: Option<Duration>, lease: Duration) -> bool {
+    longest_endable(since_set).is_some_and(|endable| endable < lease)
 }
 
 /// How far the time of a file's processes may be from their host's wall clock, in microseconds.
@@ -190,6 +216,20 @@ mod tests {
         for by in [HOUR, -HOUR] {
             let (after, followed) = follow(known, sample(60_000_000, 60_000_050 + by, 60_000_100));
             assert_eq!((after.ahead(), followed), (by, Followed::Jumped { by }));
+        }
+    }
+
+    #[test]
+    fn a_lease_is_not_ended_before_its_holder_can_know_of_the_new_time() {
+        let (lease, second) = (Duration::from_secs(120), Duration::from_secs(1));
+        assert_eq!(longest_endable(None), None, "nobody has set the clock");
+        assert!(!may_be_of_before(None, lease));
+        assert_eq!(longest_endable(Some(second)), Some(Duration::ZERO));
+        for (since, may) in
+            [(Duration::ZERO, true), (lease, true), (lease + UNNOTICED - second, true), (lease + UNNOTICED, false)]
+        {
+            assert_eq!(may_be_of_before(Some(since), lease), may, "{since:?}");
+            assert_eq!(longest_endable(Some(since)).is_some_and(|longest| longest >= lease), !may, "{since:?}");
         }
     }
 

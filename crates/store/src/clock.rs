@@ -111,11 +111,16 @@ impl Clock for ManualClock {
 pub(crate) struct ServerClock {
     local: Arc<dyn Clock>,
     known: Mutex<Option<Offset>>,
+    /// When it was last seen that the server's clock had been set.
+    set_at: Mutex<Option<Steady>>,
 }
+
+/// A step of a server's clock that counts, in microseconds. Leases are longer by far.
+pub(crate) const STEP: i64 = 1_000_000;
 
 impl ServerClock {
     pub(crate) fn new(local: Arc<dyn Clock>) -> Self {
-        Self { local, known: Mutex::new(None) }
+        Self { local, known: Mutex::new(None), set_at: Mutex::new(None) }
     }
 
     /// The clock between whose readings a sample is taken.
@@ -129,7 +134,25 @@ impl ServerClock {
         let (offset, followed) =
             known.map_or_else(|| (Offset::of(sample), Followed::Agreed), |known| follow(known, sample));
         *known = Some(offset);
+        if let Followed::Jumped { by } = followed
+            && by.saturating_abs() >= STEP
+        {
+            self.was_set(Duration::ZERO);
+        }
         (offset, followed)
+    }
+
+    /// Remembers that the server's clock was set so long ago.
+    pub(crate) fn was_set(&self, ago: Duration) {
+        let mut set_at = self.set_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = self.steady_now().earlier_by(ago);
+        *set_at = Some(set_at.map_or(at, |before| before.max(at)));
+    }
+
+    /// How long ago the server's clock was seen to have been set, if ever.
+    pub(crate) fn since_set(&self) -> Option<Duration> {
+        let set_at = *self.set_at.lock().unwrap_or_else(PoisonError::into_inner);
+        set_at.map(|at| self.steady_now().elapsed_since(at))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive_fixture::{ForgedClock, skip, until_within};
+use redrive_fixture::{ForgedClock, Postgres, TestDatabase, skip, until_within};
 
 use crate::home::TestProgram;
 use crate::rig::TestProcesses;
@@ -64,6 +64,44 @@ fn hosts_whose_clocks_are_set_forward_lose_nothing(subject: TestProgram) {
 
 fn hosts_whose_clocks_are_set_back_lose_nothing(subject: TestProgram) {
     no_lease_is_burnt(subject, true, -3600);
+}
+
+/// The server's own clock is set, and the workers notice it one after the other.
+fn no_lease_is_burnt_by_the_server(seconds: i64) {
+    let (server, clock) = match Postgres::start_with_clock() {
+        Ok(started) => started,
+        Err(why) => return skip(why),
+    };
+    let rig = TestProcesses::new(TestDatabase::of(server.fresh_database()).into(), SETTINGS);
+    rig.want("slow", "c", "q", "2026-02-17");
+    let mut workers = vec![rig.spawn("worker")];
+    until_within(Duration::from_secs(60), "the first is at work", || rig.number(RUNNING) == 6);
+    // So that it takes its samples at other moments.
+    until_within(Duration::from_secs(60), "the first has done something", || rig.number(DONE) > 0);
+    workers.push(rig.spawn("worker"));
+    until_within(Duration::from_secs(60), "both are at work", || rig.number(RUNNING) == 12);
+    clock.set(seconds);
+    until_within(Duration::from_secs(180), "all is done by one attempt each", || {
+        assert_eq!(rig.number("SELECT count(*) FROM run_failures"), 0, "{}", rig.logs());
+        rig.number(DONE) == 48
+    });
+    for worker in &mut workers {
+        worker.signal("-TERM");
+        assert_eq!(worker.code(), Some(0), "{}", rig.logs());
+        assert!(rig.log(worker).contains("the database server's clock was set"), "{}", rig.log(worker));
+    }
+    assert!(!rig.subject.home.files().iter().any(|file| file == "twice"), "two programs of one partition");
+    assert_eq!(rig.number("SELECT count(*) FROM runs"), 48);
+}
+
+#[test]
+fn a_server_whose_clock_is_set_forward_burns_no_lease() {
+    no_lease_is_burnt_by_the_server(3600);
+}
+
+#[test]
+fn a_server_whose_clock_is_set_back_burns_no_lease() {
+    no_lease_is_burnt_by_the_server(-3600);
 }
 
 redrive_fixture::on_both!(

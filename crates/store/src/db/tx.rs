@@ -2,6 +2,7 @@
 //! its first poll; the writer thread relies on that.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use redrive_core::text::one_line;
 use redrive_core::time::Timestamp;
@@ -35,6 +36,15 @@ impl Tx<'_> {
         match self {
             Self::Sqlite { clock, .. } => clock.now(),
             Self::Postgres(tx) => tx.clock.now(),
+        }
+    }
+
+    /// How long ago the clock that counts was seen to have been set, where leases were left as they were. A SQLite file moves its
+    /// leases with its clock.
+    pub(crate) fn since_clock_was_set(&self) -> Option<Duration> {
+        match self {
+            Self::Sqlite { .. } => None,
+            Self::Postgres(tx) => tx.clock.since_set(),
         }
     }
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::clock;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{self, DataEvent, InFlight, Judgement};
 use redrive_core::refusal::Refused;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{self, Event, Fault, Run, Workload};
-use redrive_core::time::Timestamp;
+use redrive_core::time::{Timestamp, whole_micros};
 
 use super::record::write;
 use super::row::get_many;
@@ -50,7 +51,11 @@ impl DataStore {
         transact!(self.inner, "beat", |tx, held| {
             let at = tx.now();
             let until = at.saturating_add(lease);
-            Ok(Heartbeat { at, until, answers: beat(tx, &held, at, until).await? })
+            // A lease that no worker has ended is there. Whether it has passed cannot be said while its end may be told by the
+            // time from before the clock was set.
+            let is_unsure = clock::may_be_of_before(tx.since_clock_was_set(), lease);
+            let passed = if is_unsure { Timestamp::from_micros(i64::MIN) } else { at };
+            Ok(Heartbeat { at, until, answers: beat(tx, &held, passed, at, until).await? })
         })
     }
 
@@ -76,8 +81,8 @@ pub(super) static BEAT: Batch = Batch::new(
        AND category = (SELECT category FROM run_specs s WHERE s.run_id = @run_id)
        AND run_id = @run_id
        AND task_id = @task_id
-       AND lease_until > @now",
-    &[("run_id", Kind::Id), ("task_id", Kind::Id), ("now", Kind::Int), ("until", Kind::Int)],
+       AND lease_until > @passed",
+    &[("run_id", Kind::Id), ("task_id", Kind::Id), ("passed", Kind::Int), ("now", Kind::Int), ("until", Kind::Int)],
     Effect::Row,
 );
 
@@ -92,12 +97,14 @@ static IS_CANCELLED: Sql = Sql::new(
 async fn beat(
     tx: &mut Tx<'_>,
     held: &[(RunId, TaskId)],
+    passed: Timestamp,
     now: Timestamp,
     until: Timestamp,
 ) -> Result<Vec<HeartbeatAnswer>> {
     let columns = [
         Column::ids(held, |(run, _)| Some(run.uuid())),
         Column::ids(held, |(_, task)| Some(task.uuid())),
+        Column::ints(held, |_| Some(passed.micros())),
         Column::ints(held, |_| Some(now.micros())),
         Column::ints(held, |_| Some(until.micros())),
     ];
@@ -123,6 +130,7 @@ macro_rules! overdue {
      FROM run_claims
      WHERE workload = ?3
        AND lease_until <= CAST(?1 AS BIGINT)
+       AND COALESCE(lease_until - last_heartbeat, 0) <= CAST(?4 AS BIGINT)
      ORDER BY lease_until
      LIMIT CAST(?2 AS BIGINT)
      ",
@@ -136,7 +144,8 @@ static EXPIRED: Sql = overdue!("/* runs::expired */", "{skip_locked}");
 
 /// Runs whose lease has passed, longest ago first. Claims are few, so that all of a workload's are looked at.
 async fn overdue(tx: &mut Tx<'_>, sql: &Sql, workload: Workload, now: Timestamp, limit: u32) -> Result<Vec<Run>> {
-    let params = [now.micros().into(), i64::from(limit).into(), workload.as_str().into()];
+    let longest = clock::longest_endable(tx.since_clock_was_set()).map_or(i64::MAX, whole_micros);
+    let params = [now.micros().into(), i64::from(limit).into(), workload.as_str().into(), longest.into()];
     let ids = tx.rows(sql, &params, |row| row.id(0).map(RunId::from_uuid)).await?;
     get_many(tx, &ids).await
 }

@@ -7,7 +7,7 @@ use deadpool_postgres::{Object, Pool};
 use redrive_core::clock::{Followed, Sample};
 use redrive_core::time::Timestamp;
 
-use crate::clock::{Clock as _, ServerClock};
+use crate::clock::{Clock as _, STEP, ServerClock};
 
 use super::fault::within;
 use super::kind::PROMPT;
@@ -17,8 +17,8 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(15);
 /// The first sample is taken anew a few times where its answer was slow.
 const EXACT: Duration = Duration::from_millis(20);
 const TRIES: usize = 3;
-/// A difference that a person should hear of.
-const WORTH_A_WORD: i64 = 1_000_000;
+/// A step that is longer ago concerns no lease.
+const LONG_AGO: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Learns the server's clock.
 pub(super) async fn learn(client: &Object, clock: &ServerClock) -> Result<(), tokio_postgres::Error> {
@@ -41,6 +41,7 @@ async fn ask(client: &Object, clock: &ServerClock) -> Result<Sample, tokio_postg
 
 /// Samples the server's clock for as long as the store is open.
 pub(super) async fn keep(pool: Pool, clock: Arc<ServerClock>) {
+    recall(&pool, &clock).await;
     loop {
         tokio::time::sleep(SAMPLE_EVERY).await;
         let Ok(client) = Lent::from(&pool).await else { continue };
@@ -57,9 +58,23 @@ pub(super) async fn keep(pool: Pool, clock: Arc<ServerClock>) {
     }
 }
 
+/// What other processes have seen before this one began to look. A database without a schema has nothing to tell.
+async fn recall(pool: &Pool, clock: &ServerClock) {
+    let Ok(client) = Lent::from(pool).await else { return };
+    let sql = "/* clock::recall */ SELECT jumped_at FROM clock WHERE jumped_at IS NOT NULL";
+    let Ok(rows) = within(PROMPT, client.query_typed(sql, &[])).await else { return };
+    client.give_back();
+    if let Some(row) = rows.first() {
+        let ago = clock.now().since(Timestamp::from_micros(row.get(0)));
+        if ago < LONG_AGO {
+            clock.was_set(ago);
+        }
+    }
+}
+
 /// Tells of a server whose clock was set. Every process sees it; the row keeps the last word.
 async fn jumped(client: Lent, clock: &ServerClock, by: i64) {
-    if by.saturating_abs() < WORTH_A_WORD {
+    if by.saturating_abs() < STEP {
         return client.give_back();
     }
     let by_s = by / 1_000_000;
