@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-const DOCUMENTS: [&str; 12] = [
+const DOCUMENTS: [&str; 13] = [
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -11,6 +11,7 @@ const DOCUMENTS: [&str; 12] = [
     "docs/commands.md",
     "docs/configuration.md",
     "docs/extractors.md",
+    "docs/faults.md",
     "docs/jobs.md",
     "docs/operations.md",
     "docs/state-machine.md",
@@ -56,4 +57,29 @@ fn every_link_leads_somewhere() {
         }
     }
     assert!(followed > 5, "only {followed} links were found");
+}
+
+/// All Rust source below a folder, as one text.
+fn source_below(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let text = |path: PathBuf| match path.is_dir() {
+        true => source_below(&path),
+        false if path.extension().is_some_and(|extension| extension == "rs") => std::fs::read_to_string(path).unwrap(),
+        false => String::new(),
+    };
+    entries.map(text).collect()
+}
+
+#[test]
+fn every_test_that_the_page_of_faults_names_exists() {
+    let (page, source) = (read("docs/faults.md"), source_below(&root().join("crates")));
+    let mut named = 0;
+    for row in page.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let tests = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        for test in tests.split('`').skip(1).step_by(2) {
+            assert!(source.contains(&format!("fn {test}(")), "docs/faults.md names {test}, which does not exist");
+            named += 1;
+        }
+    }
+    assert!(named > 20, "only {named} tests are named");
 }

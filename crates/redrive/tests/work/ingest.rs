@@ -7,8 +7,8 @@ use std::time::Duration;
 use redrive_fixture::{TestDatabase, until_within};
 use serde_json::{Value, json};
 
-use crate::chaos::{Random, full_seed};
 use crate::home::{TestProgram, Told};
+use crate::random::{Random, full_seed};
 use crate::rig::TestProcesses;
 
 trait Exits {

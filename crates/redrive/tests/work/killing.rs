@@ -1,12 +1,12 @@
 //! A worker that is killed takes the programs it had started with it, however quiet and stubborn they are.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use redrive_fixture::{TestDatabase, until_within};
 
 use crate::rig::{Process, TestProcesses};
+use crate::system::{Seen, kill, watcher_of};
 
 /// Neither the program nor the process that it starts heeds a polite signal, and neither writes anything.
 const SETTINGS: &str = r#"
@@ -33,51 +33,6 @@ impl Drop for Programs {
             kill(pid);
         }
     }
-}
-
-pub fn kill(pid: &str) {
-    let _ = Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status();
-}
-
-/// What the system says of a process that is there. One that has only to be reaped is not.
-struct Seen {
-    parent: String,
-    group: String,
-}
-
-impl Seen {
-    fn of(pid: &str) -> Option<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before it is in brackets, and may hold anything.
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned);
-        let (state, parent, group) = (fields.next()?, fields.next()?, fields.next()?);
-        (state != "Z" && state != "X").then_some(Self { parent, group })
-    }
-}
-
-fn pids() -> impl Iterator<Item = String> {
-    std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-}
-
-fn arguments_of(pid: &str) -> Vec<u8> {
-    std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
-}
-
-/// The processes that have a text among their arguments.
-pub fn pids_with_argument(text: &str) -> Vec<String> {
-    let has = |pid: &String| String::from_utf8_lossy(&arguments_of(pid)).contains(text) && Seen::of(pid).is_some();
-    pids().filter(has).collect()
-}
-
-/// The pid of the process that watches over this worker's programs.
-pub fn watcher_of(worker: &Process) -> Option<String> {
-    let worker = worker.child.id().to_string();
-    let mut watchers = pids().filter(|pid| {
-        arguments_of(pid).ends_with(b"\0redrive-reaper\0") && Seen::of(pid).is_some_and(|seen| seen.parent == worker)
-    });
-    let first = watchers.next();
-    assert!(watchers.next().is_none(), "one watches over all programs of a worker");
-    first
 }
 
 /// A worker with three programs, all at work.
