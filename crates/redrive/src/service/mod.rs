@@ -1,5 +1,6 @@
 //! What goes on until it is stopped: a worker by its configuration, its reload, and the row that says that it is there.
 
+mod manager;
 mod presence;
 mod reload;
 mod worker;

@@ -1,4 +1,5 @@
-//! A process says every few seconds that it is there, on a task of its own, and takes its word back when it ends in order.
+//! A process says every few seconds that it is there, on a task of its own, and takes its word back when it ends in order. Its
+//! service manager is told the same.
 //! A database that cannot be reached costs it beats, and nothing else.
 
 use redrive_core::process::{BEAT, Kind, Process, Serves};
@@ -7,6 +8,7 @@ use redrive_store::Store;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::manager;
 use crate::commands::person;
 
 /// What a process is, and what it serves now.
@@ -47,6 +49,7 @@ impl Presence {
         let mut beats = Beats { store: store.clone(), process, counts, claimed: 0 };
         // The first beat is waited for: what is started after this is seen to be served.
         beats.beat().await;
+        manager::ready();
         Self { me, stop, beats: tokio::spawn(beats.go_on(told, stopped)) }
     }
 
@@ -57,6 +60,7 @@ impl Presence {
 
     /// Takes the word back.
     pub async fn end(self) {
+        manager::stopping();
         let _ = self.stop.send(());
         if let Err(error) = self.beats.await {
             tracing::warn!(%error, "the beats ended early");
@@ -96,6 +100,8 @@ impl Beats {
     }
 
     async fn beat(&mut self) {
+        // A database that does not answer is no reason to start this process anew.
+        manager::alive();
         self.process.last_seen = self.store.now();
         let claimed = self.counts.as_ref().map_or(0, |counts| counts.borrow().claimed);
         if claimed > self.claimed {

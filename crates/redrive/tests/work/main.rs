@@ -22,6 +22,7 @@ mod rate_limit;
 mod reloading;
 mod rig;
 mod s3_hangs;
+mod service_manager;
 mod sink_gone;
 mod stopping;
 #[expect(dead_code, reason = "the campaign uses more of it")]
