@@ -295,6 +295,18 @@ fn a_retry_is_picked_up_when_it_is_due_and_no_sooner() {
 }
 
 #[test]
+fn a_person_need_not_wait_for_a_backoff_but_cannot_hurry_what_was_never_tried() {
+    let run = waiting(Workload::Process);
+    let hurried = happen(&run, Event::RetryRequested, at(30)).unwrap().after;
+    assert_eq!((hurried.state, hurried.next_retry_at, hurried.retry_count), (State::Queued, None, 0));
+    let undo = Event::Reverted { to: run.snapshot(), from_version: hurried.version };
+    let undone = happen(&hurried, undo, at(31)).unwrap().after;
+    assert_eq!(undone, Run { version: hurried.version + 1, ..run }, "it waits for its time again");
+    let planned = Run { state: State::Waiting, not_before: Some(at(90)), ..queued(Workload::Process) };
+    assert_eq!(happen(&planned, Event::RetryRequested, at(30)), Err(Refused::NoOp(Reason::AlreadyPending)));
+}
+
+#[test]
 fn an_upload_is_worked_on_only_once_it_is_stored() {
     let upload = Run { state: State::Storing, ..queued(Workload::Ingest) };
     assert_eq!(label(&upload), "PENDING");

@@ -36,7 +36,7 @@ impl RunVerb {
     /// The states of the runs that a filter without a state means.
     fn states(self) -> Vec<State> {
         match self {
-            Self::Retry => vec![State::Dead],
+            Self::Retry => vec![State::Dead, State::Waiting],
             Self::Cancel => vec![State::Storing, State::Queued, State::Running, State::Waiting],
         }
     }

@@ -338,6 +338,8 @@ fn lease_expired(run: &Run, policy: &RetryPolicy, now: Timestamp) -> Moved {
 fn retry_requested(run: &Run, now: Timestamp) -> Moved {
     match run.state {
         State::Dead => {}
+        // It waits for its backoff, and the person does not want to.
+        State::Waiting if run.next_retry_at.is_some() => {}
         State::Done => return Err(Refused::NoOp(Reason::AlreadyCompleted)),
         State::Storing | State::Queued | State::Waiting => return Err(Refused::NoOp(Reason::AlreadyPending)),
         State::Running => return Err(Refused::Rule(Reason::InFlight)),
@@ -354,6 +356,7 @@ fn retry_requested(run: &Run, now: Timestamp) -> Moved {
         lease_until: run.held_until(now),
         retry_count: 0,
         rate_limit_waited: Duration::ZERO,
+        next_retry_at: None,
         completed_at: None,
         ended_by: None,
         ..changed(run)

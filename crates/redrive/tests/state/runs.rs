@@ -358,6 +358,20 @@ fn groups_count_what_is_failed_now(world: MigratedProgram) {
     assert!(world.run("runs list --group nonsense").complaint(2).contains("is not twelve hexadecimal digits"));
 }
 
+fn a_retry_by_group_takes_those_that_wait_too(world: MigratedProgram) {
+    let now = world.ago(Duration::ZERO);
+    let ids = now.submit_named(&["a", "a"]);
+    now.fail(2, ErrorClass::Retryable, "time-out");
+    let groups = world.json("runs groups", 0);
+    let group = groups["groups"][0]["group"].as_str().unwrap();
+    let report = world.json(&format!("runs retry --group {group} --yes"), 0);
+    let changed = |id: &String| json!({"run_id": id, "from": "waiting", "to": "queued"});
+    assert_eq!(report["changed"], json!([changed(&ids[1]), changed(&ids[0])]), "the newest first");
+    world.json("state undo last --yes", 0);
+    assert_eq!(world.number("SELECT count(*) FROM runs WHERE state = 'waiting' AND next_retry_at IS NOT NULL"), 2);
+    world.whole();
+}
+
 /// AR-5
 fn a_retry_starts_a_fresh_count_and_is_undone(world: MigratedProgram) {
     let past = world.ago(2 * HOUR);
@@ -496,6 +510,7 @@ fn doctor_names_categories_that_no_section_serves(world: MigratedProgram) {
 redrive_fixture::on_both!(
     every_reason_is_explained,
     waiting_and_spent_runs_are_explained,
+    a_retry_by_group_takes_those_that_wait_too,
     groups_count_what_is_failed_now,
     a_retry_starts_a_fresh_count_and_is_undone,
     many_runs_are_cancelled_behind_the_rails_and_by_plan,
