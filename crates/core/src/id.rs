@@ -46,6 +46,11 @@ id!(
     RunId
 );
 
+id!(
+    /// A token that callers of the server sign in with.
+    TokenId
+);
+
 /// How much of a number tells runs of one microsecond apart.
 const UNIQUE_BITS: u32 = 62;
 

@@ -28,6 +28,7 @@ pub mod role;
 pub mod run;
 pub mod safety;
 pub mod share;
+pub mod sign_in;
 pub mod text;
 pub mod time;
 pub mod validation;

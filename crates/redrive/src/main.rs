@@ -88,6 +88,7 @@ async fn run(command: Command, context: &Context) -> Result<Exit> {
         Command::Daemon(args) => commands::daemon::run(&args, context).await,
         Command::Worker(args) => commands::worker::run(&args, context).await,
         Command::Serve(args) => commands::serve::run(&args, context).await,
+        Command::Token(command) => commands::token::run(&command, context).await,
         Command::Bench(command) => commands::bench::run(&command, context).await,
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man { directory } => commands::man::run(&directory, context),

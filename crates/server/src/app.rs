@@ -1,13 +1,17 @@
 //! What every request is answered with: the planes by the configuration of now, and the server's own settings.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use redrive_control::{ControlPlane, Insight};
-use redrive_store::Store;
+use redrive_core::id::TokenId;
+use redrive_core::time::Timestamp;
+use redrive_store::raw::Sha256;
+use redrive_store::{Access, Store};
 use tokio::sync::watch;
 
+use crate::auth::{Attempts, FirstLink};
 use crate::settings::Settings;
-use crate::web::Listener;
 
 /// What a reload of the configuration replaces.
 #[derive(Debug)]
@@ -29,13 +33,36 @@ struct Inner {
     is_local: bool,
     rules: RwLock<Arc<Rules>>,
     draining: watch::Sender<bool>,
+    attempts: Attempts,
+    first_link: FirstLink,
+    /// The uses that were kept lately.
+    kept: Mutex<HashMap<Used, Timestamp>>,
 }
 
+/// What was used to sign in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Used {
+    Token(TokenId),
+    Session(Sha256),
+}
+
+/// How many uses are remembered; forgetting one costs a write.
+const REMEMBERED: usize = 4096;
+
 impl App {
-    pub fn new(store: Store, settings: Settings, rules: Rules, listener: &Listener) -> Self {
-        let is_local = listener.is_local();
+    /// `is_local` says that only this machine can reach the server.
+    pub fn new(store: Store, settings: Settings, rules: Rules, is_local: bool) -> Self {
         let rules = RwLock::new(Arc::new(rules));
-        Self(Arc::new(Inner { store, settings, is_local, rules, draining: watch::channel(false).0 }))
+        Self(Arc::new(Inner {
+            store,
+            settings,
+            is_local,
+            rules,
+            draining: watch::channel(false).0,
+            attempts: Attempts::default(),
+            first_link: FirstLink::default(),
+            kept: Mutex::default(),
+        }))
     }
 
     /// Follows another configuration from the next request on.
@@ -53,6 +80,51 @@ impl App {
 
     pub fn store(&self) -> &Store {
         &self.0.store
+    }
+
+    /// Who may call the server.
+    pub fn access(&self) -> Access {
+        self.0.store.access()
+    }
+
+    pub fn attempts(&self) -> &Attempts {
+        &self.0.attempts
+    }
+
+    pub fn first_link(&self) -> &FirstLink {
+        &self.0.first_link
+    }
+
+    /// Whether browsers reach the server by https.
+    pub fn is_https(&self) -> bool {
+        self.0.settings.public_url.as_ref().is_some_and(|url| url.scheme() == "https")
+    }
+
+    /// Keeps when a token was used. Nobody waits for it: a request that only reads never waits for a write.
+    pub fn keep_use_of_token(&self, id: TokenId, at: Timestamp) {
+        let access = self.access();
+        self.keep(Used::Token(id), at, async move { access.token_used(id, at).await });
+    }
+
+    pub fn keep_use_of_session(&self, hash: Sha256, at: Timestamp) {
+        let access = self.access();
+        self.keep(Used::Session(hash), at, async move { access.session_seen(hash, at).await });
+    }
+
+    fn keep(&self, used: Used, at: Timestamp, write: impl Future<Output = redrive_store::Result<()>> + Send + 'static) {
+        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.get(&used).is_some_and(|earlier| *earlier >= at) {
+            return;
+        }
+        if kept.len() >= REMEMBERED {
+            kept.clear();
+        }
+        kept.insert(used, at);
+        tokio::spawn(async move {
+            if let Err(error) = write.await {
+                tracing::debug!(%error, "a use could not be kept");
+            }
+        });
     }
 
     pub fn settings(&self) -> &Settings {

@@ -13,6 +13,7 @@ mod web;
 pub mod routes;
 
 pub use app::{App, Rules};
+pub use auth::{ForwardAuth, Network, NoNetwork, Secret};
 pub use error::{Error, Result};
 pub use settings::{BasePath, NoBasePath, Settings};
 pub use web::{Code, Listener, Problem, Role, is_loopback_name};

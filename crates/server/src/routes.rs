@@ -8,7 +8,9 @@ use axum::extract::State;
 use axum::handler::Handler;
 use axum::http::{Method, Uri};
 use axum::middleware;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{self, MethodRouter};
+use tower_http::csrf::{CsrfLayer, ProtectionError};
 
 use crate::api;
 use crate::app::App;
@@ -65,6 +67,12 @@ impl Route {
         Self { query, ..self }
     }
 
+    /// It may change who is signed in, and nothing else: a server that only reads takes it too.
+    #[must_use]
+    pub fn leaves_data_alone(self) -> Self {
+        Self { changes: false, ..self }
+    }
+
     fn gate(&self) -> Arc<Gate> {
         Arc::new(Gate { access: self.access, changes: self.changes, query: self.query })
     }
@@ -75,6 +83,7 @@ pub fn table() -> Vec<Route> {
     [
         api::health::routes(),
         api::problems::routes(),
+        api::login::routes(),
         api::status::routes(),
         api::partitions::routes(),
         api::runs::routes(),
@@ -98,8 +107,30 @@ pub fn router(app: &App) -> Router {
     router
         .method_not_allowed_fallback(method_not_allowed)
         .fallback_service(routing::any(absent).layer(strangers).with_state(app.clone()))
+        .layer(same_site(app))
         .layer(middleware::from_fn_with_state(app.clone(), around))
         .with_state(app.clone())
+}
+
+type Rejection = fn(ProtectionError) -> Response;
+
+/// Refuses what a page of another origin had a browser send: by Sec-Fetch-Site, otherwise by Origin.
+fn same_site(app: &App) -> CsrfLayer<Rejection> {
+    let origin = app.settings().public_url.as_ref().map(|url| url.origin().ascii_serialization());
+    let layer = match origin.map(|origin| CsrfLayer::new().add_trusted_origin(origin)) {
+        Some(Ok(layer)) => layer,
+        Some(Err(error)) => {
+            tracing::warn!(%error, "public_url is no origin that a browser would send");
+            CsrfLayer::new()
+        }
+        None => CsrfLayer::new(),
+    };
+    layer.with_rejection_response(cross_site)
+}
+
+fn cross_site(_: ProtectionError) -> Response {
+    let detail = "a browser sent this from a page of another origin; set server.public_url where a proxy changes the name";
+    Error::told(Code::CrossSite, detail).into_response()
 }
 
 async fn absent(uri: Uri, State(app): State<App>) -> Error {

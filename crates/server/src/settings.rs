@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use url::Url;
 
+use crate::auth::ForwardAuth;
+
 /// `[server]`, with what flags say in its place.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -19,6 +21,8 @@ pub struct Settings {
     pub instance: Option<String>,
     /// The most bytes of an upload.
     pub max_upload: u64,
+    /// Which proxies say who calls.
+    pub forward_auth: Option<ForwardAuth>,
 }
 
 /// The path that all paths of the server begin with: nothing, or `/name` without a slash at its end.

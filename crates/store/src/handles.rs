@@ -7,6 +7,7 @@ use redrive_core::id::OpId;
 use redrive_core::time::Timestamp;
 use tokio::sync::watch;
 
+use crate::access::Access;
 use crate::db::{Db, Options, Schema};
 use crate::error::{Error, Result};
 use crate::ids::Ids;
@@ -136,6 +137,11 @@ impl Store {
 
     pub fn data(&self) -> DataStore {
         DataStore { inner: Arc::clone(&self.inner) }
+    }
+
+    /// For the server: who may call it.
+    pub fn access(&self) -> Access {
+        Access { inner: Arc::clone(&self.inner) }
     }
 
     /// For the validator alone.

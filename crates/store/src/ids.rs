@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redrive_core::id::{HoldId, OpId, RunId, TaskId};
+use redrive_core::id::{HoldId, OpId, RunId, TaskId, TokenId};
 use redrive_core::time::Timestamp;
 use uuid::{ContextV7, Uuid};
 
@@ -51,6 +51,10 @@ impl Ids {
 
     pub(crate) fn operation(&self, now: Timestamp) -> OpId {
         OpId::from_uuid(self.next(now))
+    }
+
+    pub(crate) fn token(&self, now: Timestamp) -> TokenId {
+        TokenId::from_uuid(self.next(now))
     }
 
     pub(crate) fn hold(&self, now: Timestamp) -> HoldId {

@@ -3,6 +3,7 @@
 //! [`Store`] gives each plane its own handle: [`ControlStore`] can requeue and withhold, [`DataStore`] can claim and
 //! record, [`View`] can look. Rules are not here: every change is decided by `redrive_core` and written under a guard.
 
+mod access;
 mod audit;
 mod blocking;
 mod bulk;
@@ -33,6 +34,7 @@ pub mod trust;
 mod uploads;
 mod url;
 
+pub use access::{Access, NewToken, Session, Token};
 pub use audit::{AuditedChange, Head, NotAHead, Operation, PastOperation, Subject, Verified};
 pub use bulk::{
     BulkItem, BulkOperation, BulkState, CancelOutcome, ItemOutcome, KeptPlan, NewBulkOperation, Progress, SettledItem,

@@ -11,6 +11,7 @@ mod partition;
 mod report;
 mod run;
 mod status;
+mod token;
 mod upload;
 
 pub use attempt::AttemptShape;
@@ -27,6 +28,7 @@ pub use status::{
     Bounded, FailedShape, OverviewShape, PendingShape, ProcessShape, RunCountsShape, SourceShape, StatusShape,
     TodoShape,
 };
+pub use token::{CreatedTokenShape, TokenShape};
 pub use upload::{
     DifferenceKind, DifferenceShape, EffectiveEntry, EffectiveShape, FindingShape, HitShape, StanzaShape,
     UploadRunShape, UploadShape,

@@ -85,6 +85,9 @@ pub enum Command {
     Worker(Worker),
     /// Serve the HTTP API, with a worker and a daemon in the same process
     Serve(Serve),
+    /// Make, list and revoke the tokens that callers of the server sign in with
+    #[command(subcommand)]
+    Token(Token),
     /// Measure this machine
     #[command(subcommand)]
     Bench(redrive_bench::Bench),
@@ -112,6 +115,7 @@ impl Command {
             | Self::Runs(_)
             | Self::Data(_)
             | Self::Ingest(_)
+            | Self::Token(_)
             | Self::Bench(_)
             | Self::Completions { .. }
             | Self::Man { .. } => false,
@@ -212,8 +216,9 @@ Examples:
   redrive serve --read-only --no-worker --no-daemon
   curl http://127.0.0.1:7117/v1/status
 
-On a loopback address no token is needed: who can reach it can act. SIGHUP reads the configuration again; what [server] says
-is read once, at the start.")]
+On a loopback address no token is needed: who can reach it can act. On any other one everybody signs in, with a token of
+`redrive token create` or by way of [server.forward_auth]; --insecure starts without either, and prints a link for the first
+sign-in. SIGHUP reads the configuration again; what [server] says is read once, at the start.")]
 pub struct Serve {
     /// Where to listen; the port 0 takes any that is free [default: server.listen]
     #[arg(long, value_name = "ADDRESS")]
@@ -230,6 +235,43 @@ pub struct Serve {
     /// Listen on an address that others can reach although there is no token yet
     #[arg(long)]
     pub insecure: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Token {
+    /// Make a token; it is shown this once
+    Create(TokenCreate),
+    /// List tokens, the newest first
+    List,
+    /// End a token, and what was signed in with it
+    Revoke {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  redrive token create --name ci-nightly --role operator --expires 30d
+  redrive token create --name replays --role worker --expires 90d --category any% --category 100%
+  curl -H \"Authorization: Bearer $(redrive token create --name me --role viewer --expires 1d -q)\" …
+
+viewer reads, without payloads and raw data; operator reads and acts; admin may also hold whole sources and use force; worker
+claims jobs and says what became of them. The audit trail calls the holder token:NAME.")]
+pub struct TokenCreate {
+    /// What the audit trail calls its holder
+    #[arg(long)]
+    pub name: String,
+    /// viewer, operator, admin or worker
+    #[arg(long)]
+    pub role: redrive_core::role::Role,
+    /// How long it counts: 30d, 12h
+    #[arg(long, value_name = "DURATION", value_parser = redrive_data::settings::duration::parse)]
+    pub expires: std::time::Duration,
+    /// For a worker: only jobs of this category; more than once for several
+    #[arg(long, value_name = "CATEGORY")]
+    pub category: Vec<String>,
 }
 
 #[derive(Debug, Clone, Args)]

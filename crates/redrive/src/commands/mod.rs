@@ -16,6 +16,7 @@ pub mod serve;
 pub mod sink;
 pub mod state;
 pub mod status;
+pub mod token;
 pub mod worker;
 
 use redrive_control::{ControlPlane, Insight, Sink};

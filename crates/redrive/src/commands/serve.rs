@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use redrive_core::process::{Kind, Serves};
+use redrive_core::sign_in::TokenState;
 use redrive_server::{App, Listener, Rules, Settings, routes};
 use redrive_store::Store;
 
@@ -28,10 +29,17 @@ pub async fn run(args: &Serve, context: &Context) -> Result<Exit> {
     };
     let listener = listen(args, &config).await?;
     let store = open(&config, Missing::Make, context).await?;
+    let is_first = !listener.is_local() && config.server.forward_auth.is_none() && !has_tokens(&store).await?;
+    if is_first && !args.insecure {
+        return Err(Error::Refused(no_tokens(&listener)));
+    }
     let settings = Settings { read_only: args.read_only || config.server.read_only, ..config.server.clone() };
-    let app = App::new(store.clone(), settings, rules(&store, &config, context), &listener);
+    let app = App::new(store.clone(), settings, rules(&store, &config, context), listener.is_local());
     if !context.global.quiet {
         output::note(&format!("listening on {}", url(&listener, &config)));
+    }
+    if is_first {
+        greet(&app, &listener, &config)?;
     }
     let working = async {
         match plan {
@@ -63,13 +71,36 @@ async fn part(running: impl Future<Output = Result<Exit>>, context: &Context) ->
 async fn listen(args: &Serve, config: &Config) -> Result<Listener> {
     let listen = args.listen.as_deref().unwrap_or(&config.settings.server.listen);
     let listener = Listener::bind(listen).await.map_err(Error::io(format!("cannot listen on {listen}")))?;
-    if !listener.is_local() && !args.insecure {
-        let todo = "listen on 127.0.0.1, or give --insecure";
-        return Err(Error::Refused(format!(
-            "{listen} can be reached by others, and nobody has to sign in yet; {todo}"
-        )));
-    }
     Ok(listener)
+}
+
+/// Whether somebody could sign in.
+async fn has_tokens(store: &Store) -> Result<bool> {
+    let access = store.access();
+    let (now, tokens) = (access.now(), access.tokens().await?);
+    Ok(tokens.iter().any(|token| token.state(now) == TokenState::Valid))
+}
+
+fn no_tokens(listener: &Listener) -> String {
+    let address = listener.address();
+    format!(
+        "others can reach {address}, and there is no token that anybody could sign in with; make one by \
+         `redrive token create --name me --role admin --expires 30d`, listen on 127.0.0.1, or give --insecure for a link \
+         that signs in once"
+    )
+}
+
+/// Says how to sign in for the first time. The secret is behind the `#`, which reaches no log.
+fn greet(app: &App, listener: &Listener, config: &Config) -> Result<()> {
+    let secret = app.first_link().make(app.access().now()).map_err(|error| Error::Stopped(error.to_string()))?;
+    let base = match &config.server.public_url {
+        Some(url) => format!("{}{}", url.origin().ascii_serialization(), config.server.base_path.to("/")),
+        None => url(listener, config),
+    };
+    output::note("warning: what is sent to this address can be read on its way; put a proxy with https before it");
+    output::note(&format!("sign in once within ten minutes: {base}login#{}", secret.reveal()));
+    output::note("afterwards: redrive token create --name me --role admin --expires 30d");
+    Ok(())
 }
 
 /// Where the server is found on this machine.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redrive_core::breaker::BreakerPolicy;
 use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
+use redrive_core::role::Role;
 use redrive_data::settings::{SettingError, ValueRef, duration, paths};
 use redrive_data::{extract, process, validate};
 use redrive_store::{Listen, Options, StoreUrl};
@@ -42,6 +43,19 @@ pub struct ServerSection {
     pub instance: Option<String>,
     /// The most bytes of an upload by HTTP, where that is less than `max_upload` of `[ingest]`.
     pub max_upload: Option<u64>,
+    pub forward_auth: Option<ForwardAuthSection>,
+}
+
+/// `[server.forward_auth]`: a proxy that says who calls.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForwardAuthSection {
+    /// Addresses and networks whose connections are believed.
+    pub trusted_proxies: Vec<String>,
+    pub user_header: String,
+    pub groups_header: Option<String>,
+    /// The roles of groups; `*` is everybody.
+    pub roles: BTreeMap<String, Role>,
 }
 
 impl Default for ServerSection {
@@ -54,6 +68,7 @@ impl Default for ServerSection {
             read_only: false,
             instance: None,
             max_upload: None,
+            forward_auth: None,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The `[server]` section, made into what `redrive serve` needs of it.
 
 use redrive_data::settings::SettingError;
-use redrive_server::Settings;
+use redrive_server::{ForwardAuth, Network, Settings};
 
 use super::Ingestion;
-use super::sections::ServerSection;
+use super::sections::{ForwardAuthSection, ServerSection};
 
 pub(super) fn resolve(section: &ServerSection, ingestion: &Ingestion) -> Result<Settings, SettingError> {
     let invalid = |key: &str, why: String| SettingError::at(key, why).within("server");
@@ -29,5 +29,33 @@ pub(super) fn resolve(section: &ServerSection, ingestion: &Ingestion) -> Result<
         read_only: section.read_only,
         instance: section.instance.clone(),
         max_upload: section.max_upload.unwrap_or(u64::MAX).min(ingestion.max_upload),
+        forward_auth: match &section.forward_auth {
+            Some(section) => Some(forward_auth(section).map_err(|error| error.within("forward_auth").within("server"))?),
+            None => None,
+        },
+    })
+}
+
+fn forward_auth(section: &ForwardAuthSection) -> Result<ForwardAuth, SettingError> {
+    let mut trusted_proxies = Vec::new();
+    for (nth, text) in section.trusted_proxies.iter().enumerate() {
+        let network: Network =
+            text.parse().map_err(|error| SettingError::at(nth, format!("{error}")).within("trusted_proxies"))?;
+        trusted_proxies.push(network);
+    }
+    if trusted_proxies.is_empty() {
+        return Err(SettingError::at("trusted_proxies", "names no proxy, so that nobody would be believed; list one"));
+    }
+    if section.roles.is_empty() {
+        return Err(SettingError::at("roles", "gives no group a role, so that nobody could do anything; give one"));
+    }
+    let header = |key: &str, name: &str| {
+        name.parse().map_err(|_| SettingError::at(key, "is no name of a header; write it like X-Forwarded-User"))
+    };
+    Ok(ForwardAuth {
+        trusted_proxies,
+        user_header: header("user_header", &section.user_header)?,
+        groups_header: section.groups_header.as_deref().map(|name| header("groups_header", name)).transpose()?,
+        roles: section.roles.clone(),
     })
 }

@@ -22,6 +22,7 @@ mod rate_limit;
 mod reloading;
 mod rig;
 mod s3_hangs;
+mod serve;
 mod service_manager;
 mod sink_gone;
 mod stopping;

@@ -3,6 +3,7 @@
 pub mod filter;
 pub mod health;
 pub mod holds;
+pub mod login;
 pub mod partitions;
 pub mod problems;
 pub mod runs;

@@ -2,6 +2,7 @@
 
 use redrive_control::Audit;
 pub use redrive_core::role::Role;
+use redrive_store::Token;
 
 /// Who sent a request, as far as the server is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,9 +10,16 @@ pub struct Caller {
     /// The audit trail's name for them.
     pub actor: String,
     pub role: Role,
+    /// The only categories whose jobs they may claim; none for all.
+    pub categories: Option<Vec<String>>,
 }
 
 impl Caller {
+    /// The holder of a token.
+    pub fn of_token(token: &Token) -> Self {
+        Self { actor: format!("token:{}", token.name), role: token.role, categories: token.categories.clone() }
+    }
+
     /// What the audit trail keeps of a request of theirs.
     pub fn audit(&self, route: &str) -> Audit {
         Audit::new(&self.actor, route)

@@ -75,6 +75,7 @@ mod tests {
             read_only: false,
             instance: None,
             max_upload: 1 << 30,
+            forward_auth: None,
         }
     }
 

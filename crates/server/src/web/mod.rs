@@ -15,7 +15,7 @@ mod path;
 mod problem;
 
 pub use around::around;
-pub use body::Json;
+pub use body::{Json, media_type, parse as parse_json, read as read_body};
 pub use caller::{Access, Caller, Role};
 pub use code::Code;
 pub use etag::{etag, if_match};

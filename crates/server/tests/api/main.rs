@@ -4,6 +4,9 @@
 
 mod basics;
 mod client;
+mod forward;
 mod lists;
+mod roles;
 mod runs;
 mod served;
+mod sign_in;

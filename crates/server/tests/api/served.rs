@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use redrive_control::{ControlPlane, Sink, Sources};
 use redrive_fixture::{OnDatabase, TestDatabase, TestStore};
-use redrive_server::{App, BasePath, Listener, Rules, Settings, routes};
+use redrive_core::role::Role;
+use redrive_server::{App, BasePath, Listener, Rules, Secret, Settings, routes};
+use redrive_store::NewToken;
 use redrive_store::raw::{RawUrl, S3Options};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -36,11 +38,22 @@ pub fn settings() -> Settings {
         read_only: false,
         instance: None,
         max_upload: 1 << 30,
+        forward_auth: None,
     }
 }
 
 impl Served {
+    /// A server that only this machine can reach, with other settings.
     pub async fn with(database: TestDatabase, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::start(database, true, change).await
+    }
+
+    /// A server that behaves as one that others can reach.
+    pub async fn abroad(database: TestDatabase, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::start(database, false, change).await
+    }
+
+    async fn start(database: TestDatabase, is_local: bool, change: impl FnOnce(&mut Settings)) -> Self {
         let store = TestStore::on(database).await;
         let mut settings = settings();
         change(&mut settings);
@@ -51,7 +64,7 @@ impl Served {
         let earliest = "2015-01-01".parse().unwrap();
         let plane = ControlPlane::new(store.store.control(), raw, Sources::default(), earliest);
         let rules = Rules { plane, config: "abc".to_owned() };
-        let app = App::new(store.store.clone(), settings, rules, &listener);
+        let app = App::new(store.store.clone(), settings, rules, is_local);
         let address = listener.address();
         let (stop, stopped) = oneshot::channel();
         let (router, draining) = (routes::router(&app), app.clone());
@@ -67,6 +80,26 @@ impl Served {
 
     pub async fn send(&self, call: Call) -> Reply {
         Call { path: format!("{}{}", self.base, call.path), ..call }.send(self.address).await
+    }
+
+    /// A token of a role, which expires in an hour.
+    pub async fn token(&self, role: Role) -> String {
+        self.token_named(&format!("a {role}"), role).await
+    }
+
+    pub async fn token_named(&self, name: &str, role: Role) -> String {
+        let secret = Secret::token(role).unwrap();
+        let new = NewToken {
+            name: name.to_owned(),
+            role,
+            last_four: secret.last_four().to_owned(),
+            categories: None,
+            expires_at: self.store.now().saturating_add(Duration::from_secs(3600)),
+            hash: secret.hash(),
+        };
+        let operation = self.store.operation("token create");
+        self.app.access().create_token(&operation, new).await.unwrap();
+        secret.reveal().to_owned()
     }
 
     /// Stops it as a signal would, and waits for its end.

@@ -382,6 +382,36 @@ CREATE TABLE processes (
     drain INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
+-- What other programs and browsers sign in with. Only hashes are kept; the text was shown once. A token of a worker may be limited to
+-- categories (a JSON list).
+CREATE TABLE tokens (
+    token_id BLOB NOT NULL PRIMARY KEY,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    -- To the minute.
+    last_used_at INTEGER,
+    revoked_at INTEGER,
+    role TEXT NOT NULL CHECK (role = 'viewer' OR role = 'operator' OR role = 'admin' OR role = 'worker'),
+    name TEXT NOT NULL,
+    created_by TEXT NOT NULL,
+    last_four TEXT NOT NULL,
+    categories TEXT,
+    hash BLOB NOT NULL UNIQUE
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX tokens_in_use ON tokens (name) WHERE revoked_at IS NULL;
+
+-- Browsers that are signed in: by a token, or by the link that a server printed when it was first started.
+CREATE TABLE sessions (
+    hash BLOB NOT NULL PRIMARY KEY,
+    created_at INTEGER NOT NULL,
+    -- To the minute.
+    last_seen INTEGER NOT NULL,
+    token_id BLOB,
+    role TEXT NOT NULL,
+    actor TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sessions_of ON sessions (actor);
+
 -- What the last verdicts of a source, or of a customer of it, have in common: so many in a row were final, so many had one cause. An
 -- empty customer_id stands for all customers. A success ends the streak and takes the row away.
 CREATE TABLE streaks (

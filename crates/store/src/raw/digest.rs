@@ -23,6 +23,16 @@ impl Sha256 {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
+    /// The hash itself, as 32 bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// A hash that was kept as 32 bytes.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
     /// The hash of bytes that came piece by piece.
     pub(super) fn of_hasher(hasher: sha2::Sha256) -> Self {
         Self(hasher.finalize().into())

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 #![expect(clippy::print_stdout, reason = "a measurement prints what it found")]
 
+mod access;
 mod agreement;
 mod audit;
 mod backlog;
