@@ -10,6 +10,8 @@ use crate::prefix::{Found, IdPrefix};
 
 /// How many operations are read at a time.
 const PAGE: u32 = 1000;
+/// How many such pages are read for one answer.
+const PAGES_AT_ONCE: u32 = 10;
 
 /// Which operations; every condition that is given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,6 +52,34 @@ impl Operations<'_> {
 impl Insight {
     pub fn operations(&self, filter: OperationFilter) -> Operations<'_> {
         Operations { insight: self, filter, before: None }
+    }
+
+    /// A page of the operations that a filter admits, newest first, before a number; with the number after which the next page
+    /// begins. Where the filter admits few, a page may have fewer than there are.
+    pub async fn operations_before(
+        &self,
+        filter: &OperationFilter,
+        mut before: Option<i64>,
+        limit: u32,
+    ) -> Result<(Vec<PastOperation>, Option<i64>)> {
+        let (wanted, mut found) = (usize::try_from(limit).unwrap_or(usize::MAX), Vec::new());
+        for _ in 0..PAGES_AT_ONCE {
+            let page = self.view().operations(before, PAGE).await?;
+            let is_last = page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+            for past in page {
+                before = Some(past.seq);
+                if filter.admits(&past) {
+                    found.push(past);
+                }
+                if found.len() == wanted {
+                    return Ok((found, before));
+                }
+            }
+            if is_last {
+                return Ok((found, None));
+            }
+        }
+        Ok((found, before))
     }
 
     /// Finds an operation by its id, or by an unambiguous beginning of it.

@@ -1,4 +1,6 @@
-//! Whether the database and the raw sink answer.
+//! Whether the database and the raw sink answer, and what consumers may read of them.
+
+use redrive_store::CurrentRuns;
 
 use crate::error::Result;
 use crate::insight::Insight;
@@ -9,5 +11,10 @@ impl Insight {
         let Some(known) = self.view().raw_sink().await? else { return Ok(()) };
         self.raw.view(self.view()).await?.check_marker(known).await?;
         Ok(())
+    }
+
+    /// The current runs of successes, to be read.
+    pub async fn current_runs(&self) -> Result<CurrentRuns> {
+        Ok(CurrentRuns { view: self.view().clone(), raw: self.raw.view(self.view()).await?.clone() })
     }
 }

@@ -14,6 +14,7 @@ pub mod outside;
 pub mod process;
 pub mod program;
 pub mod settings;
+pub mod sink;
 pub mod validate;
 mod web;
 pub mod worker;

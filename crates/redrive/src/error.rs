@@ -64,6 +64,17 @@ impl Error {
     }
 }
 
+impl From<redrive_store::NotReadable> for Error {
+    fn from(error: redrive_store::NotReadable) -> Self {
+        use redrive_store::NotReadable;
+        match error {
+            NotReadable::Store(error) => Self::Store(error),
+            NotReadable::Raw(error) => Self::Raw(error),
+            NotReadable::Damaged(why) => Self::Unreadable(why),
+        }
+    }
+}
+
 impl From<redrive_data::ingest::NotUploaded> for Error {
     fn from(error: redrive_data::ingest::NotUploaded) -> Self {
         Self::NotUploaded(Box::new(error))

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use redrive_control::{ControlPlane, Insight};
 use redrive_core::id::TokenId;
 use redrive_core::time::Timestamp;
-use redrive_store::raw::Sha256;
+use redrive_data::ingest::Uploads;
+use redrive_store::raw::{RawOptions, RawSink, RawUrl, Sha256};
 use redrive_store::{Access, Store};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 
 use crate::auth::{Attempts, FirstLink};
+use crate::error::Result;
 use crate::settings::Settings;
 
 /// What a reload of the configuration replaces.
@@ -19,6 +21,8 @@ pub struct Rules {
     pub plane: ControlPlane,
     /// The configuration's fingerprint.
     pub config: String,
+    pub raw: RawUrl,
+    pub raw_options: RawOptions,
 }
 
 /// The server, shared by all requests.
@@ -33,6 +37,8 @@ struct Inner {
     is_local: bool,
     rules: RwLock<Arc<Rules>>,
     draining: watch::Sender<bool>,
+    /// Where uploads go; a reload cannot move it.
+    sink: OnceCell<RawSink>,
     attempts: Attempts,
     first_link: FirstLink,
     /// The uses that were kept lately.
@@ -59,6 +65,7 @@ impl App {
             is_local,
             rules,
             draining: watch::channel(false).0,
+            sink: OnceCell::new(),
             attempts: Attempts::default(),
             first_link: FirstLink::default(),
             kept: Mutex::default(),
@@ -72,6 +79,14 @@ impl App {
 
     pub fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.0.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What uploads go through. The sink is opened when the first one comes, and again where that failed.
+    pub async fn uploads(&self) -> Result<Uploads> {
+        let (rules, data) = (self.rules(), self.0.store.data());
+        let open = async || redrive_data::sink::open(&rules.raw, &rules.raw_options, &data).await;
+        let sink = self.0.sink.get_or_try_init(open).await?;
+        Ok(Uploads::new(data.clone(), sink.blobs(), self.0.settings.max_upload))
     }
 
     pub fn insight(&self) -> Insight {

@@ -4,6 +4,7 @@ use redrive_control::NoId;
 use redrive_core::filter::FilterError;
 use redrive_core::key::KeyError;
 use redrive_data::ingest::NotUploaded;
+use redrive_store::NotReadable;
 
 use crate::web::{Code, FieldFault};
 
@@ -28,6 +29,10 @@ pub enum Error {
     Raw(#[from] redrive_store::raw::Error),
     #[error(transparent)]
     NotUploaded(#[from] Box<NotUploaded>),
+    #[error(transparent)]
+    NotReadable(#[from] redrive_store::NotReadable),
+    #[error(transparent)]
+    Data(#[from] redrive_data::Error),
     /// A task of the server ended before its work was done.
     #[error("the server failed to answer; its log says why")]
     Internal(String),
@@ -60,6 +65,9 @@ impl Error {
                 NotUploaded::Body { .. } => Code::Timeout,
                 NotUploaded::TooLarge { .. } => Code::TooLarge,
             },
+            Self::NotReadable(NotReadable::Store(error)) => store(error),
+            Self::NotReadable(NotReadable::Raw(_) | NotReadable::Damaged(_)) => Code::SinkUnavailable,
+            Self::Data(error) => data(error),
             Self::Internal(_) => Code::Internal,
         }
     }
@@ -76,6 +84,17 @@ fn control(error: &redrive_control::Error) -> Code {
         Error::StillRunning(_) => Code::InProgress,
         Error::Store(error) => store(error),
         Error::Raw(_) => Code::SinkUnavailable,
+    }
+}
+
+fn data(error: &redrive_data::Error) -> Code {
+    use redrive_data::Error;
+    match error {
+        Error::Store(error) => store(error),
+        Error::Raw(_) => Code::SinkUnavailable,
+        Error::Unusable { .. } | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone | Error::CompleterGone => {
+            Code::Internal
+        }
     }
 }
 

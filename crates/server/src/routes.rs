@@ -86,8 +86,15 @@ pub fn table() -> Vec<Route> {
         api::login::routes(),
         api::status::routes(),
         api::partitions::routes(),
+        api::heatmap::routes(),
+        api::groups::routes(),
         api::runs::routes(),
+        api::submit::routes(),
         api::holds::routes(),
+        api::uploads::routes(),
+        api::upload::routes(),
+        api::data::routes(),
+        api::audit::routes(),
         api::worker::routes(),
     ]
     .into_iter()

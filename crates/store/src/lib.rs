@@ -9,6 +9,7 @@ mod blocking;
 mod bulk;
 pub mod clock;
 mod clock_row;
+mod current;
 mod db;
 mod error;
 mod groups;
@@ -40,6 +41,7 @@ pub use bulk::{
     BulkItem, BulkOperation, BulkState, CancelOutcome, ItemOutcome, KeptPlan, NewBulkOperation, Progress, SettledItem,
 };
 pub use clock_row::ClockJump;
+pub use current::{CurrentPages, CurrentRun, CurrentRuns, NotReadable, manifest_contradiction};
 pub use db::{Listen, Options, Schema};
 pub use error::{Error, Result};
 pub use groups::Description;
@@ -54,7 +56,7 @@ pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use overview::{BOUND, OverviewQuery, RunCounts, SourceCounts};
 pub use partitions::{
     AttemptLimits, Backlog, ClaimedPartition, Decided, DueBand, DueQuery, GroupQuery, InFlightOf, Outcome, Page,
-    PartitionClaim, PartitionGroup, QuerySpan, Queued, Rotation,
+    PartitionClaim, PartitionGroup, QuerySpan, Queued, Rotation, TileCell, TileQuery, TileRow,
 };
 pub use processes::OutsideCall;
 pub use runs::{

@@ -4,7 +4,7 @@ use redrive_core::id::{HoldId, OpId, RunId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::ControlSnapshot;
 use redrive_core::time::Timestamp;
-use redrive_store::{AuditedChange, HoldChange, Operation, PastOperation, Subject};
+use redrive_store::{AuditedChange, HoldChange, Operation, PastOperation, Subject, Verified};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -94,6 +94,23 @@ impl StandShape {
             Self::Run(value) => value["state"].as_str().unwrap_or_default(),
             Self::Hold(Some(_)) => "held",
             Self::Hold(None) => "lifted",
+        }
+    }
+}
+
+/// Whether the trail's chain is whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum VerifiedShape {
+    Whole { whole: bool, rows: i64, head: String },
+    Broken { whole: bool, broken_at: i64, why: String },
+}
+
+impl From<Verified> for VerifiedShape {
+    fn from(verified: Verified) -> Self {
+        match verified {
+            Verified::Whole(head) => Self::Whole { whole: true, rows: head.seq, head: head.hex() },
+            Verified::Broken { seq, why } => Self::Broken { whole: false, broken_at: seq, why: why.to_string() },
         }
     }
 }

@@ -16,6 +16,11 @@ pub struct Selection {
     pub conf: Option<String>,
 }
 
+/// The name of a configuration file without its ending.
+pub fn conf_name(conf: &str) -> String {
+    conf.strip_suffix(".conf").or_else(|| conf.strip_suffix(".meta")).unwrap_or(conf).to_owned()
+}
+
 impl Insight {
     /// Merges the files of an upload. Memory holds what takes effect, and a page of what is read.
     pub async fn effective(&self, run_id: RunId, selection: &Selection) -> Result<Effective> {

@@ -5,5 +5,5 @@ mod compare;
 mod effective;
 mod pages;
 
-pub use effective::Selection;
+pub use effective::{Selection, conf_name};
 pub use pages::{FilePages, StanzaPages};

@@ -109,7 +109,12 @@ fn url(listener: &Listener, config: &Config) -> String {
 }
 
 fn rules(store: &Store, config: &Config, context: &Context) -> Rules {
-    Rules { plane: context.control_of(store, config), config: config.fingerprint.clone() }
+    Rules {
+        plane: context.control_of(store, config),
+        config: config.fingerprint.clone(),
+        raw: config.raw.clone(),
+        raw_options: config.raw_options.clone(),
+    }
 }
 
 async fn serve(app: &App, listener: Listener, config: Config, store: &Store, context: &Context) -> Result<Exit> {

@@ -7,18 +7,9 @@ use redrive_store::{Store, View};
 use crate::config::Config;
 use crate::error::Result;
 
-/// Opens the sink to write. The first writer of a database leaves a marker in the sink, and the database keeps its id.
+/// Opens the sink to write.
 pub async fn open_sink(config: &Config, store: &Store) -> Result<RawSink> {
-    let known = store.view().raw_sink().await?;
-    let sink = RawSink::open_known(&config.raw, &config.raw_options, known).await?;
-    if known.is_none()
-        && let Some(id) = sink.id()
-    {
-        let kept = store.data().keep_sink(id).await?;
-        // Another writer may have been first, with another place.
-        sink.view().check_marker(kept).await?;
-    }
-    Ok(sink)
+    Ok(redrive_data::sink::open(&config.raw, &config.raw_options, &store.data()).await?)
 }
 
 /// Opens the sink to read.

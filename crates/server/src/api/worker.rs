@@ -1,22 +1,40 @@
-//! What senders of runs ask: how one stands.
+//! What senders of runs ask: how one stands, and how all do.
 
 use axum::extract::State;
 use axum::response::Response;
-use redrive_control::shape::RunShape;
+use redrive_control::shape::{RunMetricsShape, RunShape};
 use redrive_core::id::RunId;
-use redrive_core::run::Run;
+use redrive_core::run::{Run, Workload};
 
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Route};
-use crate::web::{PathText, json};
+use crate::web::{Param, ParamKind, Params, PathText, json};
+
+const WORKLOAD: &[Param] = &[Param::new(
+    "workload",
+    ParamKind::Word(&["extract", "ingest", "process"]),
+    "Which kind of work; ingest unless said",
+)];
+/// How many failures are told.
+const FAILURES: u32 = 20;
 
 pub fn routes() -> Vec<Route> {
-    vec![Route::get("/v1/worker/runs/{id}/status", Access::Viewer, "How a run stands", run_status)]
+    vec![
+        Route::get("/v1/worker/runs/{id}/status", Access::Viewer, "How a run stands", run_status),
+        Route::get("/v1/worker/metrics", Access::Viewer, "How a workload is doing, with its newest failures", metrics)
+            .query(&[WORKLOAD]),
+    ]
 }
 
 async fn run_status(State(app): State<App>, PathText(id): PathText<String>) -> Result<Response> {
     json(&RunShape::from(find(&app, &id).await?))
+}
+
+async fn metrics(State(app): State<App>, params: Params) -> Result<Response> {
+    let workload = params.parsed("workload")?.unwrap_or(Workload::Ingest);
+    let metrics = app.insight().view().run_metrics(workload, FAILURES).await?;
+    json(&RunMetricsShape::new(workload, metrics))
 }
 
 /// The run that a path names, by its whole id.

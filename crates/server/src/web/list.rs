@@ -58,11 +58,39 @@ pub trait List: Send + Sync + 'static {
     }
 }
 
+/// A page with its cursor, or the answer of all rows as JSON lines.
+pub type Paged<L> = std::result::Result<(Page<<L as List>::Row, <L as List>::Key>, Option<String>), Response>;
+
+/// Reads a page, for an answer that has more than its rows; everything as JSON lines where the caller asks for them.
+pub async fn paged<L: List>(list: L, params: &Params, headers: &HeaderMap) -> Result<Paged<L>> {
+    let asked = Asked::of(&list, params)?;
+    if Form::of(headers)? == Form::Lines {
+        return Ok(Err(lines(list, asked.after)));
+    }
+    let mut page = list.page(asked.after, asked.limit).await?;
+    let next = page.next.take().map(|key| cursor::write(key, &asked.mark)).transpose()?;
+    Ok(Ok((page, next)))
+}
+
+/// What is asked of a list beside its filter.
+struct Asked<K> {
+    limit: u32,
+    mark: String,
+    after: Option<K>,
+}
+
+impl<K: DeserializeOwned> Asked<K> {
+    fn of<L: List<Key = K>>(list: &L, params: &Params) -> Result<Self> {
+        let limit = params.number("limit", 1, MOST)?.unwrap_or(DEFAULT);
+        let mark = cursor::mark(&format!("{} {}", L::NOUN, list.mark()));
+        let after = params.get("cursor").map(|text| cursor::read(text, &mark)).transpose()?;
+        Ok(Self { limit, mark, after })
+    }
+}
+
 /// Answers with a page as JSON, or with everything as JSON lines where the caller asks for them.
 pub async fn answer<L: List>(list: L, params: &Params, headers: &HeaderMap) -> Result<Response> {
-    let limit = params.number("limit", 1, MOST)?;
-    let mark = cursor::mark(&format!("{} {}", L::NOUN, list.mark()));
-    let after = params.get("cursor").map(|text| cursor::read(text, &mark)).transpose()?;
+    let Asked { limit, mark, after } = Asked::of(&list, params)?;
     if Form::of(headers)? == Form::Lines {
         return Ok(lines(list, after));
     }
@@ -72,7 +100,7 @@ pub async fn answer<L: List>(list: L, params: &Params, headers: &HeaderMap) -> R
         Some(other) => return Err(Error::bad_request(format!("count: {other:?} is unknown; it is `bounded`"))),
     };
     let count = if wants_count { list.count().await? } else { None };
-    let page = list.page(after, limit.unwrap_or(DEFAULT)).await?;
+    let page = list.page(after, limit).await?;
     let next = page.next.map(|key| cursor::write(key, &mark)).transpose()?;
     json(&Shape::<L> { rows: &page.rows, next, count })
 }

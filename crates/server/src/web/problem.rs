@@ -48,7 +48,7 @@ impl From<Error> for Problem {
                 tracing::error!(%why, "a request failed");
                 (vec![], None)
             }
-            Error::Told { .. } | Error::Control(_) | Error::Store(_) | Error::Raw(_) | Error::NotUploaded(_) => {
+            Error::Told { .. } | Error::Control(_) | Error::Store(_) | Error::Raw(_) | Error::NotUploaded(_) | Error::NotReadable(_) | Error::Data(_) => {
                 (vec![], None)
             }
         };

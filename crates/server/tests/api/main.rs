@@ -6,6 +6,8 @@ mod basics;
 mod client;
 mod forward;
 mod lists;
+mod pressure;
+mod reads;
 mod roles;
 mod runs;
 mod served;

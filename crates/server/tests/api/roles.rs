@@ -33,6 +33,21 @@ const EXPECTED: &[(&str, &str, Access)] = &[
     ("POST", "/v1/holds", Access::Operator),
     ("DELETE", "/v1/holds/{id}", Access::Operator),
     ("GET", "/v1/worker/runs/{id}/status", Access::Viewer),
+    ("GET", "/v1/worker/metrics", Access::Viewer),
+    ("GET", "/v1/heatmap", Access::Viewer),
+    ("GET", "/v1/groups", Access::Viewer),
+    ("GET", "/v1/processes", Access::Viewer),
+    ("POST", "/v1/runs", Access::Operator),
+    ("GET", "/v1/uploads", Access::Viewer),
+    ("POST", "/v1/uploads", Access::Operator),
+    ("GET", "/v1/uploads/{id}/stanzas", Access::Operator),
+    ("GET", "/v1/uploads/{id}/effective", Access::Operator),
+    ("GET", "/v1/uploads/{id}/diff/{other}", Access::Operator),
+    ("GET", "/v1/search", Access::Operator),
+    ("GET", "/v1/data", Access::Operator),
+    ("GET", "/v1/audit", Access::Viewer),
+    ("GET", "/v1/audit/{op}", Access::Viewer),
+    ("GET", "/v1/audit/verify", Access::Viewer),
 ];
 
 fn call(route: &Route) -> Call {

@@ -8,7 +8,7 @@ use redrive_fixture::{OnDatabase, TestDatabase, TestStore};
 use redrive_core::role::Role;
 use redrive_server::{App, BasePath, Listener, Rules, Secret, Settings, routes};
 use redrive_store::NewToken;
-use redrive_store::raw::{RawUrl, S3Options};
+use redrive_store::raw::{RawOptions, RawUrl, S3Options};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -37,7 +37,7 @@ pub fn settings() -> Settings {
         allowed_hosts: vec![],
         read_only: false,
         instance: None,
-        max_upload: 1 << 30,
+        max_upload: 4096,
         forward_auth: None,
     }
 }
@@ -60,10 +60,11 @@ impl Served {
         let base = settings.base_path.to_string();
         let listener = Listener::bind("127.0.0.1:0").await.unwrap();
         let raw = format!("file:{}", store.database.path().join("raw").display());
-        let raw = Sink::new(raw.parse::<RawUrl>().unwrap(), S3Options::default());
+        let url = raw.parse::<RawUrl>().unwrap();
+        let raw = Sink::new(url.clone(), S3Options::default());
         let earliest = "2015-01-01".parse().unwrap();
         let plane = ControlPlane::new(store.store.control(), raw, Sources::default(), earliest);
-        let rules = Rules { plane, config: "abc".to_owned() };
+        let rules = Rules { plane, config: "abc".to_owned(), raw: url, raw_options: RawOptions::default() };
         let app = App::new(store.store.clone(), settings, rules, is_local);
         let address = listener.address();
         let (stop, stopped) = oneshot::channel();

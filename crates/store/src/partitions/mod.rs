@@ -12,6 +12,7 @@ mod period;
 mod read;
 mod row;
 mod stretch;
+mod tile;
 
 pub use backlog::{Backlog, InFlightOf, Queued};
 pub use claim::{ClaimedPartition, PartitionClaim, Rotation};
@@ -20,6 +21,7 @@ pub use due::{DueBand, DueQuery};
 pub use groups::{AttemptLimits, GroupQuery, PartitionGroup};
 pub use page::Page;
 pub use read::QuerySpan;
+pub use tile::{TileCell, TileQuery, TileRow};
 
 pub(crate) use commit::write;
 pub(crate) use due::DUE;

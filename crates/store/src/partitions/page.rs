@@ -50,10 +50,10 @@ pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<Partition>>
 const SERIES_AT_ONCE: usize = 1000;
 
 /// A series of a page, and the period after which its days are wanted.
-struct SeriesSpan {
-    series_id: i64,
+pub(super) struct SeriesSpan {
+    pub(super) series_id: i64,
     /// Any key of the series.
-    key: PartitionKey,
+    pub(super) key: PartitionKey,
     after: i64,
 }
 
@@ -101,7 +101,7 @@ async fn rest_of_series(tx: &mut Tx<'_>, page: &Page, key: &PartitionKey, first:
 }
 
 /// The next series that a filter means, in the order of their names.
-async fn next_series(
+pub(super) async fn next_series(
     tx: &mut Tx<'_>,
     filter: &Filter,
     beyond: Option<&PartitionKey>,

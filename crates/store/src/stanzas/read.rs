@@ -31,7 +31,7 @@ pub struct FileRow {
 }
 
 /// How far a page came: to a stanza, or to a setting inside it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct StanzaPlace {
     stanza: i64,
     /// The first setting of the stanza that is left to the next page.

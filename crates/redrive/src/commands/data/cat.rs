@@ -15,7 +15,7 @@ pub async fn run(args: &DataCat, runs: &CurrentRuns, context: &Context) -> Resul
         let todo = "name a source, customer, query or date, or give --all";
         return Err(Error::Usage(format!("the filter is empty and would print every record there is; {todo}")));
     }
-    let (mut pages, mut out, mut any) = (runs.pages(&filter), output::listing::stdout(), false);
+    let (mut pages, mut out, mut any) = (runs.runs().pages(&filter), output::listing::stdout(), false);
     loop {
         let page = pages.next().await?;
         if page.is_empty() {
@@ -23,8 +23,8 @@ pub async fn run(args: &DataCat, runs: &CurrentRuns, context: &Context) -> Resul
         }
         any = true;
         for state in page {
-            let run = runs.current(state).await?;
-            let mut chunks = runs.raw.chunks(&run.manifest);
+            let run = runs.runs().current(state).await?;
+            let mut chunks = runs.runs().raw.chunks(&run.manifest);
             while let Some(chunk) = chunks.try_next().await? {
                 output::write(&mut out, &chunk)?;
             }

@@ -1,43 +1,26 @@
-//! What consumers can read: successes in key order, a page at a time, each with the manifest of its current run; and why there is
-//! nothing to read.
+//! What consumers can read, by flags; and why there is nothing to read.
 
-use futures_util::StreamExt as _;
 use redrive_control::Insight;
 use redrive_core::filter::Filter;
-use redrive_core::id::RunId;
-use redrive_core::partition::{Partition, PartitionState, Status};
+use redrive_core::partition::{Partition, Status};
 use redrive_core::text::one_line;
-use redrive_store::Page;
-use redrive_store::raw::{Manifest, RawView, RunOutcome};
 
 use crate::cli::FilterArgs;
 use crate::commands::Context;
-use crate::commands::sink::look_into_sink;
 use crate::commands::state::filter;
 use crate::error::{Error, Result};
 
-const PAGE: u32 = 1000;
-/// How many manifests are fetched at once: on S3 each is a journey.
-const AT_ONCE: usize = 8;
-
 pub struct CurrentRuns {
     insight: Insight,
-    pub raw: RawView,
-}
-
-/// A run that may be read.
-pub struct CurrentRun {
-    pub state: PartitionState,
-    pub run_id: RunId,
-    pub manifest: Manifest,
+    runs: redrive_store::CurrentRuns,
 }
 
 impl CurrentRuns {
     pub async fn open(context: &Context) -> Result<Self> {
         let config = context.config()?;
         let insight = context.insight(&config).await?;
-        let raw = look_into_sink(&config, insight.view()).await?;
-        Ok(Self { insight, raw })
+        let runs = insight.current_runs().await?;
+        Ok(Self { insight, runs })
     }
 
     pub async fn filter(&self, args: &FilterArgs, quiet: bool) -> Result<Filter> {
@@ -58,19 +41,9 @@ impl CurrentRuns {
         }
     }
 
-    /// Walks over the successes that a filter means.
-    pub fn pages(&self, filter: &Filter) -> Pages<'_> {
-        let filter = Filter { status: Some(Status::Success), ..filter.clone() };
-        Pages { runs: self, page: Page { filter, limit: PAGE, ..Page::default() } }
-    }
-
-    pub async fn current(&self, state: PartitionState) -> Result<CurrentRun> {
-        let run_id = state.current_run_id.ok_or_else(|| damaged(&state, "it has no current run"))?;
-        let manifest = self.raw.finished(&state.key, run_id).await?;
-        if let Some((_, why)) = manifest_contradiction(&manifest, state.record_count) {
-            return Err(damaged(&state, &format!("the manifest of run {run_id} {why}")));
-        }
-        Ok(CurrentRun { state, run_id, manifest })
+    /// Reads the current runs.
+    pub fn runs(&self) -> &redrive_store::CurrentRuns {
+        &self.runs
     }
 
     /// Says why there is nothing to read, and what to do about it.
@@ -107,44 +80,5 @@ impl CurrentRuns {
             // It became one between the two looks.
             Status::Success => "it has just become a success; try again".to_owned(),
         }
-    }
-}
-
-/// How a manifest contradicts its partition's success: one word, and the rest of a sentence that begins with the manifest.
-pub fn manifest_contradiction(manifest: &Manifest, records: Option<u64>) -> Option<(&'static str, String)> {
-    match &manifest.outcome {
-        RunOutcome::Complete => {}
-        RunOutcome::Failed { error_class, .. } => {
-            return Some(("failed_manifest", format!("is of a failed attempt ({error_class})")));
-        }
-    }
-    let records = records.filter(|records| *records != manifest.records)?;
-    Some(("record_count", format!("has {} records, and the partition's record_count is {records}", manifest.records)))
-}
-
-fn damaged(state: &PartitionState, why: &str) -> Error {
-    Error::Unreadable(format!("{} cannot be read: {why}; run `redrive doctor`", state.key))
-}
-
-pub struct Pages<'a> {
-    runs: &'a CurrentRuns,
-    page: Page,
-}
-
-impl Pages<'_> {
-    /// The next page of successes; empty at the end.
-    pub async fn next(&mut self) -> Result<Vec<PartitionState>> {
-        let page = self.runs.insight.view().partitions(self.page.clone()).await?;
-        if let Some(last) = page.last() {
-            self.page.after = Some(last.state.key.clone());
-        }
-        Ok(page.into_iter().map(|partition| partition.state).collect())
-    }
-
-    /// The same with their manifests, in the same order.
-    pub async fn next_runs(&mut self) -> Result<Vec<Result<CurrentRun>>> {
-        let runs = self.runs;
-        let found = self.next().await?.into_iter().map(|state| runs.current(state));
-        Ok(futures_util::stream::iter(found).buffered(AT_ONCE).collect().await)
     }
 }

@@ -6,7 +6,9 @@ use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
 use serde::Serialize;
 
-use super::current::{CurrentRun, CurrentRuns};
+use redrive_store::CurrentRun;
+
+use super::current::CurrentRuns;
 use crate::cli::DataLs;
 use crate::commands::Context;
 use crate::error::{Error, Result};
@@ -36,7 +38,7 @@ struct Entry {
 impl Entry {
     fn of(run: CurrentRun, runs: &CurrentRuns) -> Self {
         let CurrentRun { state, run_id, manifest } = run;
-        let path = runs.raw.directory(&state.key, run_id);
+        let path = runs.runs().raw.directory(&state.key, run_id);
         let files = manifest.parts.iter().map(|part| format!("{path}/{}", part.name)).collect();
         Self { key: state.key, run_id, records: manifest.records, bytes: manifest.bytes, path, files }
     }
@@ -59,14 +61,14 @@ pub async fn run(args: &DataLs, runs: &CurrentRuns, context: &Context) -> Result
         true => Output::Paths(listing::stdout(), 0),
         false => Output::Rows(Listing::new(&DATA, &context.global)),
     };
-    let (mut pages, mut worst) = (runs.pages(&filter), None);
+    let (mut pages, mut worst) = (runs.runs().pages(&filter), None);
     loop {
         let page = pages.next_runs().await?;
         if page.is_empty() {
             break;
         }
         for run in page {
-            match run {
+            match run.map_err(Error::from) {
                 Ok(run) => listing.add(&Entry::of(run, runs))?,
                 // A damaged run is reported, and does not hide the others.
                 Err(error) if is_of_one(&error) => {

@@ -10,7 +10,7 @@ use crate::cli::Data;
 use crate::error::Result;
 use crate::exit::Exit;
 use current::CurrentRuns;
-pub use current::manifest_contradiction;
+pub use redrive_store::manifest_contradiction;
 
 pub async fn run(command: &Data, context: &Context) -> Result<Exit> {
     let runs = CurrentRuns::open(context).await?;

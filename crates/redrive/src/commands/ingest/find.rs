@@ -32,8 +32,3 @@ pub async fn parsed(id: &str, insight: &Insight, context: &Context) -> Result<Ru
     }
     Ok(run)
 }
-
-/// The name of a configuration file without its ending.
-pub fn conf_name(conf: &str) -> String {
-    conf.strip_suffix(".conf").or_else(|| conf.strip_suffix(".meta")).unwrap_or(conf).to_owned()
-}

@@ -1,6 +1,7 @@
 //! `ingest search`: settings of all uploads that are COMPLETE, found by index.
 
 use redrive_control::shape::HitShape;
+use redrive_control::uploads::conf_name;
 use redrive_store::{Match, Search, words_of};
 
 use super::find;
@@ -34,7 +35,7 @@ impl Row for HitShape {
 pub async fn run(args: &cli::Search, context: &Context) -> Result<Exit> {
     let exact = args.value.clone().map(Match::Exact);
     let search = Search {
-        conf: args.conf.as_deref().map(find::conf_name),
+        conf: args.conf.as_deref().map(conf_name),
         stanza: args.stanza.clone(),
         key: args.key.clone(),
         value: exact.or_else(|| args.value_prefix.clone().map(Match::Prefix)),

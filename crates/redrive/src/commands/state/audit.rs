@@ -1,6 +1,6 @@
 //! `state audit`: who did what, and whether the trail is unbroken.
 
-use redrive_control::shape::{ChangeShape, HoldShape, OperationShape, StandShape, SubjectShape};
+use redrive_control::shape::{ChangeShape, HoldShape, OperationShape, StandShape, SubjectShape, VerifiedShape};
 use redrive_control::{Insight, OperationFilter};
 use redrive_store::{Head, Verified};
 use serde_json::json;
@@ -129,18 +129,11 @@ async fn verify(anchor: Option<&Head>, insight: &Insight, context: &Context) -> 
         Some(anchor) => insight.view().verify_audit_against(anchor.clone()).await?,
         None => insight.view().verify_audit().await?,
     };
-    let (value, text, exit) = match verified {
-        Verified::Whole(head) => (
-            json!({"whole": true, "rows": head.seq, "head": head.hex()}),
-            format!("whole: {} rows, head {}", head.seq, head.hex()),
-            Exit::Done,
-        ),
-        Verified::Broken { seq, why } => (
-            json!({"whole": false, "broken_at": seq, "why": why}),
-            format!("BROKEN at row {seq}: {why}"),
-            Exit::SomeFailed,
-        ),
+    let (text, exit) = match &verified {
+        Verified::Whole(head) => (format!("whole: {} rows, head {}", head.seq, head.hex()), Exit::Done),
+        Verified::Broken { seq, why } => (format!("BROKEN at row {seq}: {why}"), Exit::SomeFailed),
     };
+    let value = VerifiedShape::from(verified);
     let names = ["whole", "rows", "head", "broken_at", "why"];
     output::ignore_broken_pipe(output::one(&names, &value, &context.global, || text))?;
     Ok(exit)
