@@ -10,6 +10,7 @@ use axum::http::{Method, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{self, MethodRouter};
+use serde_json::Value;
 use tower_http::csrf::{CsrfLayer, ProtectionError};
 
 use crate::api;
@@ -30,7 +31,24 @@ pub struct Route {
     pub query: &'static [&'static [Param]],
     /// What it does, in a line.
     pub what: &'static str,
+    /// The status of its success, and what comes with it.
+    pub status: u16,
+    pub gives: Gives,
+    /// The bodies that it takes, by their types, as JSON Schema.
+    pub takes: Option<fn() -> Value>,
     handler: MethodRouter<App>,
+}
+
+/// What a route answers with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gives {
+    Json,
+    /// JSON, or JSON lines where they are asked for.
+    List,
+    Lines,
+    Html,
+    Script,
+    Nothing,
 }
 
 impl Route {
@@ -41,7 +59,7 @@ impl Route {
         T: 'static,
     {
         let handler = routing::get(handler);
-        Self { method: Method::GET, path, access, changes: false, query: &[], what, handler }
+        Self { method: Method::GET, path, access, changes: false, query: &[], what, status: 200, gives: Gives::Json, takes: None, handler }
     }
 
     pub fn post<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
@@ -50,7 +68,7 @@ impl Route {
         T: 'static,
     {
         let handler = routing::post(handler);
-        Self { method: Method::POST, path, access, changes: true, query: &[], what, handler }
+        Self { method: Method::POST, path, access, changes: true, query: &[], what, status: 200, gives: Gives::Json, takes: None, handler }
     }
 
     pub fn delete<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
@@ -59,7 +77,22 @@ impl Route {
         T: 'static,
     {
         let handler = routing::delete(handler);
-        Self { method: Method::DELETE, path, access, changes: true, query: &[], what, handler }
+        Self { method: Method::DELETE, path, access, changes: true, query: &[], what, status: 200, gives: Gives::Json, takes: None, handler }
+    }
+
+    #[must_use]
+    pub fn status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
+    #[must_use]
+    pub fn gives(self, gives: Gives) -> Self {
+        Self { gives, ..self }
+    }
+
+    #[must_use]
+    pub fn takes(self, takes: fn() -> Value) -> Self {
+        Self { takes: Some(takes), ..self }
     }
 
     #[must_use]
@@ -83,6 +116,7 @@ pub fn table() -> Vec<Route> {
     [
         api::health::routes(),
         api::problems::routes(),
+        api::openapi::routes(),
         api::login::routes(),
         api::status::routes(),
         api::partitions::routes(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::error::{Error, Result};
-use crate::routes::{Access, Route};
+use crate::routes::{Access, Gives, Route};
 use crate::web::{List, PAGING, Page, Param, ParamKind, Params, PathText, answer, json, paged, wrong};
 
 const FILTER: &[Param] = &[
@@ -21,8 +21,8 @@ const FILTER: &[Param] = &[
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/audit", Access::Viewer, "Operations, the newest first", list).query(&[FILTER, PAGING]),
-        Route::get("/v1/audit/{op}", Access::Viewer, "An operation, with what it changed", one).query(&[PAGING]),
+        Route::get("/v1/audit", Access::Viewer, "Operations, the newest first", list).query(&[FILTER, PAGING]).gives(Gives::List),
+        Route::get("/v1/audit/{op}", Access::Viewer, "An operation, with what it changed", one).query(&[PAGING]).gives(Gives::List),
         Route::get("/v1/audit/verify", Access::Viewer, "Whether the trail's chain is whole", verify),
     ]
 }

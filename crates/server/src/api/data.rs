@@ -16,7 +16,7 @@ use redrive_store::{CurrentPages, CurrentRuns, NotReadable, raw};
 use super::filter::{self, FILTER};
 use crate::app::App;
 use crate::error::{Error, Result};
-use crate::routes::{Access, Route};
+use crate::routes::{Access, Gives, Route};
 use crate::web::{Code, Param, ParamKind, Params};
 
 const ALL: &[Param] = &[Param::new("all", ParamKind::Flag, "Everything there is, when no filter is given")];
@@ -24,7 +24,8 @@ const ALL: &[Param] = &[Param::new("all", ParamKind::Flag, "Everything there is,
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/data", Access::Operator, "The records of successes, in key order, a JSON value a line", data)
-            .query(&[FILTER, ALL]),
+            .query(&[FILTER, ALL])
+            .gives(Gives::Lines),
     ]
 }
 

@@ -12,17 +12,18 @@ use redrive_core::key::{CustomerId, QueryName, Source};
 use redrive_core::role::Role;
 use redrive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::{Error, Result};
-use crate::routes::{Access, Route};
-use crate::web::{Caller, Code, FieldFault, Json, PathText, json};
+use crate::routes::{Access, Gives, Route};
+use crate::web::{Caller, Code, FieldFault, Json, PathText, json as answer};
 
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/holds", Access::Viewer, "The holds in force", list),
-        Route::post("/v1/holds", Access::Operator, "Hold a source (admins), a customer of it or a query", set),
-        Route::delete("/v1/holds/{id}", Access::Operator, "Lift a hold", lift),
+        Route::post("/v1/holds", Access::Operator, "Hold a source (admins), a customer of it or a query", set).status(201).takes(new_hold),
+        Route::delete("/v1/holds/{id}", Access::Operator, "Lift a hold", lift).status(204).gives(Gives::Nothing),
     ]
 }
 
@@ -33,7 +34,7 @@ struct Holds {
 
 async fn list(State(app): State<App>) -> Result<Response> {
     let holds = app.insight().holds().await?;
-    json(&Holds { holds: holds.into_iter().map(HoldShape::from).collect() })
+    answer(&Holds { holds: holds.into_iter().map(HoldShape::from).collect() })
 }
 
 /// What is to be held, and until when: none means until it is lifted.
@@ -45,6 +46,19 @@ struct NewHold {
     query_name: Option<QueryName>,
     until: Option<Timestamp>,
     reason: Option<String>,
+}
+
+fn new_hold() -> Value {
+    let text = json!({"type": "string", "minLength": 1, "maxLength": 256});
+    let or_none = json!({"type": ["string", "null"]});
+    let properties = json!({
+        "source": text, "customer_id": text, "query_name": text, "reason": or_none,
+        "until": {"type": "string", "format": "date-time"},
+    });
+    let schema = json!({
+        "type": "object", "required": ["source"], "properties": properties, "additionalProperties": false,
+    });
+    json!({"application/json": {"schema": schema}})
 }
 
 impl NewHold {
@@ -75,7 +89,7 @@ async fn set(
     }
     let audit = Audit { reason: new.reason, ..caller.audit("POST /v1/holds") };
     let (_, hold) = rules.plane.hold(scope, new.until, &audit).await?;
-    Ok((StatusCode::CREATED, json(&HoldShape::from(hold))?).into_response())
+    Ok((StatusCode::CREATED, answer(&HoldShape::from(hold))?).into_response())
 }
 
 /// Whole sources are an admin's.

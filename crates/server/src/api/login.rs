@@ -10,18 +10,33 @@ use url::form_urlencoded;
 use crate::app::App;
 use crate::auth::{self, session};
 use crate::error::{Error, Result};
-use crate::routes::{Access, Route};
+use crate::routes::{Access, Gives, Route};
 use crate::web::{Caller, Code, Peer, media_type, parse_json, read_body};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/login", Access::Anyone, "The page to sign in on", page),
-        Route::get("/login.js", Access::Anyone, "What the page does with a link for the first sign-in", script),
-        Route::post("/login", Access::Anyone, "Sign in with a token", login).leaves_data_alone(),
-        Route::post("/logout", Access::Anyone, "Sign out", logout).leaves_data_alone(),
+        Route::get("/login", Access::Anyone, "The page to sign in on", page).gives(Gives::Html),
+        Route::get("/login.js", Access::Anyone, "What the page does with a link for the first sign-in", script).gives(Gives::Script),
+        Route::post("/login", Access::Anyone, "Sign in with a token", login)
+            .leaves_data_alone()
+            .status(303)
+            .gives(Gives::Nothing)
+            .takes(credentials_schema),
+        Route::post("/logout", Access::Anyone, "Sign out", logout)
+            .leaves_data_alone()
+            .status(303)
+            .gives(Gives::Nothing),
         Route::post("/logout/everywhere", Access::Viewer, "Sign out in every browser", logout_everywhere)
-            .leaves_data_alone(),
+            .leaves_data_alone()
+            .status(303)
+            .gives(Gives::Nothing),
     ]
+}
+
+fn credentials_schema() -> serde_json::Value {
+    let properties = serde_json::json!({"token": {"type": "string"}, "code": {"type": "string"}});
+    let schema = serde_json::json!({"type": "object", "properties": properties, "additionalProperties": false});
+    serde_json::json!({"application/x-www-form-urlencoded": {"schema": schema}})
 }
 
 /// The most bytes of a form.

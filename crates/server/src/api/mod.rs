@@ -8,6 +8,7 @@ pub mod health;
 pub mod heatmap;
 pub mod holds;
 pub mod login;
+pub mod openapi;
 pub mod partitions;
 pub mod problems;
 pub mod runs;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::filter::{self, FILTER};
 use crate::app::App;
 use crate::error::{Error, Result};
-use crate::routes::{Access, Route};
+use crate::routes::{Access, Gives, Route};
 use crate::web::{List, PAGING, Page, Param, ParamKind, Params, PathText, answer, etag, json, wrong};
 
 const MARKS: &[Param] = &[
@@ -28,7 +28,8 @@ const ONE: &str = "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_d
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/partitions", Access::Viewer, "Partitions, in the order of their keys", list)
-            .query(&[FILTER, MARKS, PAGING]),
+            .query(&[FILTER, MARKS, PAGING])
+            .gives(Gives::List),
         Route::get(ONE, Access::Viewer, "A partition as it is now", one),
         Route::get(
             "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/explain",

@@ -4,11 +4,11 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 
 use crate::error::{Error, Result};
-use crate::routes::{Access, Route};
+use crate::routes::{Access, Gives, Route};
 use crate::web::{Code, PathText};
 
 pub fn routes() -> Vec<Route> {
-    vec![Route::get("/problems/{code}", Access::Anyone, "What a problem's code means", problem)]
+    vec![Route::get("/problems/{code}", Access::Anyone, "What a problem's code means", problem).gives(Gives::Html)]
 }
 
 async fn problem(PathText(word): PathText<String>) -> Result<Response> {

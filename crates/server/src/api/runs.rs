@@ -18,12 +18,12 @@ use super::filter::{self, RUN_FILTER};
 use super::worker::find;
 use crate::app::App;
 use crate::error::{Error, Result};
-use crate::routes::{Access, Route};
+use crate::routes::{Access, Gives, Route};
 use crate::web::{Caller, Code, List, PAGING, Page, Params, PathText, answer, etag, if_match, json};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/runs", Access::Viewer, "Runs, the newest submission first", list).query(&[RUN_FILTER, PAGING]),
+        Route::get("/v1/runs", Access::Viewer, "Runs, the newest submission first", list).query(&[RUN_FILTER, PAGING]).gives(Gives::List),
         Route::get("/v1/runs/{id}", Access::Viewer, "A run as it is now", one),
         Route::get("/v1/runs/{id}/explain", Access::Viewer, "Why a run is not running now", explain),
         Route::post("/v1/runs/{id}/retry", Access::Operator, "Start a fresh count of a run that is dead", retry),

@@ -6,17 +6,37 @@ use axum::response::{IntoResponse as _, Response};
 use redrive_control::shape::SubmittedShape;
 use redrive_core::run::{Job, MAX_JOB_BYTES};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Route};
-use crate::web::{Code, FieldFault, json, media_type, read_body};
+use crate::web::{Code, FieldFault, json as answer, media_type, read_body};
 
 /// The most bytes of one job, payload and all; and of many together.
 const MOST: usize = MAX_JOB_BYTES;
 
 pub fn routes() -> Vec<Route> {
-    vec![Route::post("/v1/runs", Access::Operator, "Submit a job, or many as JSON lines", submit)]
+    vec![Route::post("/v1/runs", Access::Operator, "Submit a job, or many as JSON lines", submit)
+        .status(201)
+        .takes(new_jobs)]
+}
+
+fn new_jobs() -> Value {
+    let job = json!({
+        "type": "object",
+        "required": ["category"],
+        "properties": {
+            "category": {"type": "string", "minLength": 1, "maxLength": 256},
+            "external_id": {"type": "string", "minLength": 1, "maxLength": 256},
+            "payload": {},
+            "submitted_at": {"type": "string", "format": "date-time"},
+            "not_before": {"type": "string", "format": "date-time"},
+            "max_attempts": {"type": "integer", "minimum": 1, "maximum": 1000},
+        },
+        "additionalProperties": false,
+    });
+    json!({"application/json": {"schema": job}, "application/jsonl": {"schema": {"type": "string"}}})
 }
 
 #[derive(Debug, Serialize)]
@@ -38,7 +58,7 @@ async fn submit(State(app): State<App>, request: Request) -> Result<Response> {
     };
     let submitted = app.rules().plane.submit(jobs).await?;
     let runs = submitted.into_iter().map(SubmittedShape::from).collect();
-    Ok((StatusCode::CREATED, json(&Runs { runs })?).into_response())
+    Ok((StatusCode::CREATED, answer(&Runs { runs })?).into_response())
 }
 
 fn jobs(bytes: &[u8]) -> Result<Vec<Job>> {

@@ -12,11 +12,12 @@ use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use redrive_control::shape::UploadShape;
 use redrive_data::ingest::{Uploaded, Uploads};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Route};
-use crate::web::{Code, Param, ParamKind, Params, json, media_type};
+use crate::web::{Code, Param, ParamKind, Params, json as answer, media_type};
 
 const NAME: &[Param] = &[Param::new("file", ParamKind::Text, "What the body is called, unless it is a form")];
 /// The name of a form's field that holds a file.
@@ -25,7 +26,16 @@ const FIELD: &str = "file";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn routes() -> Vec<Route> {
-    vec![Route::post("/v1/uploads", Access::Operator, "Upload an archive or a configuration file", upload).query(&[NAME])]
+    vec![Route::post("/v1/uploads", Access::Operator, "Upload an archive or a configuration file", upload)
+        .query(&[NAME])
+        .status(202)
+        .takes(bodies)]
+}
+
+fn bodies() -> Value {
+    let bytes = json!({"type": "string", "contentMediaType": "application/octet-stream"});
+    let form = json!({"type": "object", "required": ["file"], "properties": {"file": bytes}});
+    json!({"multipart/form-data": {"schema": form}, "application/octet-stream": {"schema": bytes}})
 }
 
 #[derive(Debug, Serialize)]
@@ -50,7 +60,7 @@ async fn upload(State(app): State<App>, params: Params, request: Request) -> Res
         }
     };
     let runs = taken.iter().map(|taken| UploadShape::new(&taken.run, taken.upload.same_as)).collect();
-    Ok((StatusCode::ACCEPTED, json(&Runs { runs })?).into_response())
+    Ok((StatusCode::ACCEPTED, answer(&Runs { runs })?).into_response())
 }
 
 async fn of_form(uploads: &Uploads, headers: &HeaderMap, body: Body) -> Result<Vec<Uploaded>> {

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::worker;
 use crate::app::App;
 use crate::error::{Error, Result};
-use crate::routes::{Access, Route};
+use crate::routes::{Access, Gives, Route};
 use crate::web::{Code, List, PAGING, Page, Param, ParamKind, Params, PathText, answer, json};
 
 const STANZAS: &[Param] = &[
@@ -45,9 +45,10 @@ const MOST_CHANGES: usize = 10_000;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/uploads", Access::Viewer, "Uploads, the newest first", list).query(&[PAGING]),
+        Route::get("/v1/uploads", Access::Viewer, "Uploads, the newest first", list).query(&[PAGING]).gives(Gives::List),
         Route::get("/v1/uploads/{id}/stanzas", Access::Operator, "What an upload holds", stanzas)
-            .query(&[STANZAS, PAGING]),
+            .query(&[STANZAS, PAGING])
+            .gives(Gives::List),
         Route::get("/v1/uploads/{id}/effective", Access::Operator, "What takes effect, and where it came from", effective)
             .query(&[SIGHT]),
         Route::get("/v1/uploads/{id}/diff/{other}", Access::Operator, "How two uploads differ", diff),

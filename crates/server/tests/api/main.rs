@@ -6,6 +6,7 @@ mod basics;
 mod client;
 mod forward;
 mod lists;
+mod openapi;
 mod pressure;
 mod reads;
 mod roles;

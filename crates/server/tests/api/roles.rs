@@ -14,6 +14,8 @@ const EXPECTED: &[(&str, &str, Access)] = &[
     ("GET", "/healthz", Access::Anyone),
     ("GET", "/readyz", Access::Viewer),
     ("GET", "/problems/{code}", Access::Anyone),
+    ("GET", "/openapi.json", Access::Viewer),
+    ("GET", "/docs", Access::Viewer),
     ("GET", "/login", Access::Anyone),
     ("GET", "/login.js", Access::Anyone),
     ("POST", "/login", Access::Anyone),
