@@ -45,8 +45,7 @@ enum Cell {
 }
 
 impl Cell {
-    const ALL: [Self; 6] =
-        [Self::Absent, Self::Pending, Self::Success, Self::Failed, Self::Withheld, Self::Missing];
+    const ALL: [Self; 6] = [Self::Absent, Self::Pending, Self::Success, Self::Failed, Self::Withheld, Self::Missing];
 
     fn of(cell: &TileCell) -> Self {
         match (cell.status, cell.is_withheld) {
@@ -88,11 +87,8 @@ impl Insight {
             logical_date: since,
         });
         let bytes: Vec<u8> = rows.iter().flat_map(|row| self.cells(row, &days)).collect();
-        let name = |row: TileRow| SeriesShape {
-            source: row.source,
-            customer_id: row.customer_id,
-            query_name: row.query_name,
-        };
+        let name =
+            |row: TileRow| SeriesShape { source: row.source, customer_id: row.customer_id, query_name: row.query_name };
         let legend = Cell::ALL.iter().map(|cell| ((*cell as u8).to_string(), cell.word())).collect();
         let series = rows.into_iter().map(name).collect();
         Ok((HeatmapShape { since, until, series, cells: STANDARD.encode(bytes), legend }, next))

@@ -30,7 +30,7 @@ pub enum Error {
     #[error(transparent)]
     NotUploaded(#[from] Box<NotUploaded>),
     #[error(transparent)]
-    NotReadable(#[from] redrive_store::NotReadable),
+    NotReadable(#[from] NotReadable),
     #[error(transparent)]
     Data(#[from] redrive_data::Error),
     /// A task of the server ended before its work was done.
@@ -92,9 +92,12 @@ fn data(error: &redrive_data::Error) -> Code {
     match error {
         Error::Store(error) => store(error),
         Error::Raw(_) => Code::SinkUnavailable,
-        Error::Unusable { .. } | Error::Scratch(_) | Error::Thread(_) | Error::KeeperGone | Error::CompleterGone => {
-            Code::Internal
-        }
+        Error::Unusable { .. }
+        | Error::Missing(_)
+        | Error::Scratch(_)
+        | Error::Thread(_)
+        | Error::KeeperGone
+        | Error::CompleterGone => Code::Internal,
     }
 }
 

@@ -59,7 +59,18 @@ impl Route {
         T: 'static,
     {
         let handler = routing::get(handler);
-        Self { method: Method::GET, path, access, changes: false, query: &[], what, status: 200, gives: Gives::Json, takes: None, handler }
+        Self {
+            method: Method::GET,
+            path,
+            access,
+            changes: false,
+            query: &[],
+            what,
+            status: 200,
+            gives: Gives::Json,
+            takes: None,
+            handler,
+        }
     }
 
     pub fn post<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
@@ -68,7 +79,18 @@ impl Route {
         T: 'static,
     {
         let handler = routing::post(handler);
-        Self { method: Method::POST, path, access, changes: true, query: &[], what, status: 200, gives: Gives::Json, takes: None, handler }
+        Self {
+            method: Method::POST,
+            path,
+            access,
+            changes: true,
+            query: &[],
+            what,
+            status: 200,
+            gives: Gives::Json,
+            takes: None,
+            handler,
+        }
     }
 
     pub fn delete<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
@@ -77,7 +99,18 @@ impl Route {
         T: 'static,
     {
         let handler = routing::delete(handler);
-        Self { method: Method::DELETE, path, access, changes: true, query: &[], what, status: 200, gives: Gives::Json, takes: None, handler }
+        Self {
+            method: Method::DELETE,
+            path,
+            access,
+            changes: true,
+            query: &[],
+            what,
+            status: 200,
+            gives: Gives::Json,
+            takes: None,
+            handler,
+        }
     }
 
     #[must_use]
@@ -166,11 +199,12 @@ fn same_site(app: &App) -> CsrfLayer<Rejection> {
         }
         None => CsrfLayer::new(),
     };
-    layer.with_rejection_response(cross_site)
+    layer.with_rejection_response(cross_site as Rejection)
 }
 
 fn cross_site(_: ProtectionError) -> Response {
-    let detail = "a browser sent this from a page of another origin; set server.public_url where a proxy changes the name";
+    let detail =
+        "a browser sent this from a page of another origin; set server.public_url where a proxy changes the name";
     Error::told(Code::CrossSite, detail).into_response()
 }
 

@@ -110,7 +110,7 @@ impl From<Verified> for VerifiedShape {
     fn from(verified: Verified) -> Self {
         match verified {
             Verified::Whole(head) => Self::Whole { whole: true, rows: head.seq, head: head.hex() },
-            Verified::Broken { seq, why } => Self::Broken { whole: false, broken_at: seq, why: why.to_string() },
+            Verified::Broken { seq, why } => Self::Broken { whole: false, broken_at: seq, why },
         }
     }
 }

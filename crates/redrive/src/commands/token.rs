@@ -98,7 +98,9 @@ fn name(text: &str) -> Result<String> {
     let fits = !text.is_empty() && text.len() <= LONGEST_NAME && one_line(text) == text && text.trim() == text;
     match fits {
         true => Ok(text.to_owned()),
-        false => Err(Error::Usage(format!("--name {text:?} cannot be a name; give 1 to {LONGEST_NAME} bytes in one line"))),
+        false => {
+            Err(Error::Usage(format!("--name {text:?} cannot be a name; give 1 to {LONGEST_NAME} bytes in one line")))
+        }
     }
 }
 

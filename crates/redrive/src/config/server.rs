@@ -30,7 +30,9 @@ pub(super) fn resolve(section: &ServerSection, ingestion: &Ingestion) -> Result<
         instance: section.instance.clone(),
         max_upload: section.max_upload.unwrap_or(u64::MAX).min(ingestion.max_upload),
         forward_auth: match &section.forward_auth {
-            Some(section) => Some(forward_auth(section).map_err(|error| error.within("forward_auth").within("server"))?),
+            Some(section) => {
+                Some(forward_auth(section).map_err(|error| error.within("forward_auth").within("server"))?)
+            }
             None => None,
         },
     })

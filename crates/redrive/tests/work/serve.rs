@@ -95,15 +95,24 @@ fn tokens_are_made_listed_and_revoked(subject: TestProgram) {
     assert_eq!(rig.redrive("token create --name w --role viewer --expires 1d --category a").code, 2);
     let server = rig.spawn("serve --listen 127.0.0.1:0 --no-worker --no-daemon");
     let address = address(&rig, &server);
-    let status = || ask(&address, &format!("GET /v1/status\r\nX-Forwarded-For: 1\r\nAuthorization: Bearer {token}\r\n")).0;
+    let status =
+        || ask(&address, &format!("GET /v1/status\r\nX-Forwarded-For: 1\r\nAuthorization: Bearer {token}\r\n")).0;
     assert_eq!(status(), 200);
     rig.redrive("token revoke ci").done();
     assert_eq!(status(), 401);
     assert_eq!(rig.redrive("token revoke ci").code, 3);
     let trail = rig.redrive("state audit list -o json").json();
-    let commands: Vec<&str> = trail["operations"].as_array().unwrap().iter().map(|op| op["command"].as_str().unwrap()).collect();
-    assert!(commands[0].starts_with("redrive token revoke ci") && commands[1].starts_with("redrive token create"), "{commands:?}");
+    let commands: Vec<&str> =
+        trail["operations"].as_array().unwrap().iter().map(|op| op["command"].as_str().unwrap()).collect();
+    assert!(
+        commands[0].starts_with("redrive token revoke ci") && commands[1].starts_with("redrive token create"),
+        "{commands:?}"
+    );
     assert!(!trail.to_string().contains(token));
 }
 
-redrive_fixture::on_both!(one_process_serves_works_and_ticks, parts_can_be_left_out, tokens_are_made_listed_and_revoked);
+redrive_fixture::on_both!(
+    one_process_serves_works_and_ticks,
+    parts_can_be_left_out,
+    tokens_are_made_listed_and_revoked
+);

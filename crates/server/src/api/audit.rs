@@ -21,8 +21,12 @@ const FILTER: &[Param] = &[
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/audit", Access::Viewer, "Operations, the newest first", list).query(&[FILTER, PAGING]).gives(Gives::List),
-        Route::get("/v1/audit/{op}", Access::Viewer, "An operation, with what it changed", one).query(&[PAGING]).gives(Gives::List),
+        Route::get("/v1/audit", Access::Viewer, "Operations, the newest first", list)
+            .query(&[FILTER, PAGING])
+            .gives(Gives::List),
+        Route::get("/v1/audit/{op}", Access::Viewer, "An operation, with what it changed", one)
+            .query(&[PAGING])
+            .gives(Gives::List),
         Route::get("/v1/audit/verify", Access::Viewer, "Whether the trail's chain is whole", verify),
     ]
 }
@@ -102,9 +106,7 @@ async fn one(
     let operation = insight.view().operation(op_id).await?.ok_or_else(absent)?;
     let changes = Changes { insight, op_id };
     match paged(changes, &params, &headers).await? {
-        Ok((page, next)) => {
-            json(&Operation { operation: OperationShape::from(operation), changes: page.rows, next })
-        }
+        Ok((page, next)) => json(&Operation { operation: OperationShape::from(operation), changes: page.rows, next }),
         Err(lines) => Ok(lines),
     }
 }

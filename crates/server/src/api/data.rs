@@ -32,7 +32,10 @@ pub fn routes() -> Vec<Route> {
 async fn data(State(app): State<App>, params: Params) -> Result<Response> {
     let insight = app.insight();
     let filter = filter::partitions(&params, &insight).await?;
-    if matches!(filter.status, Some(Status::Pending | Status::Failed)) || filter.error_class.is_some() || filter.group.is_some() {
+    if matches!(filter.status, Some(Status::Pending | Status::Failed))
+        || filter.error_class.is_some()
+        || filter.group.is_some()
+    {
         return Err(Error::bad_request("only successes have data; leave status, error_class and group out"));
     }
     if filter.is_empty() && !params.flag("all")? {

@@ -22,7 +22,9 @@ use crate::web::{Caller, Code, FieldFault, Json, PathText, json as answer};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/holds", Access::Viewer, "The holds in force", list),
-        Route::post("/v1/holds", Access::Operator, "Hold a source (admins), a customer of it or a query", set).status(201).takes(new_hold),
+        Route::post("/v1/holds", Access::Operator, "Hold a source (admins), a customer of it or a query", set)
+            .status(201)
+            .takes(new_hold),
         Route::delete("/v1/holds/{id}", Access::Operator, "Lift a hold", lift).status(204).gives(Gives::Nothing),
     ]
 }
@@ -50,10 +52,10 @@ struct NewHold {
 
 fn new_hold() -> Value {
     let text = json!({"type": "string", "minLength": 1, "maxLength": 256});
-    let or_none = json!({"type": ["string", "null"]});
+    let text_or_none = json!({"type": ["string", "null"], "minLength": 1, "maxLength": 256});
     let properties = json!({
-        "source": text, "customer_id": text, "query_name": text, "reason": or_none,
-        "until": {"type": "string", "format": "date-time"},
+        "source": text, "customer_id": text_or_none, "query_name": text_or_none, "reason": {"type": ["string", "null"]},
+        "until": {"type": ["string", "null"], "format": "date-time"},
     });
     let schema = json!({
         "type": "object", "required": ["source"], "properties": properties, "additionalProperties": false,

@@ -16,7 +16,8 @@ use crate::web::{Caller, Code, Peer, media_type, parse_json, read_body};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/login", Access::Anyone, "The page to sign in on", page).gives(Gives::Html),
-        Route::get("/login.js", Access::Anyone, "What the page does with a link for the first sign-in", script).gives(Gives::Script),
+        Route::get("/login.js", Access::Anyone, "What the page does with a link for the first sign-in", script)
+            .gives(Gives::Script),
         Route::post("/login", Access::Anyone, "Sign in with a token", login)
             .leaves_data_alone()
             .status(303)

@@ -52,9 +52,7 @@ pub fn describe(app: &App) -> Value {
 
 fn operation(route: &Route) -> Value {
     let names = placeholders(route.path);
-    let in_path = names.map(|name| {
-        json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}})
-    });
+    let in_path = names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": placeholder(name)}));
     let in_query = route.query.iter().copied().flatten().map(parameter);
     let mut operation = json!({
         "operationId": operation_id(route),
@@ -104,6 +102,14 @@ fn parameter(param: &Param) -> Value {
         ParamKind::Texts => json!({"type": "array", "items": {"type": "string"}}),
     };
     json!({"name": param.name, "in": "query", "description": param.what, "schema": schema})
+}
+
+fn placeholder(name: &str) -> Value {
+    match name {
+        "id" | "op" | "other" => json!({"type": "string", "format": "uuid"}),
+        "logical_date" => json!({"type": "string", "format": "date"}),
+        _ => json!({"type": "string", "minLength": 1}),
+    }
 }
 
 fn placeholders(path: &str) -> impl Iterator<Item = &str> {

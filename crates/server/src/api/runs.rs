@@ -23,7 +23,9 @@ use crate::web::{Caller, Code, List, PAGING, Page, Params, PathText, answer, eta
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/runs", Access::Viewer, "Runs, the newest submission first", list).query(&[RUN_FILTER, PAGING]).gives(Gives::List),
+        Route::get("/v1/runs", Access::Viewer, "Runs, the newest submission first", list)
+            .query(&[RUN_FILTER, PAGING])
+            .gives(Gives::List),
         Route::get("/v1/runs/{id}", Access::Viewer, "A run as it is now", one),
         Route::get("/v1/runs/{id}/explain", Access::Viewer, "Why a run is not running now", explain),
         Route::post("/v1/runs/{id}/retry", Access::Operator, "Start a fresh count of a run that is dead", retry),

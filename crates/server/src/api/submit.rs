@@ -17,9 +17,11 @@ use crate::web::{Code, FieldFault, json as answer, media_type, read_body};
 const MOST: usize = MAX_JOB_BYTES;
 
 pub fn routes() -> Vec<Route> {
-    vec![Route::post("/v1/runs", Access::Operator, "Submit a job, or many as JSON lines", submit)
-        .status(201)
-        .takes(new_jobs)]
+    vec![
+        Route::post("/v1/runs", Access::Operator, "Submit a job, or many as JSON lines", submit)
+            .status(201)
+            .takes(new_jobs),
+    ]
 }
 
 fn new_jobs() -> Value {
@@ -28,11 +30,11 @@ fn new_jobs() -> Value {
         "required": ["category"],
         "properties": {
             "category": {"type": "string", "minLength": 1, "maxLength": 256},
-            "external_id": {"type": "string", "minLength": 1, "maxLength": 256},
+            "external_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 256},
             "payload": {},
-            "submitted_at": {"type": "string", "format": "date-time"},
-            "not_before": {"type": "string", "format": "date-time"},
-            "max_attempts": {"type": "integer", "minimum": 1, "maximum": 1000},
+            "submitted_at": {"type": ["string", "null"], "format": "date-time"},
+            "not_before": {"type": ["string", "null"], "format": "date-time"},
+            "max_attempts": {"type": ["integer", "null"], "minimum": 1, "maximum": 1000},
         },
         "additionalProperties": false,
     });

@@ -26,10 +26,12 @@ const FIELD: &str = "file";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn routes() -> Vec<Route> {
-    vec![Route::post("/v1/uploads", Access::Operator, "Upload an archive or a configuration file", upload)
-        .query(&[NAME])
-        .status(202)
-        .takes(bodies)]
+    vec![
+        Route::post("/v1/uploads", Access::Operator, "Upload an archive or a configuration file", upload)
+            .query(&[NAME])
+            .status(202)
+            .takes(bodies),
+    ]
 }
 
 fn bodies() -> Value {
@@ -70,9 +72,10 @@ async fn of_form(uploads: &Uploads, headers: &HeaderMap, body: Body) -> Result<V
     let mut form = multer::Multipart::new(patient(body.into_data_stream()), boundary);
     let mut taken = Vec::new();
     while let Some(field) = form.next_field().await.map_err(wrong)? {
-        match (field.name(), field.file_name().map(str::to_owned)) {
-            (Some(FIELD), Some(name)) => {
-                taken.push(uploads.upload(&name, None, field.map_err(io::Error::other)).await?);
+        let (name, file) = (field.name().map(str::to_owned), field.file_name().map(str::to_owned));
+        match (name.as_deref(), file) {
+            (Some(FIELD), Some(file)) => {
+                taken.push(uploads.upload(&file, None, field.map_err(io::Error::other)).await?);
             }
             (Some(FIELD), None) => return Err(Error::bad_request("the field `file` must have a file name")),
             (other, _) => {
@@ -88,7 +91,9 @@ async fn of_form(uploads: &Uploads, headers: &HeaderMap, body: Body) -> Result<V
 }
 
 /// A body whose sender may rest for a while, and no longer.
-fn patient<E>(body: impl Stream<Item = Result<Bytes, E>> + Send + 'static) -> impl Stream<Item = io::Result<Bytes>> + Send
+fn patient<E>(
+    body: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
+) -> impl Stream<Item = io::Result<Bytes>> + Send
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
 {

@@ -4,9 +4,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use redrive_conf::{Context as Sight, Inherit};
+use redrive_control::Insight;
 use redrive_control::shape::{DifferenceShape, EffectiveShape, HitShape, StanzaShape, UploadRunShape};
 use redrive_control::uploads::{FilePages, Selection, conf_name};
-use redrive_control::Insight;
 use redrive_core::id::RunId;
 use redrive_core::run::{Run, Workload};
 use redrive_store::{FileRow, Match, RunPage, Search, StanzaPage, StanzaPlace, words_of};
@@ -45,12 +45,19 @@ const MOST_CHANGES: usize = 10_000;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/uploads", Access::Viewer, "Uploads, the newest first", list).query(&[PAGING]).gives(Gives::List),
+        Route::get("/v1/uploads", Access::Viewer, "Uploads, the newest first", list)
+            .query(&[PAGING])
+            .gives(Gives::List),
         Route::get("/v1/uploads/{id}/stanzas", Access::Operator, "What an upload holds", stanzas)
             .query(&[STANZAS, PAGING])
             .gives(Gives::List),
-        Route::get("/v1/uploads/{id}/effective", Access::Operator, "What takes effect, and where it came from", effective)
-            .query(&[SIGHT]),
+        Route::get(
+            "/v1/uploads/{id}/effective",
+            Access::Operator,
+            "What takes effect, and where it came from",
+            effective,
+        )
+        .query(&[SIGHT]),
         Route::get("/v1/uploads/{id}/diff/{other}", Access::Operator, "How two uploads differ", diff),
         Route::get("/v1/search", Access::Operator, "Settings of all uploads, found by index", search).query(&[SEARCH]),
     ]
@@ -115,7 +122,12 @@ impl Stanzas {
         }
     }
 
-    async fn some(&self, file: Option<FileRow>, after: Option<StanzaPlace>, limit: u32) -> Result<Vec<redrive_store::StanzaRow>> {
+    async fn some(
+        &self,
+        file: Option<FileRow>,
+        after: Option<StanzaPlace>,
+        limit: u32,
+    ) -> Result<Vec<redrive_store::StanzaRow>> {
         let page = StanzaPage { run_id: self.run_id, file, name: self.name.clone(), after, limit };
         Ok(self.insight.view().stanzas(page).await?)
     }
@@ -195,7 +207,7 @@ async fn effective(State(app): State<App>, PathText(id): PathText<String>, param
     let effective = app.insight().effective(run_id, &selection).await?;
     let mut stanzas = Vec::new();
     for conf in effective.confs() {
-        stanzas.extend(effective.stanzas(conf, inherit).iter().map(|stanza| EffectiveShape::new(conf, stanza)));
+        stanzas.extend(effective.stanzas(conf, inherit).map(|stanza| EffectiveShape::new(conf, &stanza)));
     }
     json(&Effective { stanzas })
 }
@@ -221,8 +233,8 @@ impl From<redrive_control::Error> for Stop {
 
 async fn diff(State(app): State<App>, PathText((old, new)): PathText<(String, String)>) -> Result<Response> {
     let (old, new) = (find(&app, &old).await?.run_id, find(&app, &new).await?.run_id);
-    let mut changes = Vec::new();
-    let compared = app.insight().compare(old, new, |change| {
+    let (insight, mut changes) = (app.insight(), Vec::new());
+    let compared = insight.compare(old, new, |change| {
         if changes.len() == MOST_CHANGES {
             return Err(Stop::Enough);
         }

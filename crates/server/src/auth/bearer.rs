@@ -40,7 +40,10 @@ pub async fn find(app: &App, text: &str) -> Result<Token> {
     match token.state(now) {
         TokenState::Valid => {}
         TokenState::Expired => {
-            return Err(refused(&format!("the token {:?} expired at {}; make a new one", token.name, token.expires_at)));
+            return Err(refused(&format!(
+                "the token {:?} expired at {}; make a new one",
+                token.name, token.expires_at
+            )));
         }
         TokenState::Revoked => return Err(refused(&format!("the token {:?} was revoked", token.name))),
     }

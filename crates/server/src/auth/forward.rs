@@ -36,7 +36,8 @@ impl ForwardAuth {
         let peer = request.extensions.get::<Peer>().map(|peer| peer.0.ip().to_canonical());
         if !peer.is_some_and(|peer| self.trusts(peer)) {
             let header = &self.user_header;
-            let detail = format!("the header {header} is believed only from trusted_proxies; this connection is from none");
+            let detail =
+                format!("the header {header} is believed only from trusted_proxies; this connection is from none");
             return Err(Error::told(Code::Forbidden, detail));
         }
         let user = one(headers, &self.user_header)?;

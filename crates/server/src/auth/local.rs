@@ -15,11 +15,16 @@ const SIGNS_OF_A_PROXY: [&str; 5] = ["forwarded", "x-forwarded-for", "x-forwarde
 pub fn caller(app: &App, request: &Parts) -> Option<Caller> {
     let peer = request.extensions.get::<Peer>()?;
     // Where people come by another URL, there is a proxy, and everybody seems to be local.
-    let is_direct = app.settings().public_url.is_none() && app.settings().forward_auth.is_none() && !is_forwarded(&request.headers);
+    let is_direct =
+        app.settings().public_url.is_none() && app.settings().forward_auth.is_none() && !is_forwarded(&request.headers);
     let is_local = app.is_local() && peer.0.ip().to_canonical().is_loopback();
     let host = request.headers.get("host").and_then(|host| host.to_str().ok());
     let is_meant = host.is_some_and(is_loopback_host);
-    (is_direct && is_local && is_meant).then(|| Caller { actor: "local".to_owned(), role: Role::Admin, categories: None })
+    (is_direct && is_local && is_meant).then(|| Caller {
+        actor: "local".to_owned(),
+        role: Role::Admin,
+        categories: None,
+    })
 }
 
 fn is_forwarded(headers: &HeaderMap) -> bool {

@@ -48,9 +48,13 @@ impl From<Error> for Problem {
                 tracing::error!(%why, "a request failed");
                 (vec![], None)
             }
-            Error::Told { .. } | Error::Control(_) | Error::Store(_) | Error::Raw(_) | Error::NotUploaded(_) | Error::NotReadable(_) | Error::Data(_) => {
-                (vec![], None)
-            }
+            Error::Told { .. }
+            | Error::Control(_)
+            | Error::Store(_)
+            | Error::Raw(_)
+            | Error::NotUploaded(_)
+            | Error::NotReadable(_)
+            | Error::Data(_) => (vec![], None),
         };
         let (title, status) = (code.title(), code.status());
         Self { kind: String::new(), title, status, detail, code, errors, matched, request_id: String::new() }

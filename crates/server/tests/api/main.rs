@@ -4,6 +4,7 @@
 
 mod basics;
 mod client;
+mod described;
 mod forward;
 mod lists;
 mod openapi;

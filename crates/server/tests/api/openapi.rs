@@ -36,7 +36,8 @@ async fn every_route_is_described() {
         assert_eq!(in_path, route.path.matches('{').count(), "{}", route.path);
         assert_eq!(operation["security"] == serde_json::json!([]), route.access == routes::Access::Anyone);
     }
-    let described: usize = document["paths"].as_object().unwrap().values().map(|item| item.as_object().unwrap().len()).sum();
+    let described: usize =
+        document["paths"].as_object().unwrap().values().map(|item| item.as_object().unwrap().len()).sum();
     assert_eq!(described, routes::table().len(), "and nothing else is");
     let mut found = BTreeSet::new();
     references(&document, &mut found);

@@ -20,7 +20,9 @@ async fn reads_never_wait_for_the_writer() {
     let file = served.store.database.path().join("redrive.db");
     let writer = rusqlite::Connection::open(file).unwrap();
     writer.execute_batch("BEGIN IMMEDIATE").unwrap();
-    for path in ["/v1/status", "/v1/partitions", "/v1/runs", "/v1/groups", "/v1/holds", "/v1/processes", "/v1/audit", "/readyz"] {
+    for path in
+        ["/v1/status", "/v1/partitions", "/v1/runs", "/v1/groups", "/v1/holds", "/v1/processes", "/v1/audit", "/readyz"]
+    {
         let begun = Instant::now();
         let reply = within(SOON, path, served.send(get(path).header("Authorization", &token))).await;
         assert_eq!(reply.status, 200, "{path}: {}", reply.text());

@@ -1,9 +1,9 @@
 //! Looking at everything else: groups, processes, the trail, the heatmap, what workers report.
 
+use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::role::Role;
 use redrive_core::run::{End, Fault};
-use redrive_core::failure::ErrorClass;
 use redrive_fixture::{boom, on_both_databases};
 use serde_json::{Value, json};
 
@@ -56,7 +56,8 @@ async fn the_trail_is_listed_page_by_page_and_whole(served: Served) {
 
 async fn the_heatmap_has_a_byte_for_each_day(served: Served) {
     served.store.judged(vec![key("1", "2025-11-02"), key("2", "2025-11-01"), key("3", "2025-11-03")], boom()).await;
-    let tile = async |query: &str| served.send(get(&format!("/v1/heatmap?since=2025-11-01&until=2025-11-03{query}"))).await;
+    let tile =
+        async |query: &str| served.send(get(&format!("/v1/heatmap?since=2025-11-01&until=2025-11-03{query}"))).await;
     let whole = tile("").await.done(200);
     assert_eq!(whole["cells"], "AAMAAwAAAAAD", "three rows of three days, failed on one of them each");
     assert_eq!((&whole["legend"]["3"], &whole["next"]), (&"failed".into(), &Value::Null));
@@ -74,7 +75,10 @@ async fn the_metrics_of_a_workload_are_told(served: Served) {
     served.store.submit(&["a", "a"]).await;
     let run = served.store.claim_jobs(1).await.remove(0);
     let fault = Fault { class: ErrorClass::Retryable, message: "reset".to_owned(), trace: None, retry_after: None };
-    served.store.report(&run, End::Failed { fault, metrics: None, policy: redrive_core::retry::RetryPolicy::process() }).await;
+    served
+        .store
+        .report(&run, End::Failed { fault, metrics: None, policy: redrive_core::retry::RetryPolicy::process() })
+        .await;
     let metrics = served.send(get("/v1/worker/metrics?workload=process")).await.done(200);
     assert_eq!(metrics["status_counts"], json!({"queued": 1, "waiting": 1}));
     assert_eq!(metrics["recent_failures"][0]["error_message"], "reset");

@@ -61,8 +61,10 @@ fn call(route: &Route) -> Call {
 fn the_table_of_routes_is_the_one_that_was_agreed_on() {
     let table = routes::table();
     for route in &table {
-        let expected = EXPECTED.iter().find(|(method, path, _)| *method == route.method.as_str() && *path == route.path);
-        let (_, _, access) = expected.unwrap_or_else(|| panic!("{} {} is new; who may call it?", route.method, route.path));
+        let expected =
+            EXPECTED.iter().find(|(method, path, _)| *method == route.method.as_str() && *path == route.path);
+        let (_, _, access) =
+            expected.unwrap_or_else(|| panic!("{} {} is new; who may call it?", route.method, route.path));
         assert_eq!(route.access, *access, "{} {}", route.method, route.path);
         assert!(route.method != "GET" || !route.changes, "{} changes something by GET", route.path);
     }
@@ -83,7 +85,8 @@ fn roles_are_admitted_as_agreed_on() {
 #[tokio::test]
 async fn every_route_admits_whom_its_row_says() {
     let served = Served::abroad(TestDatabase::sqlite(), |_| {}).await;
-    let (expired, revoked) = (served.token_named("old", Role::Admin).await, served.token_named("gone", Role::Admin).await);
+    let (expired, revoked) =
+        (served.token_named("old", Role::Admin).await, served.token_named("gone", Role::Admin).await);
     let operation = served.store.operation("token revoke");
     served.app.access().revoke_token(&operation, "gone").await.unwrap();
     served.store.clock.advance(Duration::from_secs(3601));
@@ -141,7 +144,8 @@ async fn a_whole_source_is_an_admins_to_hold() {
 
 #[tokio::test]
 async fn on_loopback_only_a_direct_call_needs_no_token() {
-    let served = Served::with(TestDatabase::sqlite(), |settings| settings.allowed_hosts = vec!["ops.internal".to_owned()]).await;
+    let served =
+        Served::with(TestDatabase::sqlite(), |settings| settings.allowed_hosts = vec!["ops.internal".to_owned()]).await;
     assert_eq!(served.send(get("/v1/status")).await.status, 200);
     for sign in ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host"] {
         served.send(get("/v1/status").header(sign, "127.0.0.1")).await.problem(401, "not_signed_in");

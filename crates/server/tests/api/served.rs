@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use redrive_control::{ControlPlane, Sink, Sources};
-use redrive_fixture::{OnDatabase, TestDatabase, TestStore};
 use redrive_core::role::Role;
+use redrive_fixture::{OnDatabase, TestDatabase, TestStore};
 use redrive_server::{App, BasePath, Listener, Rules, Secret, Settings, routes};
 use redrive_store::NewToken;
 use redrive_store::raw::{RawOptions, RawUrl, S3Options};

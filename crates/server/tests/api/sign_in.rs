@@ -55,7 +55,11 @@ async fn a_token_becomes_a_session_that_ends(Abroad(served): Abroad) {
     let again = served.send(form("/login", &format!("token={token}")).header("Cookie", &first)).await;
     let second = cookie(&again);
     assert_ne!(first, second, "signing in makes a new session");
-    assert_eq!((status(&served, &first).await, status(&served, &second).await), (401, 200), "in the place of the old one");
+    assert_eq!(
+        (status(&served, &first).await, status(&served, &second).await),
+        (401, 200),
+        "in the place of the old one"
+    );
     let out = served.send(post("/logout").header("Cookie", &second)).await;
     assert_eq!((out.status, out.header("location")), (303, Some("/login")));
     assert!(out.header("set-cookie").unwrap().contains("Max-Age=0"));
