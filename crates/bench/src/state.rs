@@ -99,7 +99,7 @@ async fn retry(store: &Store) -> Result<u32> {
     let earliest = "2015-01-01".parse().map_err(Error::failed)?;
     let plane = ControlPlane::new(store.control(), raw, Sources::default(), earliest);
     let request = Request {
-        verb: Verb::Retry { clear_terminal: true, allow_missing_raw: true, stale: false },
+        verb: Verb::Retry { clear_terminal: true, allow_missing_raw: true, stale: false, grant: None },
         filter: filter(OURS, Some(Status::Failed))?,
         audit: Audit { force: true, ..Audit::new("bench", "bench state") },
     };

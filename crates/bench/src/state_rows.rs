@@ -32,16 +32,16 @@ pub async fn make(url: &StoreUrl, rows: Rows) -> Result<()> {
     let successes = all.saturating_sub(failed).saturating_sub(retried);
     // The due ones failed an hour before the others.
     let (late, early) = (FAILED_AT, FAILED_AT - 3_600_000_000);
-    fill(url, OURS, retried, "'failed', NULL, 3, 'retryable', 'bench'", &late.to_string()).await?;
-    fill(url, CLAIMABLE, retried, "'failed', NULL, 3, 'retryable', 'bench'", &late.to_string()).await?;
-    fill(url, PLAIN, retried, "'failed', NULL, 3, 'retryable', 'bench'", &late.to_string()).await?;
+    fill(url, OURS, retried, "'failed', NULL, 3, 3, 'retryable', 'bench'", &late.to_string()).await?;
+    fill(url, CLAIMABLE, retried, "'failed', NULL, 3, 3, 'retryable', 'bench'", &late.to_string()).await?;
+    fill(url, PLAIN, retried, "'failed', NULL, 3, 3, 'retryable', 'bench'", &late.to_string()).await?;
     let when = format!("CASE WHEN n < {due} THEN {early} ELSE {late} END");
-    fill(url, "failing", others.max(due), "'failed', NULL, 1, 'retryable', 'bench'", &when).await?;
+    fill(url, "failing", others.max(due), "'failed', NULL, 1, 1, 'retryable', 'bench'", &when).await?;
     let id = match url {
         StoreUrl::Sqlite(_) => "x'00000000000000000000000000000000'",
         StoreUrl::Postgres(_) => "'00000000-0000-0000-0000-000000000000'",
     };
-    fill(url, "done", successes, &format!("'success', {id}, 1, NULL, NULL"), &late.to_string()).await?;
+    fill(url, "done", successes, &format!("'success', {id}, 1, 1, NULL, NULL"), &late.to_string()).await?;
     let statistics = match url {
         StoreUrl::Sqlite(_) => "PRAGMA wal_checkpoint(TRUNCATE)",
         StoreUrl::Postgres(_) => "VACUUM ANALYZE",
@@ -74,7 +74,7 @@ async fn fill(url: &StoreUrl, customer: &str, count: u32, outcome: &str, at: &st
     plain::execute(url, &series).await?;
     let partitions = format!(
         "{numbers} INSERT INTO partitions (series_id, period, source_no, status, current_run_id, \
-         attempt_count, error_class, error_message, created_at, updated_at) \
+         attempt_count, spent, error_class, error_message, created_at, updated_at) \
          SELECT first.id + n / 1000, {FIRST_DAY} + n % 1000, first.source_no, {outcome}, {at}, {at} \
          FROM s CROSS JOIN (SELECT min(series_id) AS id, min(source_no) AS source_no FROM series \
          WHERE source = '{SOURCE}' AND customer_id = '{customer}') first"

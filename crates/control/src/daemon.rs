@@ -16,7 +16,7 @@ use redrive_core::outlook::{self, Outlook};
 use redrive_core::partition::{ControlEvent, Partition};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::time::Timestamp;
-use redrive_store::{DueBand, DueQuery, Outcome};
+use redrive_store::{DueBand, DueQuery, Outcome, RejectedBand};
 use serde::Serialize;
 use serde_json::json;
 
@@ -122,13 +122,13 @@ impl Ticking<'_> {
 
     async fn requeue_band(&mut self, band: &DueBand, holds: &[Hold]) -> Result<()> {
         let policy = &self.insight.sources().of(&band.source).retry;
-        if policy.is_spent(band.attempt_count) {
+        if policy.is_spent(band.spent) {
             return Ok(());
         }
         let now = self.insight.now();
         let mut query = DueQuery {
             band: band.clone(),
-            decided_by: outlook::reach(band.attempt_count, policy, now),
+            decided_by: outlook::reach(band.spent, policy, now),
             created_after: outlook::age_limit(policy, now),
             after: None,
             limit: LOOK,
@@ -147,9 +147,9 @@ impl Ticking<'_> {
     }
 
     /// Asks again for successes whose reprocess was rejected. They are few: each is looked at.
-    async fn requeue_rejected(&mut self, band: &DueBand, holds: &[Hold]) -> Result<()> {
+    async fn requeue_rejected(&mut self, band: &RejectedBand, holds: &[Hold]) -> Result<()> {
         let policy = &self.insight.sources().of(&band.source).retry;
-        if policy.is_spent(band.attempt_count) {
+        if policy.is_spent(band.rejected.saturating_sub(band.granted)) {
             return Ok(());
         }
         let now = self.insight.now();
@@ -177,7 +177,7 @@ impl Ticking<'_> {
             let filter = Filter { since: None, until: None, ..Filter::key(key) };
             let operation = plane.operation(audit, &filter, &json!({"force": true}));
             let policy = &self.insight.sources().of(&key.source).retry;
-            let event = ControlEvent::Retry { policy, clear_terminal: false, stale: false };
+            let event = ControlEvent::Retry { policy, clear_terminal: false, stale: false, grant: None };
             let items = group.iter().map(|(partition, _)| (partition.clone(), event.clone())).collect();
             for (outcome, (partition, delay)) in plane.store.commit(&operation, items).await?.iter().zip(group) {
                 match outcome {

@@ -11,7 +11,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::outlook::Outlook;
 use redrive_core::partition::{ControlEvent, Judgement, Partition, Status};
-use redrive_core::retry::RetryPolicy;
+use redrive_core::retry::{Grant, RetryPolicy};
 use redrive_fixture::{OnDatabase, START, TestDatabase, TestStore, boom};
 use redrive_store::raw::S3Options;
 use redrive_store::{Cooldown, Outcome, Page};
@@ -156,6 +156,55 @@ async fn a_tick_takes_what_is_foreseen(subject: TestControlPlane) {
     assert!(subject.all().await.iter().all(|partition| partition.state.attempt_count < policy.max_attempts.unwrap()));
 }
 
+/// OP-9: the daemon takes what persons granted beyond the policy, and no more; beside it lie failures that have nothing left.
+async fn a_grant_is_used_up_by_the_daemon(subject: TestControlPlane) {
+    let (spent, given) = (keys("spent", 3), keys("given", 2));
+    let limit = RetryPolicy::partitions().attempt_limit().unwrap();
+    subject.failed(&[spent.clone(), given.clone()].concat(), &boom()).await;
+    let tick = async || {
+        subject.clock.advance(7 * 60 * MINUTE);
+        let tick = subject.plane.tick("tester").await.unwrap();
+        subject.judge_all(&boom()).await;
+        (tick.considered, tick.requeued)
+    };
+    for _ in 1..limit {
+        assert_eq!(tick().await, (5, 5));
+    }
+    assert_eq!(tick().await, (0, 0), "all have used up their attempts, and none is read");
+    let (policy, grant) = (RetryPolicy::partitions(), Some(Grant::Attempts(3.try_into().unwrap())));
+    for key in &given {
+        let event = ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false, grant };
+        subject.put(key, event).await;
+    }
+    assert_eq!(subject.judge_all(&boom()).await, 2, "the first of three");
+    assert_eq!((tick().await, tick().await, tick().await), ((2, 2), (2, 2), (0, 0)));
+    for partition in subject.all().await {
+        let expected = if spent.contains(&partition.state.key) { limit } else { limit + 3 };
+        assert_eq!(partition.state.attempt_count, expected, "{}", partition.state.key);
+    }
+}
+
+/// OP-9: the same for a request to reprocess.
+async fn a_reprocess_is_granted_further_attempts(subject: TestControlPlane) {
+    let key = keys("again", 1).remove(0);
+    subject.reprocessed(std::slice::from_ref(&key), &boom()).await;
+    let limit = RetryPolicy::partitions().attempt_limit().unwrap();
+    let tick = async || {
+        subject.clock.advance(7 * 60 * MINUTE);
+        let tick = subject.plane.tick("tester").await.unwrap();
+        subject.judge_all(&boom()).await;
+        tick.requeued
+    };
+    for _ in 1..limit {
+        assert_eq!(tick().await, 1);
+    }
+    assert_eq!(tick().await, 0);
+    let (policy, grant) = (RetryPolicy::partitions(), Some(Grant::Attempts(2.try_into().unwrap())));
+    subject.put(&key, ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false, grant }).await;
+    assert_eq!(subject.judge_all(&boom()).await, 1);
+    assert_eq!((tick().await, tick().await), (1, 0));
+}
+
 /// RP-2.6, RP-5.1: a request to reprocess stands until it is served or has used up its attempts; the success stays throughout.
 async fn a_reprocess_is_tried_until_it_runs_out(subject: TestControlPlane) {
     let (hopeless, mended) = (keys("hopeless", 1100), keys("mended", 1));
@@ -186,6 +235,8 @@ async fn a_reprocess_is_tried_until_it_runs_out(subject: TestControlPlane) {
 }
 
 redrive_fixture::on_both_databases!(
+    a_grant_is_used_up_by_the_daemon,
+    a_reprocess_is_granted_further_attempts,
     a_tick_with_nothing_due_reads_no_failure,
     a_tick_takes_what_is_foreseen,
     a_reprocess_is_tried_until_it_runs_out,

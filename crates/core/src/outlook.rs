@@ -6,7 +6,7 @@ use crate::failure::ErrorClass;
 use crate::hold::{Cause, Hold, Probing, Trip};
 use crate::id::RunId;
 use crate::lane::Lane;
-use crate::partition::{Mark, Partition, Reprocess, Status, Terminal, Wanted, terminal};
+use crate::partition::{Mark, Partition, Status, Terminal, Wanted, terminal};
 use crate::retry::{self, Decision, Failure, RetryPolicy, StopReason};
 use crate::time::Timestamp;
 
@@ -113,7 +113,7 @@ pub fn of(partition: &Partition, policy: &RetryPolicy, hold: Option<&Hold>, now:
         (Status::Pending | Status::Success, Some(wanted)) => queued(wanted, control.not_before, hold, now),
         (Status::Pending, None) => Outlook::NotQueued,
         (Status::Success, None) => match control.reprocess {
-            Some(request) => reprocess(partition, request, policy, hold, now),
+            Some(_) => reprocess(partition, policy, hold, now),
             None => Outlook::Done,
         },
     }
@@ -139,7 +139,7 @@ fn failed(partition: &Partition, policy: &RetryPolicy, hold: Option<&Hold>, now:
     }
     let state = &partition.state;
     let class = state.error_class.unwrap_or(ErrorClass::Retryable);
-    let rejection = Rejection { class, attempt: state.attempt_count, age: now.since(state.created_at) };
+    let rejection = Rejection { class, attempt: partition.spent(), age: now.since(state.created_at) };
     let next = match after(partition, rejection, policy, hold, now) {
         Ok(outlook) => outlook,
         Err(StopReason::FinalError) => return Outlook::FinalError,
@@ -153,14 +153,8 @@ fn failed(partition: &Partition, policy: &RetryPolicy, hold: Option<&Hold>, now:
 
 /// A rejected reprocess is tried again as a failure is, with its own count of attempts; the success may be of any age.
 /// When they are used up, the success is what there is.
-fn reprocess(
-    partition: &Partition,
-    request: Reprocess,
-    policy: &RetryPolicy,
-    hold: Option<&Hold>,
-    now: Timestamp,
-) -> Outlook {
-    let rejection = Rejection { class: ErrorClass::Retryable, attempt: request.rejected, age: Duration::ZERO };
+fn reprocess(partition: &Partition, policy: &RetryPolicy, hold: Option<&Hold>, now: Timestamp) -> Outlook {
+    let rejection = Rejection { class: ErrorClass::Retryable, attempt: partition.spent(), age: Duration::ZERO };
     after(partition, rejection, policy, hold, now).unwrap_or(Outlook::Done)
 }
 
@@ -196,13 +190,14 @@ fn after(
     })
 }
 
-/// The latest moment at which a failure with this many attempts can have been decided and be due now. Everything later
+/// The latest moment at which a failure that has spent this many attempts can have been decided and be due now. Everything later
 /// need not be looked at; what is earlier is looked at one by one.
 pub fn reach(attempt: u32, policy: &RetryPolicy, now: Timestamp) -> Timestamp {
     now.saturating_sub(policy.delay(attempt).saturating_sub(policy.jitter))
 }
 
-/// The latest moment at which a failure with this many attempts can have been decided and be due now whatever its jitter.
+/// The latest moment at which a failure that has spent this many attempts can have been decided and be due now whatever its
+/// jitter.
 pub fn surely_due(attempt: u32, policy: &RetryPolicy, now: Timestamp) -> Timestamp {
     now.saturating_sub(policy.delay(attempt).saturating_add(policy.jitter))
 }

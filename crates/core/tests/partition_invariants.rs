@@ -15,10 +15,11 @@ use redrive_core::failure::TERMINAL_MARK;
 use redrive_core::invariants::{self, AttemptFacts};
 use redrive_core::lane::Lane;
 use redrive_core::partition::{
-    ControlEvent, ControlSnapshot, DataEvent, Event, InFlight, Judgement, Mark, Partition, Status, Wanted, apply,
-    terminal,
+    ControlEvent, ControlSnapshot, DataEvent, Event, InFlight, Judgement, Mark, Partition, Status, Terminal, Wanted,
+    apply, terminal,
 };
 use redrive_core::refusal::{Reason, Refused};
+use redrive_core::retry::{Grant, RetryPolicy, StopReason};
 use redrive_core::run::{State, Verdict};
 use specimen::{at, key};
 use walks::{Checked, Seen, starts, steps, walk};
@@ -38,6 +39,8 @@ fn assert_sound(Partition { state, control }: &Partition) -> Checked {
     prop_assert_eq!(control.terminal.is_some(), message.starts_with(TERMINAL_MARK), "mark and prefix go together");
     prop_assert_eq!(state.current_run_id.is_some(), state.record_count.is_some());
     prop_assert!(control.active.is_none() || control.wanted.is_some(), "an attempt under way is wanted");
+    let answered = state.status == Status::Success && control.reprocess.is_none();
+    prop_assert!(!answered || control.granted == 0, "what was granted ends with a success");
     match state.status {
         Status::Pending => {
             prop_assert!(control.wanted.is_some(), "a pending partition has a place in the queue");
@@ -70,6 +73,16 @@ fn assert_sound(Partition { state, control }: &Partition) -> Checked {
 /// A bare mark and a marked empty message read the same, so an empty message does not outlive its mark.
 fn text(partition: &Partition) -> Option<&str> {
     partition.state.error_message.as_deref().filter(|text| !text.is_empty())
+}
+
+fn too_old(seen: &Seen<'_>) -> bool {
+    seen.policy.max_age.is_some_and(|limit| seen.now.since(seen.before.state.created_at) >= limit)
+}
+
+/// How many attempts there are still to be had.
+fn left(partition: &Partition, policy: &RetryPolicy) -> Option<u32> {
+    let limit = policy.attempt_limit()?;
+    Some((limit + partition.control.granted).saturating_sub(partition.tried()))
 }
 
 fn versionless(standing: ControlSnapshot) -> ControlSnapshot {
@@ -251,12 +264,18 @@ proptest! {
     #[test]
     fn a_retry_is_granted_exactly_when_the_rules_allow_it(start in starts(), steps in steps()) {
         walk(start, &steps, |seen| {
-            let Some(ControlEvent::Retry { clear_terminal, stale, .. }) = seen.control() else { return Ok(()) };
+            let Some(ControlEvent::Retry { clear_terminal, stale, grant, .. }) = seen.control() else {
+                return Ok(());
+            };
             let Partition { state, control } = seen.before;
             let allowed = match state.status {
                 Status::Success => control.reprocess_rejected(),
                 Status::Pending => *stale,
-                Status::Failed => *clear_terminal || terminal(seen.before, seen.policy, seen.now).is_none(),
+                Status::Failed => match terminal(seen.before, seen.policy, seen.now) {
+                    None => true,
+                    Some(Terminal::Marked(_)) => *clear_terminal,
+                    Some(Terminal::ByPolicy(_)) => *clear_terminal || (grant.is_some() && !too_old(seen)),
+                },
             };
             let free = control.active.is_none() && control.paused.is_none();
             prop_assert_eq!(seen.outcome.is_ok(), allowed && free);
@@ -276,13 +295,44 @@ proptest! {
         })?;
     }
 
+    /// OP-9
     #[test]
-    fn a_terminal_partition_is_moved_only_by_clear_terminal_or_undo(start in starts(), steps in steps()) {
+    fn a_retry_gives_exactly_what_it_grants_and_nothing_else_gives(start in starts(), steps in steps()) {
         walk(start, &steps, |seen| {
             let Some(after) = seen.after() else { return Ok(()) };
-            if terminal(seen.before, seen.policy, seen.now).is_some() && after.state.status != Status::Failed {
-                let cleared = matches!(seen.control(), Some(ControlEvent::Retry { clear_terminal: true, .. }));
-                prop_assert!(cleared || seen.is_undo());
+            let (had, has) = (seen.before.control.granted, after.control.granted);
+            let Some(ControlEvent::Retry { policy, clear_terminal, grant, .. }) = seen.control() else {
+                // A verdict, a new request or an undo may end a grant; an undo alone puts one back.
+                prop_assert!(has == had || has == 0 || seen.is_undo(), "{had} became {has}");
+                return Ok(());
+            };
+            let Some(limit) = policy.attempt_limit() else {
+                prop_assert_eq!(had, has, "without a limit there is nothing to grant");
+                return Ok(());
+            };
+            let used_up = seen.before.state.status == Status::Failed && left(seen.before, policy) == Some(0);
+            let given = match grant {
+                Some(Grant::Attempts(number)) => number.get(),
+                Some(Grant::Full) => limit,
+                None => u32::from(*clear_terminal && used_up),
+            };
+            prop_assert_eq!(left(after, policy), left(seen.before, policy).map(|left| left + given));
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_terminal_partition_is_moved_only_by_clear_terminal_a_grant_or_undo(start in starts(), steps in steps()) {
+        walk(start, &steps, |seen| {
+            let Some(after) = seen.after() else { return Ok(()) };
+            let stopped = terminal(seen.before, seen.policy, seen.now);
+            if stopped.is_some() && after.state.status != Status::Failed {
+                let (cleared, granted) = match seen.control() {
+                    Some(ControlEvent::Retry { clear_terminal, grant, .. }) => (*clear_terminal, grant.is_some()),
+                    _ => (false, false),
+                };
+                let used_up = stopped == Some(Terminal::ByPolicy(StopReason::AttemptsExhausted)) && !too_old(seen);
+                prop_assert!(cleared || seen.is_undo() || (granted && used_up));
             }
             Ok(())
         })?;

@@ -4,6 +4,8 @@
 
 mod specimen;
 
+use std::num::NonZeroU32;
+
 use redrive_core::failure::ErrorClass;
 use redrive_core::lane::Lane;
 use redrive_core::partition::{
@@ -11,7 +13,7 @@ use redrive_core::partition::{
     terminal,
 };
 use redrive_core::refusal::{Reason, Refused};
-use redrive_core::retry::{RetryPolicy, StopReason};
+use redrive_core::retry::{Grant, RetryPolicy, StopReason};
 use specimen::{
     HOUR, ask, at, attempt, backfill, exhausted, failed, force_pending, in_flight, key, mark, marked, paused, pending,
     policy, rejection, report, reprocess_rejected, reprocess_requested, reprocessing, retry, retry_clearing,
@@ -238,6 +240,51 @@ fn a_retry_of_a_marked_partition_needs_clear_terminal_which_takes_the_mark_off()
     assert_eq!(after.state.status, Status::Pending);
     assert_eq!(after.control.terminal, None);
     assert_eq!(after.state.error_message.as_deref(), Some("boom"));
+}
+
+/// Fails the attempt that a retry has queued, and gives what is left of the partition.
+fn tried_in_vain(queued: &Partition, nth: u64) -> Partition {
+    let now = at(100 + i64::try_from(nth).unwrap());
+    let claimed = report(queued, DataEvent::Claimed(attempt(nth)), now).unwrap();
+    report(&claimed, DataEvent::Judged(attempt(nth), rejection("boom")), now).unwrap()
+}
+
+/// OP-9
+#[test]
+fn a_grant_gives_further_attempts_past_the_policy_and_the_count_goes_on() {
+    let two = Some(Grant::Attempts(NonZeroU32::new(2).unwrap()));
+    for (grant, further) in [(two, 2), (Some(Grant::Full), 3)] {
+        let event = ControlEvent::Retry { grant, policy: &policy(), clear_terminal: false, stale: false };
+        let mut partition = ask(&exhausted(), event, at(100)).unwrap();
+        assert_eq!(partition.state.attempt_count, 3, "what was tried was tried");
+        for nth in 1..=further {
+            partition = tried_in_vain(&partition, nth);
+            let again = ask(&partition, retry(&policy()), at(200));
+            match nth < further {
+                true => partition = again.unwrap(),
+                false => assert_eq!(again, forbidden(Reason::Terminal)),
+            }
+        }
+        assert_eq!(u64::from(partition.state.attempt_count), 3 + further);
+    }
+}
+
+#[test]
+fn a_grant_passes_neither_a_mark_nor_the_age_limit() {
+    let policy = policy();
+    let grant = || ControlEvent::Retry { grant: Some(Grant::Full), policy: &policy, clear_terminal: false, stale: false };
+    assert_eq!(ask(&marked(), grant(), at(100)), forbidden(Reason::Terminal));
+    assert_eq!(ask(&exhausted(), grant(), at(48 * 3600)), forbidden(Reason::Terminal));
+}
+
+#[test]
+fn a_grant_ends_with_the_success_it_led_to() {
+    let event = ControlEvent::Retry { grant: Some(Grant::Full), policy: &policy(), clear_terminal: false, stale: false };
+    let queued = ask(&exhausted(), event, at(100)).unwrap();
+    let claimed = report(&queued, DataEvent::Claimed(attempt(2)), at(110)).unwrap();
+    let accepted = DataEvent::Judged(attempt(2), Judgement::Accepted { records: 7 });
+    let after = report(&claimed, accepted, at(120)).unwrap();
+    assert!(after.control.is_empty(), "there is nothing to remember beside a success");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use redrive_core::partition::{self, ControlEvent, ControlSnapshot, DataEvent, Judgement, Partition, Status, Terminal};
 use redrive_core::refusal::Refused;
-use redrive_core::retry::RetryPolicy;
+use redrive_core::retry::{Grant, RetryPolicy};
 use redrive_core::run::{self, End, Fault, Run, RunSnapshot, State, Verdict, Workload};
 use redrive_core::time::Timestamp;
 use specimen::{at, attempt, policy, rejection, task_id};
@@ -137,7 +137,7 @@ fn standing_in_words(partition: &Partition) -> String {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ask {
-    Retry { clear_terminal: bool, stale: bool },
+    Retry { clear_terminal: bool, stale: bool, grant: Option<Grant> },
     Reprocess,
     Backfill { force_pending: bool },
     MarkTerminal { threshold: u32 },
@@ -155,10 +155,11 @@ enum Ask {
     RejectedAtLimit,
 }
 
-const PARTITION_EVENTS: [(&str, Ask); 22] = [
-    ("retry", Ask::Retry { clear_terminal: false, stale: false }),
-    ("retry --clear-terminal", Ask::Retry { clear_terminal: true, stale: false }),
-    ("retry --stale", Ask::Retry { clear_terminal: false, stale: true }),
+const PARTITION_EVENTS: [(&str, Ask); 23] = [
+    ("retry", Ask::Retry { clear_terminal: false, stale: false, grant: None }),
+    ("retry --clear-terminal", Ask::Retry { clear_terminal: true, stale: false, grant: None }),
+    ("retry --grant", Ask::Retry { clear_terminal: false, stale: false, grant: Some(Grant::Full) }),
+    ("retry --stale", Ask::Retry { clear_terminal: false, stale: true, grant: None }),
     ("reprocess", Ask::Reprocess),
     ("backfill", Ask::Backfill { force_pending: false }),
     ("backfill --force-pending", Ask::Backfill { force_pending: true }),
@@ -196,7 +197,9 @@ fn move_partition(partition: &Partition, column: &str, ask: Ask) -> String {
     let control = partition::Event::Control;
     let data = partition::Event::Data;
     let event = match ask {
-        Ask::Retry { clear_terminal, stale } => control(ControlEvent::Retry { policy: &policy, clear_terminal, stale }),
+        Ask::Retry { clear_terminal, stale, grant } => {
+            control(ControlEvent::Retry { policy: &policy, clear_terminal, stale, grant })
+        }
         Ask::Reprocess => control(ControlEvent::Reprocess),
         Ask::Backfill { force_pending } => control(ControlEvent::Backfill { policy: &policy, force_pending }),
         Ask::MarkTerminal { threshold } => control(ControlEvent::MarkTerminal { by: "ada", why: None, threshold }),

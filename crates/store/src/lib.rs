@@ -56,7 +56,7 @@ pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use overview::{BOUND, OverviewQuery, RunCounts, SourceCounts};
 pub use partitions::{
     AttemptLimits, Backlog, ClaimedPartition, Decided, DueBand, DueQuery, GroupQuery, InFlightOf, Outcome, Page,
-    PartitionClaim, PartitionGroup, QuerySpan, Queued, Rotation, TileCell, TileQuery, TileRow,
+    PartitionClaim, PartitionGroup, QuerySpan, Queued, RejectedBand, Rotation, TileCell, TileQuery, TileRow,
 };
 pub use processes::OutsideCall;
 pub use runs::{

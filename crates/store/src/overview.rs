@@ -178,11 +178,11 @@ static SCOPE: Sql = Sql::new(
 );
 static NEXT_BAND: Sql = Sql::new(
     "/* overview::next_band */
-     SELECT attempt_count
+     SELECT spent
      FROM partitions
      WHERE status = 'failed' AND held = 0 AND error_class <> 'final'
-         AND source_no = CAST(?1 AS BIGINT) AND attempt_count > CAST(?2 AS BIGINT)
-     ORDER BY source_no, attempt_count
+         AND source_no = CAST(?1 AS BIGINT) AND spent > CAST(?2 AS BIGINT)
+     ORDER BY source_no, spent
      LIMIT 1",
 );
 /// Of a band those that failed longest ago, which come due first: how many there are, are too old, and are due.
@@ -200,7 +200,7 @@ static BAND: Sql = Sql::new(
          SELECT created_at, updated_at, series_id, period
          FROM partitions
          WHERE status = 'failed' AND held = 0 AND error_class <> 'final'
-             AND source_no = CAST(?1 AS BIGINT) AND attempt_count = CAST(?2 AS BIGINT)
+             AND source_no = CAST(?1 AS BIGINT) AND spent = CAST(?2 AS BIGINT)
          ORDER BY updated_at, series_id, period
          LIMIT 10001) f",
 );
@@ -291,18 +291,18 @@ impl Counting<'_, '_> {
         Ok(())
     }
 
-    /// Failures that are neither final nor withheld, by how often they were tried.
+    /// Failures that are neither final nor withheld, by how many attempts they have spent.
     async fn failed(&mut self, counts: &mut SourceCounts) -> Result<()> {
         let policy = self.query.policies.get(self.source).unwrap_or(&self.query.otherwise);
         let now = self.query.now;
         let all_wait = self.query.holds.iter().any(|hold| hold.scope.covers_source(self.source));
-        let mut attempts = -1;
+        let mut last = -1;
         loop {
-            let next = self.tx.row(&NEXT_BAND, &[self.source_no.into(), attempts.into()], |row| row.int(0)).await?;
+            let next = self.tx.row(&NEXT_BAND, &[self.source_no.into(), last.into()], |row| row.int(0)).await?;
             let Some(band) = next else { break };
-            attempts = band;
-            let tried = u32::try_from(band).unwrap_or(u32::MAX);
-            let due_by = if all_wait { Timestamp::MIN } else { outlook::surely_due(tried, policy, now) };
+            last = band;
+            let spent = u32::try_from(band).unwrap_or(u32::MAX);
+            let due_by = if all_wait { Timestamp::MIN } else { outlook::surely_due(spent, policy, now) };
             let params: [Param<'_>; 5] = [
                 self.source_no.into(),
                 band.into(),
@@ -312,7 +312,7 @@ impl Counting<'_, '_> {
             ];
             let row = self.tx.row(&BAND, &params, |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?))).await?;
             let (all, old, due) = row.map_or((0, 0, 0), |(all, old, due)| (natural(all), natural(old), natural(due)));
-            if policy.is_spent(tried) {
+            if policy.is_spent(spent) {
                 counts.exhausted += all;
             } else {
                 counts.exhausted += old;

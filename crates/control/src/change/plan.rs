@@ -6,6 +6,7 @@ use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Partition;
 use redrive_core::refusal::Reason;
+use redrive_core::retry::Grant;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -32,6 +33,8 @@ pub struct Plan {
     allow_missing_raw: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     stale: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grant: Option<Grant>,
     /// The command line that made it.
     command: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,10 +105,12 @@ impl PlannedVerb {
 
 impl Plan {
     fn new(verb: Verb, audit: &Audit, partitions: Vec<Planned>) -> Self {
-        let (clear_terminal, allow_missing_raw, stale) = match verb {
-            Verb::Retry { clear_terminal, allow_missing_raw, stale } => (clear_terminal, allow_missing_raw, stale),
+        let (clear_terminal, allow_missing_raw, stale, grant) = match verb {
+            Verb::Retry { clear_terminal, allow_missing_raw, stale, grant } => {
+                (clear_terminal, allow_missing_raw, stale, grant)
+            }
             Verb::Reprocess | Verb::MarkTerminal | Verb::ClearTerminal | Verb::Pause | Verb::Resume => {
-                (false, false, false)
+                (false, false, false, None)
             }
         };
         Self {
@@ -114,6 +119,7 @@ impl Plan {
             clear_terminal,
             allow_missing_raw,
             stale,
+            grant,
             command: audit.command.clone(),
             reason: audit.reason.clone(),
             partitions,
@@ -129,6 +135,7 @@ impl Plan {
             clear_terminal: false,
             allow_missing_raw: false,
             stale: false,
+            grant: None,
             command: audit.command.clone(),
             reason: audit.reason.clone(),
             partitions: vec![],
@@ -170,9 +177,9 @@ impl Plan {
             let verb = RunVerb::ALL.into_iter().find(|verb| verb.name() == self.operation);
             return verb.map(PlannedVerb::Runs).ok_or_else(unknown);
         }
-        let Self { clear_terminal, allow_missing_raw, stale, .. } = *self;
+        let Self { clear_terminal, allow_missing_raw, stale, grant, .. } = *self;
         Ok(PlannedVerb::Partitions(match self.operation.as_str() {
-            "retry" => Verb::Retry { clear_terminal, allow_missing_raw, stale },
+            "retry" => Verb::Retry { clear_terminal, allow_missing_raw, stale, grant },
             "reprocess" => Verb::Reprocess,
             "mark-terminal" => Verb::MarkTerminal,
             "clear-terminal" => Verb::ClearTerminal,

@@ -4,6 +4,7 @@ use redrive_core::filter::Filter;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlEvent, ControlSnapshot, Partition, Status};
 use redrive_core::refusal::{Reason, Refused};
+use redrive_core::retry::Grant;
 use redrive_core::run::{self, Run, RunSnapshot};
 use redrive_store::Page;
 use serde_json::Value;
@@ -20,7 +21,7 @@ pub(super) const CHUNK: u32 = 10_000;
 /// What is to be done to the partitions of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    Retry { clear_terminal: bool, allow_missing_raw: bool, stale: bool },
+    Retry { clear_terminal: bool, allow_missing_raw: bool, stale: bool, grant: Option<Grant> },
     Reprocess,
     MarkTerminal,
     ClearTerminal,
@@ -43,10 +44,13 @@ impl Verb {
     /// The request's options, as the audit trail keeps them.
     pub(super) fn flags(self, audit: &Audit) -> Value {
         let mut flags = audit.flags();
-        if let Self::Retry { clear_terminal, allow_missing_raw, stale } = self {
+        if let Self::Retry { clear_terminal, allow_missing_raw, stale, grant } = self {
             flags["clear_terminal"] = clear_terminal.into();
             flags["allow_missing_raw"] = allow_missing_raw.into();
             flags["stale"] = stale.into();
+            if let Some(grant) = grant {
+                flags["grant"] = grant.to_string().into();
+            }
         }
         flags
     }
@@ -213,7 +217,9 @@ impl Insight {
             Ask::Verb(verb) => *verb,
         };
         match verb {
-            Verb::Retry { clear_terminal, stale, .. } => ControlEvent::Retry { policy, clear_terminal, stale },
+            Verb::Retry { clear_terminal, stale, grant, .. } => {
+                ControlEvent::Retry { policy, clear_terminal, stale, grant }
+            }
             Verb::Reprocess => ControlEvent::Reprocess,
             Verb::MarkTerminal => ControlEvent::MarkTerminal { by, why, threshold: rules.terminal_threshold() },
             Verb::ClearTerminal => ControlEvent::ClearTerminal,

@@ -26,6 +26,7 @@ pub(super) fn explain(insight: &Insight, key: &PartitionKey, living: &Living<'_>
         next_retry_at: None,
         attempt_count: 0,
         max_attempts: insight.sources().of(&key.source).retry.attempt_limit(),
+        granted: 0,
         reprocess_rejected: None,
         error_class: None,
         error_message: None,

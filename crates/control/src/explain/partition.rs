@@ -31,6 +31,8 @@ pub struct Explanation {
     pub next_retry_at: Option<Timestamp>,
     pub attempt_count: u32,
     pub max_attempts: Option<u32>,
+    /// How many attempts persons gave beyond that.
+    pub granted: u32,
     /// How many of the attempts at a reprocess were rejected since it was asked for: these are what counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reprocess_rejected: Option<u32>,
@@ -116,6 +118,7 @@ impl Insight {
             next_retry_at: outlook.next_retry_at(),
             attempt_count: partition.state.attempt_count,
             max_attempts: policy.attempt_limit(),
+            granted: partition.control.granted,
             reprocess_rejected: partition.control.reprocess.map(|request| request.rejected),
             error_class,
             error_message,

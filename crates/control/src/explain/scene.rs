@@ -34,9 +34,10 @@ pub(super) struct Scene<'a> {
 impl Scene<'_> {
     pub(super) fn in_words(&self, outlook: &Outlook) -> String {
         let state = &self.partition.state;
-        let (happened, attempts) = match self.partition.control.reprocess {
-            Some(request) => (format!("its reprocess was rejected at {}", state.updated_at), request.rejected),
-            None => (format!("failed at {}", state.updated_at), state.attempt_count),
+        let attempts = self.partition.tried();
+        let happened = match self.partition.control.reprocess {
+            Some(_) => format!("its reprocess was rejected at {}", state.updated_at),
+            None => format!("failed at {}", state.updated_at),
         };
         match outlook {
             Outlook::Done => self.done(),
@@ -47,7 +48,10 @@ impl Scene<'_> {
             Outlook::Marked(mark) => format!("marked terminal {}", by(mark)),
             Outlook::Exhausted(StopReason::AttemptsExhausted) => {
                 let limit = self.policy.attempt_limit().unwrap_or(attempts);
-                format!("{attempts} attempts of at most {limit}")
+                match self.partition.control.granted {
+                    0 => format!("{attempts} attempts of at most {limit}"),
+                    granted => format!("{attempts} attempts of at most {limit} and {granted} that were granted"),
+                }
             }
             Outlook::Exhausted(StopReason::TooOld) => {
                 let (age, limit) =
@@ -65,8 +69,14 @@ impl Scene<'_> {
                 format!("{happened}; its source said to come back at {until}, {} later", span(*delay))
             }
             Outlook::Waiting { until, delay, hinted: false } => {
-                let (base, spread) = (span(self.policy.delay(attempts)), span(self.policy.jitter));
-                format!("{happened}; attempt {attempts} waits {base} ± {spread}: {}, until {until}", span(*delay))
+                let spent = self.partition.spent();
+                let (base, spread) = (span(self.policy.delay(spent)), span(self.policy.jitter));
+                let counted = match self.partition.control.granted {
+                    0 => String::new(),
+                    granted => format!(", counted as {spent} because {granted} were granted,"),
+                };
+                let delay = span(*delay);
+                format!("{happened}; attempt {attempts}{counted} waits {base} ± {spread}: {delay}, until {until}")
             }
             Outlook::Due { since, delay } => {
                 let delay = span(*delay);

@@ -20,6 +20,9 @@ pub struct PartitionShape {
     pub current_run_id: Option<RunId>,
     pub record_count: Option<u64>,
     pub attempt_count: u32,
+    /// Attempts that persons gave beyond the policy's.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub granted: u32,
     pub error_class: Option<ErrorClass>,
     pub error_message: Option<String>,
     pub terminal: Option<TerminalShape>,
@@ -32,6 +35,11 @@ pub struct PartitionShape {
     /// Every attempt, oldest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<AttemptShape>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// An operator's mark.
@@ -78,6 +86,7 @@ impl PartitionShape {
             current_run_id: state.current_run_id,
             record_count: state.record_count,
             attempt_count: state.attempt_count,
+            granted: control.granted,
             error_class: state.error_class,
             error_message: state.error_message,
             terminal,

@@ -1,23 +1,25 @@
 //! What can happen to a partition, and the only function that moves it.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::state::{ControlSnapshot, InFlight, Mark, Partition, Reprocess, Status, Wanted, terminal};
 use crate::failure::{ErrorClass, clean_message, with_terminal_mark, without_terminal_mark};
 use crate::lane::Lane;
 use crate::refusal::{Reason, Refused};
-use crate::retry::RetryPolicy;
+use crate::retry::{Grant, RetryPolicy};
 use crate::time::Timestamp;
 
 /// What the control plane may ask for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ControlEvent<'a> {
     /// Requeue a failed partition, or a success whose reprocess was rejected; with `stale`, also one that has been
-    /// pending for too long.
+    /// pending for too long. A grant is given first, and may be what allows the retry.
     Retry {
         policy: &'a RetryPolicy,
         clear_terminal: bool,
         stale: bool,
+        grant: Option<Grant>,
     },
     /// Ask for a new run of a success, which stays until the new one is accepted.
     Reprocess,
@@ -93,8 +95,9 @@ pub fn apply(partition: &Partition, event: Event<'_>, now: Timestamp) -> Result<
 
 fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &mut Partition) -> Result<(), Refused> {
     match event {
-        ControlEvent::Retry { policy, clear_terminal, stale } => {
-            may_retry(before, policy, clear_terminal, stale, now)?;
+        ControlEvent::Retry { policy, clear_terminal, stale, grant } => {
+            give(after, policy, clear_terminal, grant);
+            may_retry(after, policy, clear_terminal, stale, now)?;
             retry(after, now);
         }
         ControlEvent::Reprocess => {
@@ -126,6 +129,15 @@ fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &
         }
     }
     Ok(())
+}
+
+/// Adds what a retry gives. One that clears what the policy stopped, and says no number, gives the one attempt it asks for.
+fn give(after: &mut Partition, policy: &RetryPolicy, clear_terminal: bool, grant: Option<Grant>) {
+    let stopped = after.state.status == Status::Failed && policy.is_spent(after.spent());
+    let one = (clear_terminal && stopped).then_some(Grant::Attempts(NonZeroU32::MIN));
+    if let Some(grant) = grant.or(one) {
+        after.control.granted = policy.granted(grant, after.tried(), after.control.granted);
+    }
 }
 
 fn may_retry(
@@ -172,6 +184,7 @@ fn reprocess(after: &mut Partition, now: Timestamp) {
     want(after, Lane::Retry, now);
     // Asked for anew, it has all its attempts again.
     after.control.reprocess = Some(Reprocess::default());
+    after.control.granted = 0;
 }
 
 fn may_backfill(before: &Partition, policy: &RetryPolicy, force_pending: bool, now: Timestamp) -> Result<(), Refused> {
@@ -190,7 +203,10 @@ fn may_backfill(before: &Partition, policy: &RetryPolicy, force_pending: bool, n
 fn backfill(after: &mut Partition, now: Timestamp) {
     want(after, Lane::Backfill, now);
     make_pending(after, now);
-    after.control.reprocess = None;
+    if after.control.reprocess.take().is_some() {
+        // It was given to the reprocess, which is no more.
+        after.control.granted = 0;
+    }
 }
 
 fn may_mark_terminal(before: &Partition, threshold: u32) -> Result<(), Refused> {
@@ -207,7 +223,7 @@ fn may_mark_terminal(before: &Partition, threshold: u32) -> Result<(), Refused> 
     Ok(())
 }
 
-/// Only a mark can be cleared. A policy is computed; a retry that clears terminals grants one attempt past it.
+/// Only a mark can be cleared. A policy is computed; a retry can grant attempts past it.
 fn may_clear_terminal(before: &Partition) -> Result<(), Refused> {
     if before.control.terminal.is_some() { Ok(()) } else { Err(Refused::NoOp(Reason::NotTerminal)) }
 }
@@ -232,6 +248,7 @@ fn revert(after: &mut Partition, to: &ControlSnapshot) {
     after.control.reprocess = to.request();
     after.control.not_before = to.not_before;
     after.control.rate_limit_waited = to.rate_limit_waited();
+    after.control.granted = to.granted;
     after.control.paused = to.paused.clone();
     take_mark_off(after);
     if let Some(mark) = &to.terminal {
@@ -301,6 +318,7 @@ fn accept(after: &mut Partition, attempt: InFlight, records: u64) {
     after.state.record_count = Some(records);
     after.state.error_class = None;
     after.state.error_message = None;
+    after.control.granted = 0;
 }
 
 fn reject(before: &Partition, after: &mut Partition, class: ErrorClass, message: &str, not_before: Option<Timestamp>) {
@@ -309,6 +327,7 @@ fn reject(before: &Partition, after: &mut Partition, class: ErrorClass, message:
         Status::Success => {
             after.control.reprocess = still_asked_for(before.control.reprocess, class);
             after.control.not_before = after.control.reprocess.and(not_before);
+            after.control.granted = after.control.reprocess.map_or(0, |_| before.control.granted);
         }
         Status::Pending | Status::Failed => {
             after.state.status = Status::Failed;

@@ -76,6 +76,8 @@ pub struct Control {
     pub not_before: Option<Timestamp>,
     /// How long sources' hints have made this request wait without an attempt.
     pub rate_limit_waited: Duration,
+    /// Attempts that persons gave beyond the policy's.
+    pub granted: u32,
     pub terminal: Option<Mark>,
     pub paused: Option<Mark>,
     pub active: Option<InFlight>,
@@ -128,6 +130,16 @@ impl Partition {
         Self { state, control: Control { wanted: Some(Wanted { lane, queued_at: now }), ..Control::default() } }
     }
 
+    /// How often it was tried: a reprocess counts from its request.
+    pub fn tried(&self) -> u32 {
+        self.control.reprocess.map_or(self.state.attempt_count, |request| request.rejected)
+    }
+
+    /// How many attempts count against the policy: those it had, less what was granted.
+    pub fn spent(&self) -> u32 {
+        self.tried().saturating_sub(self.control.granted)
+    }
+
     /// Takes down what an operation may change, as the audit keeps it before and after, and as undo puts it back.
     pub fn snapshot(&self) -> ControlSnapshot {
         ControlSnapshot {
@@ -139,6 +151,7 @@ impl Partition {
             rejected: self.control.reprocess.unwrap_or_default().rejected,
             not_before: self.control.not_before,
             waited: whole_micros(self.control.rate_limit_waited),
+            granted: self.control.granted,
             terminal: self.control.terminal.clone(),
             paused: self.control.paused.clone(),
         }
@@ -162,6 +175,8 @@ pub struct ControlSnapshot {
     /// Microseconds of free waits.
     #[serde(default, skip_serializing_if = "is_none")]
     pub waited: i64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub granted: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<Mark>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,7 +220,7 @@ pub fn terminal<'a>(partition: &'a Partition, policy: &RetryPolicy, now: Timesta
     if let Some(mark) = &partition.control.terminal {
         return Some(Terminal::Marked(mark));
     }
-    if policy.is_spent(partition.state.attempt_count) {
+    if policy.is_spent(partition.spent()) {
         return Some(Terminal::ByPolicy(StopReason::AttemptsExhausted));
     }
     if policy.max_age.is_some_and(|limit| now.since(partition.state.created_at) >= limit) {

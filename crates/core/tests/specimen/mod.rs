@@ -69,15 +69,15 @@ pub fn report(partition: &Partition, event: DataEvent, now: Timestamp) -> Result
 }
 
 pub fn retry(policy: &RetryPolicy) -> ControlEvent<'_> {
-    ControlEvent::Retry { policy, clear_terminal: false, stale: false }
+    ControlEvent::Retry { policy, clear_terminal: false, stale: false, grant: None }
 }
 
 pub fn retry_clearing(policy: &RetryPolicy) -> ControlEvent<'_> {
-    ControlEvent::Retry { policy, clear_terminal: true, stale: false }
+    ControlEvent::Retry { policy, clear_terminal: true, stale: false, grant: None }
 }
 
 pub fn retry_stale(policy: &RetryPolicy) -> ControlEvent<'_> {
-    ControlEvent::Retry { policy, clear_terminal: false, stale: true }
+    ControlEvent::Retry { policy, clear_terminal: false, stale: true, grant: None }
 }
 
 pub fn backfill(policy: &RetryPolicy) -> ControlEvent<'_> {

@@ -1,5 +1,6 @@
 //! Random walks: events of both planes, with right and wrong fences, from a new partition or from any sound one.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use proptest::collection::vec;
@@ -13,7 +14,7 @@ use redrive_core::partition::{
     Wanted, apply,
 };
 use redrive_core::refusal::Refused;
-use redrive_core::retry::{Backoff, HintRule, RetryPolicy};
+use redrive_core::retry::{Backoff, Grant, HintRule, RetryPolicy};
 use redrive_core::time::Timestamp;
 
 use crate::specimen::{HOUR, at, attempt, key, run_id, task_id};
@@ -35,6 +36,7 @@ pub enum Ask {
     Retry {
         clear_terminal: bool,
         stale: bool,
+        grant: Option<Grant>,
     },
     Reprocess,
     Backfill {
@@ -83,9 +85,17 @@ pub fn messages() -> impl Strategy<Value = String> {
         .prop_map(str::to_owned)
 }
 
+pub fn grants() -> impl Strategy<Value = Grant> {
+    prop_oneof![
+        1 => Just(Grant::Full),
+        3 => (1u32..4).prop_map(|number| Grant::Attempts(NonZeroU32::new(number).unwrap())),
+    ]
+}
+
 pub fn asks() -> impl Strategy<Value = Ask> {
     prop_oneof![
-        6 => (any::<bool>(), any::<bool>()).prop_map(|(clear_terminal, stale)| Ask::Retry { clear_terminal, stale }),
+        6 => (any::<bool>(), any::<bool>(), option::weighted(0.3, grants()))
+            .prop_map(|(clear_terminal, stale, grant)| Ask::Retry { clear_terminal, stale, grant }),
         2 => Just(Ask::Reprocess),
         2 => any::<bool>().prop_map(|force_pending| Ask::Backfill { force_pending }),
         3 => (0u32..4, option::of(messages())).prop_map(|(threshold, why)| Ask::MarkTerminal { threshold, why }),
@@ -135,9 +145,9 @@ pub fn marks() -> impl Strategy<Value = Option<Mark>> {
 pub fn sound() -> impl Strategy<Value = Partition> {
     let outcome = (any::<bool>(), 0u64..9_999, 0u32..12, prop::sample::select(Status::ALL));
     let error = (classes(), option::weighted(0.9, messages().prop_map(|text| text.replace(TERMINAL_MARK, "x"))));
-    let queue = (prop::sample::select(Lane::ALL), any::<bool>(), any::<bool>(), option::of(0i64..9_000));
+    let queue = (prop::sample::select(Lane::ALL), any::<bool>(), any::<bool>(), option::of(0i64..9_000), 0u32..4);
     (outcome, error, queue, (marks(), marks()), 1u64..1_000).prop_map(
-        |((has_run, records, attempts, status), (class, message), (lane, wanted, active, hint), marks, version)| {
+        |((has_run, records, attempts, status), (class, message), (lane, wanted, active, hint, granted), marks, version)| {
             let mut partition = Partition::new(key(), lane, at(0));
             let (state, control) = (&mut partition.state, &mut partition.control);
             state.status = status;
@@ -147,6 +157,7 @@ pub fn sound() -> impl Strategy<Value = Partition> {
                 (state.current_run_id, state.record_count) = (Some(run_id(90)), Some(records));
             }
             control.paused = marks.0;
+            control.granted = granted;
             match status {
                 Status::Pending => {
                     (state.error_class, state.error_message) = (Some(class), message);
@@ -172,6 +183,7 @@ pub fn sound() -> impl Strategy<Value = Partition> {
                     };
                     control.not_before = hint.filter(|_| !wanted).map(at);
                     control.active = (wanted && active).then(|| attempt(80));
+                    control.granted = control.reprocess.map_or(0, |_| granted);
                 }
             }
             partition
@@ -238,9 +250,12 @@ pub fn walk(start: Partition, steps: &[Step], mut check: impl FnMut(&Seen<'_>) -
         let (undo_to, undo_version) =
             last_operation.as_ref().map_or((&standing, partition.state.version + 1), |(to, version)| (to, *version));
         let event = match ask {
-            Ask::Retry { clear_terminal, stale } => {
-                Event::Control(ControlEvent::Retry { policy, clear_terminal: *clear_terminal, stale: *stale })
-            }
+            Ask::Retry { clear_terminal, stale, grant } => Event::Control(ControlEvent::Retry {
+                policy,
+                clear_terminal: *clear_terminal,
+                stale: *stale,
+                grant: *grant,
+            }),
             Ask::Reprocess => Event::Control(ControlEvent::Reprocess),
             Ask::Backfill { force_pending } => {
                 Event::Control(ControlEvent::Backfill { policy, force_pending: *force_pending })

@@ -171,14 +171,26 @@ pub struct FilteredChange {
 }
 
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  redrive state retry --group 1eac --reason 'the token is mended'
+  redrive state retry --source ads --since 7d --error-class retryable --dry-run
+  redrive state retry --source ads --grant 3 --yes
+
+A partition is not tried again by itself once its attempts are those of `max_attempts`. --grant gives it further ones: its
+attempt_count goes on, and what was granted is taken off before the policy looks at it. A terminal mark and `max_age` stand
+whatever is granted; --clear-terminal passes them.")]
 pub struct Retry {
     #[command(flatten)]
     pub filter: FilterArgs,
     #[command(flatten)]
     pub change: ChangeArgs,
-    /// Also terminal ones: takes the mark off, and grants one attempt past the policy
+    /// Also terminal ones: takes the mark off and, where their attempts are used up, grants one
     #[arg(long)]
     pub clear_terminal: bool,
+    /// Also those whose attempts are used up: grants so many further ones; `full` is as many as max_attempts
+    #[arg(long, value_name = "N|full")]
+    pub grant: Option<redrive_core::retry::Grant>,
     /// Also those that have left nothing in the raw sink
     #[arg(long)]
     pub allow_missing_raw: bool,

@@ -65,7 +65,7 @@ pub fn furnish(world: &MigratedProgram, sink: &Sink) -> Vec<PartitionKey> {
     let days = january("111", 6);
     let past = world.ago(HOUR);
     let policy = RetryPolicy { max_attempts: None, max_age: None, ..RetryPolicy::partitions() };
-    let retry = || ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false };
+    let retry = || ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false, grant: None };
     past.want(&days[..1]);
     accept(&past, sink, 1);
     past.want(&days[1..3]);

@@ -29,10 +29,10 @@ fn partitions(world: &MigratedProgram, now: i64) {
         numbers(world, series)
     ));
     world.execute(&format!(
-        "{} INSERT INTO partitions (series_id, period, source_no, status, current_run_id, attempt_count, error_class, \
+        "{} INSERT INTO partitions (series_id, period, source_no, status, current_run_id, attempt_count, spent, error_class, \
          error_group, error_message, created_at, updated_at) SELECT n / {DAYS} + 1, 20100 + n % {DAYS}, \
          n / {DAYS} % {SOURCES} + 1, CASE WHEN n % 100 < 3 THEN 'failed' WHEN n % 100 < 5 THEN 'pending' ELSE 'success' END, \
-         CASE WHEN n % 100 < 5 THEN NULL ELSE {id} END, n % 7 + 1, \
+         CASE WHEN n % 100 < 5 THEN NULL ELSE {id} END, n % 7 + 1, n % 7 + 1, \
          CASE WHEN n % 100 < 3 THEN CASE WHEN n / 100 % 20 < 5 THEN 'final' ELSE 'retryable' END END, \
          CASE WHEN n % 100 < 3 THEN n / 100 % 20 + 1 END, CASE WHEN n % 100 < 3 THEN 'boom' END, \
          {now} - 86400000000, {now} - CAST(n % 7200 AS BIGINT) * 1000000 FROM s",

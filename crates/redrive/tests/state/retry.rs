@@ -7,7 +7,7 @@ use redrive_fixture::boom;
 use serde_json::json;
 
 use crate::home::Told;
-use crate::world::{DAY, HOUR, MigratedProgram, count, january, key, reasons};
+use crate::world::{DAY, HOUR, MINUTE, MigratedProgram, count, january, key, reasons};
 
 const ONE: &str = "state retry --source ads --customer-id 111 --query-name daily --logical-date 2026-01-01";
 
@@ -85,6 +85,45 @@ fn terminal_needs_clear_terminal(world: MigratedProgram) {
     assert_eq!(cleared.state.error_message.as_deref(), Some("boom"));
     let trail = world.json("state audit list", 0);
     assert_eq!(trail["operations"][0]["flags"]["clear_terminal"], true);
+}
+
+/// OP-9: what is granted is what there is, seen by `explain`, `state groups`, the trail, a plan and an undo alike.
+fn a_grant_gives_further_attempts(world: MigratedProgram) {
+    let days = january("111", 2);
+    world.ago(DAY).failed(&days, 9);
+    let exhausted = || world.json("state groups", 0)["groups"][0]["exhausted"].clone();
+    let explain = "state explain --source ads --customer-id 111 --query-name daily --logical-date 2026-01-01";
+    assert_eq!(exhausted(), 2);
+    assert_eq!(reasons(&world.json("state retry --source ads --yes", 4)), ["terminal"; 2]);
+    let told = world.json("state retry --source ads --yes --grant 2", 0);
+    assert_eq!(count(&told, "changed"), 2);
+    let granted = world.read(&days[0]);
+    assert_eq!((granted.state.attempt_count, granted.control.granted), (9, 3), "one past the limit is forgiven");
+    let shown = world.json("state audit show last", 0);
+    assert_eq!((&shown["flags"]["grant"], &shown["changes"][0]["after"]["granted"]), (&json!("2"), &json!(3)));
+
+    assert_eq!(count(&world.json("state undo last --yes", 0), "changed"), 2);
+    assert_eq!((world.read(&days[0]).control.granted, exhausted()), (0, json!(2)));
+
+    let file = world.home.file("plan.json");
+    world.run(&format!("state retry --source ads --dry-run --grant full --save-plan {}", file.display())).done();
+    assert_eq!(count(&world.json(&format!("state apply {} --yes", file.display()), 0), "changed"), 2);
+    assert_eq!(world.read(&days[0]).control.granted, 9, "a plan keeps what it grants: eight, and the one past the limit");
+    let now = world.ago(MINUTE);
+    now.claim().iter().for_each(|run| now.judge(run, boom()));
+    assert_eq!(world.json("state groups", 0)["groups"][0]["waiting"], 2);
+    let told = world.json(explain, 0);
+    assert_eq!(
+        (&told["reason"], &told["attempt_count"], &told["granted"], &told["max_attempts"]),
+        (&json!("waiting"), &json!(10), &json!(9), &json!(8))
+    );
+    let because = told["because"].as_str().unwrap();
+    assert!(because.contains("attempt 10, counted as 1 because 9 were granted, waits 5 min"), "{because}");
+    let shown = world.json("state inspect --source ads", 0);
+    assert_eq!(shown["partitions"][0]["granted"], 9);
+    let wrong = world.run("state retry --source ads --grant 0");
+    assert!(wrong.code == 2 && wrong.stderr.contains("number of attempts from 1 on"), "{wrong}");
+    world.whole();
 }
 
 /// RP-8.4, RP-8.5: by one query in detail and by several days at once.
@@ -206,6 +245,7 @@ redrive_fixture::on_both!(
     failed_becomes_pending_and_keeps_the_rest,
     a_retry_looks_no_more_often_than_it_must,
     terminal_needs_clear_terminal,
+    a_grant_gives_further_attempts,
     nothing_in_the_raw_sink_blocks_a_retry,
     a_dry_run_changes_nothing,
     slips_in_a_filter_are_refused,

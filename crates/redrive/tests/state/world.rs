@@ -144,9 +144,9 @@ impl MigratedProgram {
         ));
         // From 2022-01-01 on.
         self.execute(&format!(
-            "{numbers} INSERT INTO partitions (series_id, period, source_no, status, attempt_count, \
+            "{numbers} INSERT INTO partitions (series_id, period, source_no, status, attempt_count, spent, \
              error_class, error_message, created_at, updated_at) \
-             SELECT 1 + n / 1000, 18993 + n % 1000, 1, 'failed', 1, 'retryable', 'boom', {at}, {at} FROM s"
+             SELECT 1 + n / 1000, 18993 + n % 1000, 1, 'failed', 1, 1, 'retryable', 'boom', {at}, {at} FROM s"
         ));
     }
 
@@ -219,7 +219,7 @@ impl Past<'_> {
         self.judged(keys, boom());
         let policy = RetryPolicy { max_attempts: None, max_age: None, ..RetryPolicy::partitions() };
         for _ in 1..times {
-            self.put(keys, ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false });
+            self.put(keys, ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false, grant: None });
             self.claim().iter().for_each(|run| self.judge(run, boom()));
         }
     }

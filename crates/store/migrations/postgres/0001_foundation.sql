@@ -21,6 +21,8 @@ CREATE TABLE partitions (
     updated_at BIGINT NOT NULL,
     version INTEGER NOT NULL DEFAULT 1,
     attempt_count INTEGER NOT NULL DEFAULT 0,
+    -- attempt_count less what was granted: what the policy counts. Here so that partitions_due and partitions_group can have it.
+    spent INTEGER NOT NULL DEFAULT 0,
     record_count BIGINT,
     -- Of the series; here so that partitions_due can lead with it.
     source_no INTEGER NOT NULL,
@@ -36,11 +38,11 @@ CREATE TABLE partitions (
 );
 
 -- What automation might retry, in the order in which backoff lets it go.
-CREATE INDEX partitions_due ON partitions (source_no, attempt_count, updated_at, series_id, period, created_at)
+CREATE INDEX partitions_due ON partitions (source_no, spent, updated_at, series_id, period, created_at)
     WHERE status = 'failed' AND held = 0 AND error_class <> 'final';
 CREATE INDEX partitions_open ON partitions (series_id, period) WHERE status <> 'success';
 -- What is failed now and has one cause; every column that its counts need.
-CREATE INDEX partitions_group ON partitions (error_group, series_id, period, source_no, held, attempt_count, created_at)
+CREATE INDEX partitions_group ON partitions (error_group, series_id, period, source_no, held, spent, created_at)
     WHERE status = 'failed' AND error_group IS NOT NULL;
 -- For the overview, which counts ranges of indexes: successes by day, errors that are final, and what persons withhold.
 CREATE INDEX partitions_success ON partitions (source_no, period) WHERE status = 'success';
@@ -61,6 +63,8 @@ CREATE TABLE partition_control (
     -- 1 while a reprocess is asked for, and how many attempts at it were rejected.
     reprocess SMALLINT NOT NULL DEFAULT 0,
     rejected BIGINT NOT NULL DEFAULT 0,
+    -- Attempts that persons gave beyond the policy's.
+    granted BIGINT NOT NULL DEFAULT 0,
     lane TEXT CHECK (lane IN ('fresh', 'retry', 'backfill')),
     active_run_id UUID,
     active_task_id UUID,
@@ -77,7 +81,7 @@ CREATE INDEX partition_control_claimable
     WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL;
 CREATE INDEX partition_control_active ON partition_control (source_no) WHERE active_run_id IS NOT NULL;
 -- A rejected reprocess waits for its next attempt.
-CREATE INDEX partition_control_rejected ON partition_control (source_no, rejected, series_id, period)
+CREATE INDEX partition_control_rejected ON partition_control (source_no, rejected, granted, series_id, period)
     WHERE rejected > 0 AND lane IS NULL AND paused_at IS NULL;
 CREATE INDEX partition_control_paused ON partition_control (source_no, series_id, period) WHERE paused_at IS NOT NULL;
 CREATE INDEX partition_control_marked ON partition_control (source_no) WHERE terminal_at IS NOT NULL AND paused_at IS NULL;
@@ -556,7 +560,7 @@ SELECT s.source, s.customer_id, s.query_name, (date '1970-01-01' + p.period)::te
     to_char(to_timestamp(p.created_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS created_at,
     to_char(to_timestamp(p.updated_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS updated_at,
     c.lane, to_char(to_timestamp(c.queued_at / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS queued_at,
-    c.terminal_by, c.paused_by, c.active_run_id
+    coalesce(c.granted, 0) AS granted, c.terminal_by, c.paused_by, c.active_run_id
 FROM partitions p
 JOIN series s ON s.series_id = p.series_id
 LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period;

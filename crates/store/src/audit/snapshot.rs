@@ -39,6 +39,10 @@ pub(super) fn write(partition: &Partition, out: &mut String) {
         out.push_str(",\"waited\":");
         put(out, whole_micros(control.rate_limit_waited));
     }
+    if control.granted > 0 {
+        out.push_str(",\"granted\":");
+        put(out, control.granted);
+    }
     if let Some(mark) = &control.terminal {
         put_mark(out, "terminal", mark);
     }
@@ -69,6 +73,7 @@ struct Kept {
     rejected: Option<u32>,
     not_before: Option<i64>,
     waited: Option<i64>,
+    granted: Option<u32>,
     terminal: Option<(String, i64, Option<String>)>,
     paused: Option<(String, i64, Option<String>)>,
 }
@@ -86,6 +91,7 @@ pub(super) fn read(text: &str) -> Result<ControlSnapshot> {
         rejected: kept.rejected.unwrap_or(0),
         not_before: kept.not_before.map(Timestamp::from_micros),
         waited: kept.waited.unwrap_or(0),
+        granted: kept.granted.unwrap_or(0),
         terminal: kept.terminal.map(mark),
         paused: kept.paused.map(mark),
     })
@@ -120,6 +126,7 @@ mod tests {
         partition.control.wanted = None;
         partition.control.reprocess = Some(Reprocess { rejected: 0 });
         partition.control.not_before = Some(Timestamp::from_micros(7));
+        partition.control.granted = 3;
         partition.control.rate_limit_waited = std::time::Duration::from_secs(5);
         partition.control.terminal = Some(mark(None));
         partition.control.paused = Some(mark(Some("why \"not\"")));

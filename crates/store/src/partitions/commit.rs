@@ -7,7 +7,7 @@ use redrive_core::refusal::Refused;
 
 use super::read::get_many;
 use super::row::{
-    CONTROL, KEY, KEY_NAMES, NEW_CONTROL_NAMES, NEW_CONTROL_PLACE, OUTCOME, STANDING, STANDING_WITH_MESSAGE, WANTED,
+    CONTROL, KEY, KEY_NAMES, NEW_CONTROL_NAMES, NEW_CONTROL_PLACE, OUTCOME, STANDING, FULL_STANDING, WANTED,
     WANTED_NAMES, int,
 };
 use super::stretch::write_stretches;
@@ -104,12 +104,15 @@ fn outcome(decided: Result<DecidedChange, Refused>, written: &mut impl Iterator<
 
 async fn write_decided(tx: &mut Tx<'_>, operation: &Operation, decided: &[&DecidedChange]) -> Result<Vec<Written>> {
     let changes: Vec<&Change> = decided.iter().map(|decided| &decided.change).collect();
-    let same_message =
-        |decided: &&DecidedChange| decided.before.state.error_message == decided.change.after.state.error_message;
-    // Only a terminal mark changes the message. One statement for all: two would lock rows in two orders.
-    let placed = match decided.iter().all(same_message) {
+    let plain = |decided: &&DecidedChange| {
+        let (before, after) = (&decided.before, &decided.change.after);
+        before.state.error_message == after.state.error_message && before.control.granted == after.control.granted
+    };
+    // Only a terminal mark changes the message, and only a grant what is spent. One statement for all: two would lock rows in
+    // two orders.
+    let placed = match decided.iter().all(plain) {
         true => write_fields(tx, Update::Standing, &changes).await?,
-        false => write_fields(tx, Update::StandingWithMessage, &changes).await?,
+        false => write_fields(tx, Update::FullStanding, &changes).await?,
     };
     let made = decided.iter().zip(&placed).filter(|(_, placed)| placed.took);
     let made: Vec<NewChange<'_>> = made
@@ -131,9 +134,9 @@ async fn write_decided(tx: &mut Tx<'_>, operation: &Operation, decided: &[&Decid
 
 const GUARD: [Field<Change>; 1] = [Field::int("expect_version", |change| int(change.expect_version).into())];
 const GUARDED_KEY: [Named; 3] = join(KEY_NAMES, named(&GUARD));
-const OUTCOME_NAMES: [Named; 12] = join(GUARDED_KEY, named(&OUTCOME));
+const OUTCOME_NAMES: [Named; 13] = join(GUARDED_KEY, named(&OUTCOME));
 const STANDING_NAMES: [Named; 6] = join(GUARDED_KEY, named(&STANDING));
-const STANDING_WITH_MESSAGE_NAMES: [Named; 7] = join(GUARDED_KEY, named(&STANDING_WITH_MESSAGE));
+const FULL_STANDING_NAMES: [Named; 8] = join(GUARDED_KEY, named(&FULL_STANDING));
 
 /// Changes partitions that are still as they were. Statements differ in what they set.
 macro_rules! update {
@@ -156,7 +159,7 @@ macro_rules! update {
 
 static UPDATE: Batch = update!("write", &OUTCOME_NAMES);
 static UPDATE_STANDING: Batch = update!("write_standing", &STANDING_NAMES);
-static UPDATE_STANDING_WITH_MESSAGE: Batch = update!("write_standing_with_message", &STANDING_WITH_MESSAGE_NAMES);
+static UPDATE_FULL_STANDING: Batch = update!("write_full_standing", &FULL_STANDING_NAMES);
 
 /// Writes the data plane's changes whose partition is still as it was; says of each whether it was.
 pub(crate) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
@@ -176,7 +179,7 @@ struct Placed {
 enum Update {
     Outcome,
     Standing,
-    StandingWithMessage,
+    FullStanding,
 }
 
 impl Update {
@@ -184,7 +187,7 @@ impl Update {
         match self {
             Self::Outcome => (&UPDATE, &OUTCOME),
             Self::Standing => (&UPDATE_STANDING, &STANDING),
-            Self::StandingWithMessage => (&UPDATE_STANDING_WITH_MESSAGE, &STANDING_WITH_MESSAGE),
+            Self::FullStanding => (&UPDATE_FULL_STANDING, &FULL_STANDING),
         }
     }
 }
@@ -197,7 +200,7 @@ async fn write_fields(tx: &mut Tx<'_>, update: Update, changes: &[&Change]) -> R
     let at: Vec<&Place> = places.iter().collect();
     let mut took = match update {
         Update::Standing => write_stretches(tx, &at, &changes).await?,
-        Update::Outcome | Update::StandingWithMessage => vec![false; changes.len()],
+        Update::Outcome | Update::FullStanding => vec![false; changes.len()],
     };
     let rest: Vec<usize> = (0..changes.len()).filter(|&nth| !took[nth]).collect();
     for (nth, each) in rest.iter().zip(write_each(tx, update, &at, &changes, &rest).await?) {
@@ -287,7 +290,7 @@ static NEW_CONTROL: Batch = Batch::new(
     &NEW_CONTROL_NAMES,
     Effect::All,
 );
-const CONTROL_NAMES: [Named; 16] = join(KEY_NAMES, named(&CONTROL));
+const CONTROL_NAMES: [Named; 17] = join(KEY_NAMES, named(&CONTROL));
 static KEEP_CONTROL: Batch = Batch::new(
     "/* partitions::keep_control */
      UPDATE partition_control

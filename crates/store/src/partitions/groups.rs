@@ -36,7 +36,7 @@ pub struct PartitionGroup {
 /// From when on a source's policy allows no further attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptLimits {
-    /// Has had this many attempts.
+    /// Has spent this many attempts.
     pub attempts: u32,
     /// Was wanted first at this time or before.
     pub created: Timestamp,
@@ -217,7 +217,7 @@ async fn count(tx: &mut Tx<'_>, query: &GroupQuery) -> Result<Vec<Count>> {
     let from = match query.at_most {
         None => format!("FROM partitions p WHERE {IN_A_GROUP}{}", all.text),
         Some(most) => format!(
-            "FROM (SELECT p.error_group, p.series_id, p.source_no, p.held, p.attempt_count, p.created_at \
+            "FROM (SELECT p.error_group, p.series_id, p.source_no, p.held, p.spent, p.created_at \
              FROM partitions p WHERE {IN_A_GROUP}{} LIMIT {most}) p",
             all.text
         ),
@@ -225,7 +225,7 @@ async fn count(tx: &mut Tx<'_>, query: &GroupQuery) -> Result<Vec<Count>> {
     let sql = format!(
         "/* groups::count_partitions */
          SELECT p.error_group, p.series_id, count(*), CAST(sum(p.held) AS BIGINT),
-             CAST(sum(CASE WHEN p.held = 0 AND (p.attempt_count >= {attempts} OR p.created_at <= {created})
+             CAST(sum(CASE WHEN p.held = 0 AND (p.spent >= {attempts} OR p.created_at <= {created})
                  THEN 1 ELSE 0 END) AS BIGINT)
          {from}
          GROUP BY p.error_group, p.series_id"

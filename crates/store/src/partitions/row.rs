@@ -29,6 +29,8 @@ const STATUS: Field<Partition> = Field::text("status", |p| p.state.status.as_str
 const CURRENT_RUN: Field<Partition> = Field::id("current_run_id", |p| p.state.current_run_id.map(RunId::uuid).into());
 const RECORD_COUNT: Field<Partition> = Field::int("record_count", |p| p.state.record_count.map(int).into());
 const ATTEMPT_COUNT: Field<Partition> = Field::int("attempt_count", |p| i64::from(p.state.attempt_count).into());
+const SPENT: Field<Partition> = 
+    Field::int("spent", |p| i64::from(p.state.attempt_count.saturating_sub(p.control.granted)).into());
 const ERROR_CLASS: Field<Partition> =
     Field::text("error_class", |p| p.state.error_class.map(|class| class.as_str()).into());
 const ERROR_GROUP: Field<Partition> =
@@ -48,13 +50,14 @@ const QUEUED_AT: Field<Partition> =
     Field::int("queued_at", |p| p.control.wanted.map(|wanted| wanted.queued_at.micros()).into());
 
 /// What [`read`] expects of `partition_control c` after it, and all that a control row holds besides its place.
-pub(super) const CONTROL: [Field<Partition>; 14] = [
+pub(super) const CONTROL: [Field<Partition>; 15] = [
     LANE,
     QUEUED_AT,
     Field::int("reprocess", |p| i64::from(p.control.reprocess.is_some()).into()),
     Field::int("rejected", |p| i64::from(p.control.reprocess.unwrap_or_default().rejected).into()),
     Field::int("not_before", |p| p.control.not_before.map(Timestamp::micros).into()),
     Field::int("rate_limit_waited", |p| whole_micros(p.control.rate_limit_waited).into()),
+    Field::int("granted", |p| i64::from(p.control.granted).into()),
     Field::text("terminal_by", |p| mark_by(p.control.terminal.as_ref())),
     Field::int("terminal_at", |p| p.control.terminal.as_ref().map(|mark| mark.at.micros()).into()),
     Field::text("terminal_why", |p| mark_why(p.control.terminal.as_ref())),
@@ -80,20 +83,20 @@ pub(super) const NEW_NAMES: [Named; 6] = join(named(&NEW_PLACE), named(&NEW_STAT
 
 /// A control row that is made.
 pub(super) const NEW_CONTROL_PLACE: [Field<Place>; 4] = [KEY[0], KEY[1], SOURCE_NO, SCOPE];
-pub(super) const NEW_CONTROL_NAMES: [Named; 18] = join(named(&NEW_CONTROL_PLACE), named(&CONTROL));
+pub(super) const NEW_CONTROL_NAMES: [Named; 19] = join(named(&NEW_CONTROL_PLACE), named(&CONTROL));
 
 /// What the control row of a partition holds that is wanted and nothing else.
 pub(super) const WANTED: [Field<Partition>; 2] = [LANE, QUEUED_AT];
 pub(super) const WANTED_NAMES: [Named; 6] = join(named(&NEW_CONTROL_PLACE), named(&WANTED));
 
 /// What a verdict may change.
-pub(super) const OUTCOME: [Field<Partition>; 9] =
-    [STATUS, CURRENT_RUN, RECORD_COUNT, ATTEMPT_COUNT, ERROR_CLASS, ERROR_GROUP, ERROR_MESSAGE, UPDATED_AT, HELD];
+pub(super) const OUTCOME: [Field<Partition>; 10] =
+    [STATUS, CURRENT_RUN, RECORD_COUNT, ATTEMPT_COUNT, SPENT, ERROR_CLASS, ERROR_GROUP, ERROR_MESSAGE, UPDATED_AT, HELD];
 
 /// What the control plane may change, and nothing else: there is no column here for a run, a count or an outcome.
 pub(super) const STANDING: [Field<Partition>; 3] = [STATUS, UPDATED_AT, HELD];
-/// The same with the message, to which a terminal mark adds a word.
-pub(super) const STANDING_WITH_MESSAGE: [Field<Partition>; 4] = [STATUS, ERROR_MESSAGE, UPDATED_AT, HELD];
+/// The same with the message, to which a terminal mark adds a word, and with what a grant takes off the policy's count.
+pub(super) const FULL_STANDING: [Field<Partition>; 5] = [STATUS, SPENT, ERROR_MESSAGE, UPDATED_AT, HELD];
 
 /// A count as the database keeps it; anything past its end is its end.
 pub(super) fn int(value: u64) -> i64 {
@@ -206,6 +209,7 @@ fn read_rest(row: &mut Cursor<'_>, key: PartitionKey) -> Result<Partition> {
         reprocess: reprocess(row.opt_int()?, row.opt_int()?)?,
         not_before: row.opt_time()?,
         rate_limit_waited: Duration::from_micros(u64::try_from(row.opt_int()?.unwrap_or(0)).map_err(bad)?),
+        granted: row.opt_int()?.map_or(Ok(0), u32::try_from).map_err(bad)?,
         terminal: mark(row)?,
         paused: mark(row)?,
         active: row

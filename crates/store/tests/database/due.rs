@@ -1,5 +1,6 @@
 //! What automation may retry: stretches of the index, and exactly what `core::retry::next` says within them.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use proptest::collection::vec;
@@ -10,7 +11,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::{ControlEvent, Partition, Status};
-use redrive_core::retry::{Backoff, Decision, Failure, HintRule, RetryPolicy, next, seed};
+use redrive_core::retry::{Backoff, Decision, Failure, Grant, HintRule, RetryPolicy, next, seed};
 use redrive_core::time::Timestamp;
 use redrive_store::{DueBand, DueQuery, Page};
 
@@ -26,6 +27,7 @@ struct Row {
     status: Status,
     class: ErrorClass,
     attempts: u32,
+    granted: u32,
     decided: u64,
     age: u64,
     hint: Option<u64>,
@@ -37,12 +39,14 @@ fn rows() -> impl Strategy<Value = Row> {
     let status = select(&[Status::Failed, Status::Failed, Status::Failed, Status::Pending, Status::Success][..]);
     let rare = || proptest::bool::weighted(0.1);
     let times = (0u64..40_000, 0u64..4_000_000, option::weighted(0.2, 0u64..60_000));
-    (select(&SOURCES[..]), status, select(ErrorClass::ALL), 1u32..9, times, rare(), rare()).prop_map(
-        |(source, status, class, attempts, (decided, age, hint), terminal, paused)| Row {
+    let attempts = (1u32..9, prop_oneof![3 => Just(0), 1 => 1u32..5]);
+    (select(&SOURCES[..]), status, select(ErrorClass::ALL), attempts, times, rare(), rare()).prop_map(
+        |(source, status, class, (attempts, granted), (decided, age, hint), terminal, paused)| Row {
             source,
             status,
             class,
             attempts,
+            granted,
             decided,
             age: decided + age,
             hint,
@@ -92,22 +96,23 @@ async fn put(raw: &Raw, rows: &[Row]) {
     let ago = |seconds: u64| START.saturating_sub(Duration::from_secs(seconds)).micros();
     let mut sql = String::from("BEGIN; DELETE FROM partition_control; DELETE FROM partitions;");
     for (nth, row) in rows.iter().enumerate() {
-        let Row { source, status, class, attempts, .. } = row;
+        let Row { source, status, class, attempts, granted, .. } = row;
+        let spent = attempts.saturating_sub(*granted);
         let first = SOURCES.iter().position(|name| name == source).unwrap() * 5 + 1;
         // The days of January 2026.
         let place = format!("{}, {}, {first}", first + nth % 5, 20454 + nth % 28);
         let (held, run) = (u8::from(row.terminal || row.paused), raw.id(uuid::Uuid::nil()));
         let (created, updated) = (ago(row.age), ago(row.decided));
         sql += &format!(
-            "INSERT INTO partitions (series_id, period, source_no, status, current_run_id, attempt_count, \
-             error_class, created_at, updated_at, held) VALUES ({place}, '{status}', {run}, {attempts}, '{class}', {created}, \
+            "INSERT INTO partitions (series_id, period, source_no, status, current_run_id, attempt_count, spent, \
+             error_class, created_at, updated_at, held) VALUES ({place}, '{status}', {run}, {attempts}, {spent}, '{class}', {created}, \
              {updated}, {held}) ON CONFLICT DO NOTHING;"
         );
         let mark = |on: bool| if on { "'ada', 5" } else { "NULL, NULL" };
         let hint = row.hint.map_or("NULL".to_owned(), |hint| ago(row.decided.saturating_sub(hint)).to_string());
         sql += &format!(
-            "INSERT INTO partition_control (series_id, period, source_no, scope, not_before, terminal_by, \
-             terminal_at, paused_by, paused_at) VALUES ({place}, 1, {hint}, {}, {}) ON CONFLICT DO NOTHING;",
+            "INSERT INTO partition_control (series_id, period, source_no, scope, not_before, granted, terminal_by, \
+             terminal_at, paused_by, paused_at) VALUES ({place}, 1, {hint}, {granted}, {}, {}) ON CONFLICT DO NOTHING;",
             mark(row.terminal),
             mark(row.paused)
         );
@@ -123,7 +128,7 @@ fn due_at(partition: &Partition, policy: &RetryPolicy) -> Option<Timestamp> {
         class: state.error_class?,
         retry_after: partition.control.not_before.map(|until| until.since(state.updated_at)),
         rate_limit_waited: Duration::ZERO,
-        attempt: state.attempt_count,
+        attempt: partition.spent(),
         age: START.since(state.created_at),
         seed: seed(&state.key),
     };
@@ -141,7 +146,7 @@ fn may_go(partition: &Partition, policy: &RetryPolicy) -> bool {
 
 /// What the policy leaves of a band, page by page.
 async fn reached(subject: &TestStore, band: DueBand, policy: &RetryPolicy, limit: u32) -> Vec<Partition> {
-    let wait = policy.delay(band.attempt_count).saturating_sub(policy.jitter);
+    let wait = policy.delay(band.spent).saturating_sub(policy.jitter);
     let mut query = DueQuery {
         band,
         decided_by: START.saturating_sub(wait),
@@ -180,9 +185,9 @@ async fn bands_and_reaches_hold_exactly_what_may_be_retried(subject: TestStore) 
         let mut expected: Vec<_> = everything
             .iter()
             .filter(candidate)
-            .map(|p| DueBand { source: p.state.key.source.clone(), attempt_count: p.state.attempt_count })
+            .map(|p| DueBand { source: p.state.key.source.clone(), spent: p.spent() })
             .collect();
-        expected.sort_by(|a, b| (&a.source, a.attempt_count).cmp(&(&b.source, b.attempt_count)));
+        expected.sort_unstable();
         expected.dedup();
         let bands = wait(subject.store.view().due_bands()).unwrap();
         prop_assert_eq!(&bands, &expected);
@@ -194,10 +199,10 @@ async fn bands_and_reaches_hold_exactly_what_may_be_retried(subject: TestStore) 
             prop_assert!(in_order);
             for partition in &reached {
                 prop_assert!(candidate(&partition));
-                prop_assert_eq!(partition.state.attempt_count, band.attempt_count);
+                prop_assert_eq!(partition.spent(), band.spent);
                 prop_assert_eq!(&partition.state.key.source, &band.source);
                 let hinted = partition.control.not_before.is_some();
-                let latest = policy.delay(band.attempt_count).saturating_sub(policy.jitter * 2);
+                let latest = policy.delay(band.spent).saturating_sub(policy.jitter * 2);
                 prop_assert!(hinted || partition.state.updated_at <= START.saturating_sub(latest));
             }
             due.extend(reached.into_iter().filter(|partition| may_go(partition, &policy)));
@@ -231,7 +236,7 @@ async fn a_mark_or_a_pause_takes_a_failure_out_of_reach_and_back(subject: TestSt
         (ControlEvent::Resume, &none),
         (ControlEvent::ClearTerminal, &it),
         (mark(1), &none),
-        (ControlEvent::Retry { policy: &policy, clear_terminal: true, stale: false }, &none),
+        (ControlEvent::Retry { policy: &policy, clear_terminal: true, stale: false, grant: None }, &none),
     ] {
         assert!(changed(&subject.ask(&key, event.clone()).await), "{event:?}");
         assert_eq!(&in_reach(&subject).await, expected, "after {event:?}");
@@ -246,6 +251,39 @@ async fn a_mark_or_a_pause_takes_a_failure_out_of_reach_and_back(subject: TestSt
     let claimed = subject.claim(1).await.remove(0);
     subject.judge(&claimed.run, rejected(ErrorClass::Final, "gone")).await;
     assert!(in_reach(&subject).await.is_empty(), "a final failure is not retried by automation");
+}
+
+/// OP-9. The band that a failure is found in follows what is granted, and the undo of it.
+async fn what_is_granted_moves_a_failure_to_an_earlier_band(subject: TestStore) {
+    let policy = RetryPolicy { max_attempts: Some(2), ..RetryPolicy::partitions() };
+    let key = key("ads", "a", "daily", "2026-01-01");
+    let spent = async || {
+        let bands = subject.store.view().due_bands().await.unwrap();
+        bands.into_iter().map(|band| band.spent).collect::<Vec<_>>()
+    };
+    subject.failed(&key).await;
+    assert!(changed(&subject.ask(&key, retry(&policy)).await));
+    let fail = async || {
+        let claimed = subject.claim(1).await.remove(0);
+        subject.judge(&claimed.run, rejected(ErrorClass::Retryable, "boom")).await;
+    };
+    fail().await;
+    assert_eq!(spent().await, [2], "both attempts are used up");
+    let before = subject.read(&key).await;
+    let grant = Some(Grant::Attempts(NonZeroU32::new(2).unwrap()));
+    let event = ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false, grant };
+    assert!(changed(&subject.ask(&key, event.clone()).await));
+    let granted = subject.read(&key).await;
+    assert_eq!((granted.control.granted, granted.state.attempt_count), (2, 2));
+
+    let undo = ControlEvent::Revert { to: &before.snapshot(), from_version: granted.state.version };
+    assert!(changed(&subject.ask(&key, undo).await));
+    assert_eq!((subject.read(&key).await.control.granted, spent().await), (0, vec![2]));
+
+    assert!(changed(&subject.ask(&key, event).await));
+    fail().await;
+    let failed = subject.read(&key).await;
+    assert_eq!((failed.state.attempt_count, failed.control.granted, spent().await), (3, 2, vec![1]));
 }
 
 /// A pause that comes while an attempt is under way outlives its verdict, in reach as elsewhere.
@@ -264,5 +302,6 @@ async fn a_pause_in_flight_keeps_the_failure_out_of_reach(subject: TestStore) {
 crate::on_both_databases!(
     bands_and_reaches_hold_exactly_what_may_be_retried,
     a_mark_or_a_pause_takes_a_failure_out_of_reach_and_back,
+    what_is_granted_moves_a_failure_to_an_earlier_band,
     a_pause_in_flight_keeps_the_failure_out_of_reach,
 );

@@ -36,7 +36,7 @@ async fn a_partition_goes_from_wanted_to_success_and_back_to_wanted(subject: Tes
     assert_eq!((failed.state.status, failed.state.attempt_count), (Status::Failed, 1));
     assert_eq!(failed.state.error_message.as_deref(), Some("boom (terminal)"));
     let policy = RetryPolicy::partitions();
-    let retry = ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false };
+    let retry = ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false, grant: None };
     let operation = subject.operation("state retry");
     let outcomes = control.commit(&operation, vec![(failed.clone(), retry.clone())]).await.unwrap();
     assert!(matches!(&outcomes[..], [Outcome::Changed { .. }]), "{outcomes:?}");

@@ -15,9 +15,9 @@ async fn furnish(raw: &Raw) {
     ))
     .await;
     raw.run(&format!(
-        "{numbers} INSERT INTO partitions (series_id, period, source_no, status, current_run_id, attempt_count, \
+        "{numbers} INSERT INTO partitions (series_id, period, source_no, status, current_run_id, attempt_count, spent, \
          error_class, created_at, updated_at) SELECT i, 20454, i % 3 + 1, \
-         CASE WHEN i % 20 = 0 THEN 'failed' ELSE 'success' END, {run}, i % 6 + 1, \
+         CASE WHEN i % 20 = 0 THEN 'failed' ELSE 'success' END, {run}, i % 6 + 1, i % 6 + 1, \
          CASE WHEN i % 20 = 0 THEN 'retryable' END, i, i FROM n"
     ))
     .await;

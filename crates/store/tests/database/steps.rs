@@ -47,7 +47,7 @@ pub fn named_job(category: &str, external_id: &str, submitted_at: Timestamp) -> 
 }
 
 pub fn retry(policy: &RetryPolicy) -> ControlEvent<'_> {
-    ControlEvent::Retry { policy, clear_terminal: false, stale: false }
+    ControlEvent::Retry { policy, clear_terminal: false, stale: false, grant: None }
 }
 
 pub fn mark(threshold: u32) -> ControlEvent<'static> {

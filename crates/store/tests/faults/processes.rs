@@ -116,7 +116,7 @@ async fn child() {
 
         let filter = Filter { status: Some(Status::Failed), ..Filter::default() };
         let failed = view.partitions(Page { filter, limit: 3, ..Page::default() }).await.unwrap();
-        let retry = ControlEvent::Retry { policy: &policy, clear_terminal: true, stale: false };
+        let retry = ControlEvent::Retry { policy: &policy, clear_terminal: true, stale: false, grant: None };
         let items = failed.into_iter().map(|partition| (partition, retry.clone())).collect();
         for outcome in control.commit(&operation(&store, "state retry"), items).await.unwrap() {
             if let Outcome::Changed { after, .. } = outcome {

@@ -66,8 +66,8 @@ impl StateChanges<'_> {
     }
 
     pub async fn retry(&self, args: &Retry) -> Result<Exit> {
-        let Retry { clear_terminal, allow_missing_raw, stale, .. } = *args;
-        let verb = Verb::Retry { clear_terminal, allow_missing_raw, stale };
+        let Retry { clear_terminal, allow_missing_raw, stale, grant, .. } = *args;
+        let verb = Verb::Retry { clear_terminal, allow_missing_raw, stale, grant };
         self.change(verb, &args.filter, &args.change).await
     }
 

@@ -18,6 +18,7 @@ fn names() -> Vec<&'static str> {
         "next_retry_at",
         "attempt_count",
         "max_attempts",
+        "granted",
         "error_class",
         "error_message",
         "now",

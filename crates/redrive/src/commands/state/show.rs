@@ -85,7 +85,7 @@ fn reasons(report: &Report) -> Vec<String> {
 /// What an operator can do about a partition or a run that was left as it was.
 fn help(reason: Reason) -> Option<&'static str> {
     match reason {
-        Reason::Terminal => Some("--clear-terminal takes the mark off and grants one attempt"),
+        Reason::Terminal => Some("--clear-terminal takes the mark off and grants one attempt, --grant N grants more"),
         Reason::NoRawPartition => {
             Some("no attempt has left anything in the raw sink; --allow-missing-raw retries all the same")
         }

@@ -48,7 +48,7 @@ pub fn because(explanation: &Explanation) -> String {
         None => return explanation.because.clone(),
         Some(Action::Resume) => "`state resume` lets it go on",
         Some(Action::Retry) => "`state retry` tries it now",
-        Some(Action::RetryClearingTerminal) => "`state retry --clear-terminal` grants one attempt",
+        Some(Action::RetryClearingTerminal) => "`state retry --clear-terminal` grants one attempt, `--grant N` more",
         Some(Action::RetryStale) => "`state retry --stale` puts it back",
         Some(Action::Reprocess) => "`state reprocess` asks for another run",
         Some(Action::Pause) => "`state pause` holds it",

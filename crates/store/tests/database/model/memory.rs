@@ -74,8 +74,8 @@ impl Memory {
     pub fn event<'a>(&'a self, key: &PartitionKey, wish: &Wish) -> Option<ControlEvent<'a>> {
         let policy = &self.policy;
         Some(match wish {
-            Wish::Retry { clear_terminal, stale } => {
-                ControlEvent::Retry { policy, clear_terminal: *clear_terminal, stale: *stale }
+            Wish::Retry { clear_terminal, stale, grant } => {
+                ControlEvent::Retry { policy, clear_terminal: *clear_terminal, stale: *stale, grant: *grant }
             }
             Wish::Reprocess => ControlEvent::Reprocess,
             Wish::Backfill { force_pending } => ControlEvent::Backfill { policy, force_pending: *force_pending },

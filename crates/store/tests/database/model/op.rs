@@ -9,6 +9,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::key::{CustomerId, PartitionKey, Source};
 use redrive_core::lane::Lane;
 use redrive_core::partition::Judgement;
+use redrive_core::retry::Grant;
 use redrive_core::run::{End, Fault, Verdict};
 use redrive_core::time::Timestamp;
 
@@ -40,6 +41,7 @@ pub enum Wish {
     Retry {
         clear_terminal: bool,
         stale: bool,
+        grant: Option<Grant>,
     },
     Reprocess,
     Backfill {
@@ -127,7 +129,8 @@ fn reports() -> impl Strategy<Value = End> {
 
 fn wishes() -> impl Strategy<Value = Wish> {
     prop_oneof![
-        4 => (any::<bool>(), rare()).prop_map(|(clear_terminal, stale)| Wish::Retry { clear_terminal, stale }),
+        4 => (any::<bool>(), rare(), option::weighted(0.3, Just(Grant::Full)))
+            .prop_map(|(clear_terminal, stale, grant)| Wish::Retry { clear_terminal, stale, grant }),
         2 => Just(Wish::Reprocess),
         1 => any::<bool>().prop_map(|force_pending| Wish::Backfill { force_pending }),
         2 => (1u32..3).prop_map(|threshold| Wish::Mark { threshold }),
