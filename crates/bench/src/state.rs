@@ -102,6 +102,7 @@ async fn retry(store: &Store) -> Result<u32> {
         verb: Verb::Retry { clear_terminal: true, allow_missing_raw: true, stale: false, grant: None },
         filter: filter(OURS, Some(Status::Failed))?,
         audit: Audit { force: true, ..Audit::new("bench", "bench state") },
+        limit: None,
     };
     let watch = Watch { cancelled: &AtomicBool::new(false), progress: &|_| {}, stop_after: None };
     let report = plane.operate(&request, watch).await?;

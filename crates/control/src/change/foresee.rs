@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use redrive_core::count;
 use redrive_core::partition::{self, Event, Partition};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{self, Run};
@@ -51,6 +52,50 @@ impl Insight {
             }
         }
         Ok((report, planned))
+    }
+
+    /// Says what the first `limit` changes of a selection would be. What comes after them is counted by the rules alone, and the
+    /// raw sink is not asked about it.
+    pub(super) async fn foresee_first(
+        &self,
+        name: &'static str,
+        mut selection: impl Selection,
+        limit: u64,
+        audit: &Audit,
+        watch: Watch<'_>,
+    ) -> Result<(Report, Foreseen)> {
+        let (mut report, mut planned, mut beyond) = (Report::new(name, true), Foreseen::default(), 0);
+        loop {
+            let chunk = selection.next().await?;
+            if chunk.is_empty() {
+                break;
+            }
+            if watch.cancelled.load(Ordering::SeqCst) {
+                report.halt = Some(Halt::Interrupted);
+                break;
+            }
+            let (mut left, mut skipped) = (chunk.candidates, chunk.skipped);
+            while !left.is_empty() || !skipped.is_empty() {
+                let wanted = limit.saturating_sub(report.count_changed());
+                if wanted == 0 {
+                    beyond += count::of(left.iter().filter(|candidate| self.decide(candidate, audit).is_ok()).count());
+                    break;
+                }
+                let later = left.split_off(self.end_of_first(&left, wanted, audit));
+                let first = Chunk { candidates: std::mem::replace(&mut left, later), skipped: std::mem::take(&mut skipped) };
+                self.judge(first, audit).await?.add_to(&mut report, &mut planned);
+            }
+            (watch.progress)(report.matched + beyond);
+        }
+        report.beyond_limit = Some(beyond);
+        Ok((report, planned))
+    }
+
+    /// Where the shortest stretch of candidates ends that has `wanted` of those that the rules would change.
+    fn end_of_first(&self, candidates: &[Candidate], wanted: u64, audit: &Audit) -> usize {
+        let changing = candidates.iter().enumerate().filter(|(_, candidate)| self.decide(candidate, audit).is_ok());
+        let nth = usize::try_from(wanted.saturating_sub(1)).unwrap_or(usize::MAX);
+        changing.map(|(at, _)| at + 1).nth(nth).unwrap_or(candidates.len())
     }
 
     /// Decides about a chunk, and leaves out what would change but has left nothing in the raw sink.

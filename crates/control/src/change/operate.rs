@@ -73,9 +73,16 @@ struct WrittenChanges {
 }
 
 impl ControlPlane {
-    /// Does what was asked for without counting it first. An end before its time is in the report.
+    /// Does what was asked for; what has no limit is not counted first. An end before its time is in the report.
     pub async fn operate(&self, request: &Request, watch: Watch<'_>) -> Result<Report> {
-        let Request { verb, filter, audit } = request;
+        let Request { verb, filter, audit, limit } = request;
+        if limit.is_some() {
+            let (counted, plan) = self.insight.plan(request, watch).await?;
+            return match counted.halt {
+                Some(_) => Ok(counted),
+                None => self.operate_as_counted(request, counted, plan, watch).await,
+            };
+        }
         filter.check_for_change(self.insight.bounds())?;
         let selection = ByFilter::new(&self.insight, *verb, filter);
         let operation = self.operation(audit, filter, &verb.flags(audit));

@@ -296,10 +296,13 @@ async fn runs_as_planned(insight: &Insight, verb: RunVerb, planned: Vec<PlannedR
 impl Insight {
     /// A dry run, and the plan of exactly what it would change.
     pub async fn plan(&self, request: &Request, watch: Watch<'_>) -> Result<(Report, Plan)> {
-        let Request { verb, filter, audit } = request;
+        let Request { verb, filter, audit, limit } = request;
         filter.check_for_change(self.bounds())?;
         let selection = ByFilter::new(self, *verb, filter);
-        let (report, foreseen) = self.foresee(verb.name(), selection, audit, watch).await?;
+        let (report, foreseen) = match limit {
+            None => self.foresee(verb.name(), selection, audit, watch).await?,
+            Some(limit) => self.foresee_first(verb.name(), selection, *limit, audit, watch).await?,
+        };
         Ok((report, Plan::new(*verb, audit, foreseen.partitions)))
     }
 

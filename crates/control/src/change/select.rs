@@ -79,6 +79,8 @@ pub struct Request {
     pub verb: Verb,
     pub filter: Filter,
     pub audit: Audit,
+    /// Changes no more than this many, the first in key order: a canary before the rest.
+    pub limit: Option<u64>,
 }
 
 /// What is asked of one partition.
@@ -166,6 +168,10 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
+    pub(super) fn is_empty(&self) -> bool {
+        self.candidates.is_empty() && self.skipped.is_empty()
+    }
+
     /// Leaves one out, against a rule.
     pub(super) fn skip(&mut self, subject: SubjectShape, reason: Reason) {
         self.skipped.push((subject, Refused::Rule(reason)));

@@ -61,6 +61,9 @@ pub struct Report {
     #[serde(serialize_with = "skipped")]
     skipped: Keyed<Refused>,
     pub failed: Vec<Failed>,
+    /// How many more would change but for the request's limit; none where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beyond_limit: Option<u64>,
     /// What a dry run would change.
     #[serde(skip)]
     pub extent: Extent,
@@ -78,6 +81,7 @@ impl Report {
             changed: Keyed::default(),
             skipped: Keyed::default(),
             failed: vec![],
+            beyond_limit: None,
             extent: Extent::default(),
             halt: None,
         }

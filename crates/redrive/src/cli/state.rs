@@ -175,6 +175,7 @@ pub struct FilteredChange {
 Examples:
   redrive state retry --group 1eac --reason 'the token is mended'
   redrive state retry --source ads --since 7d --error-class retryable --dry-run
+  redrive state retry --group 1eac --limit 12     a canary; its report says how to go on
   redrive state retry --source ads --grant 3 --yes
 
 A partition is not tried again by itself once its attempts are those of `max_attempts`. --grant gives it further ones: its
@@ -191,6 +192,9 @@ pub struct Retry {
     /// Also those whose attempts are used up: grants so many further ones; `full` is as many as max_attempts
     #[arg(long, value_name = "N|full")]
     pub grant: Option<redrive_core::retry::Grant>,
+    /// Only the first N that change, in key order: a canary; says how many more there are
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
     /// Also those that have left nothing in the raw sink
     #[arg(long)]
     pub allow_missing_raw: bool,

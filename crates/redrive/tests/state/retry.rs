@@ -126,6 +126,31 @@ fn a_grant_gives_further_attempts(world: MigratedProgram) {
     world.whole();
 }
 
+/// A canary takes the first in key order, asks the sink about no other, and says what is left.
+fn a_canary_takes_the_first_and_counts_the_rest(world: MigratedProgram) {
+    let days = january("111", 9);
+    let past = world.ago(HOUR);
+    past.judged_without_raw(&days[1..2], boom());
+    past.judged(&days[2..], boom());
+    past.want(&days[..1]);
+    let line = "state retry --source ads --limit 2";
+    let told = world.json(&format!("{line} --dry-run"), 4);
+    assert_eq!((count(&told, "changed"), &told["beyond_limit"], reasons(&told)), (2, &json!(5), vec!["already_pending", "no_raw_partition"]));
+    let refused = world.run(line).complaint(5);
+    assert!(refused.contains("2 partitions would change"), "{refused}");
+    let told = world.run(&format!("{line} --reason canary --yes"));
+    assert_eq!(told.code, 4, "{told}");
+    let rest = "2 of 7 changed; the rest: redrive state retry --source ads --reason canary --yes";
+    assert!(told.stderr.lines().any(|said| said == rest), "{told}");
+    let pending: Vec<_> = days.iter().filter(|key| world.status(key) == "pending").collect();
+    assert_eq!(pending, [&days[0], &days[2], &days[3]], "the first was pending before, the second has no raw data");
+    let forced = world.json("state retry --source ads --limit=3 --force --allow-missing-raw", 0);
+    assert_eq!((count(&forced, "changed"), &forced["beyond_limit"]), (3, &json!(3)));
+    let all = world.json("state retry --source ads --limit 50 --force --allow-missing-raw", 0);
+    assert_eq!((count(&all, "changed"), &all["beyond_limit"]), (3, &json!(0)));
+    assert_eq!(world.run("state retry --source ads --limit 0").code, 2);
+}
+
 /// RP-8.4, RP-8.5: by one query in detail and by several days at once.
 fn nothing_in_the_raw_sink_blocks_a_retry(world: MigratedProgram) {
     let past = world.ago(HOUR);
@@ -246,6 +271,7 @@ redrive_fixture::on_both!(
     a_retry_looks_no_more_often_than_it_must,
     terminal_needs_clear_terminal,
     a_grant_gives_further_attempts,
+    a_canary_takes_the_first_and_counts_the_rest,
     nothing_in_the_raw_sink_blocks_a_retry,
     a_dry_run_changes_nothing,
     slips_in_a_filter_are_refused,

@@ -68,19 +68,26 @@ impl StateChanges<'_> {
     pub async fn retry(&self, args: &Retry) -> Result<Exit> {
         let Retry { clear_terminal, allow_missing_raw, stale, grant, .. } = *args;
         let verb = Verb::Retry { clear_terminal, allow_missing_raw, stale, grant };
-        self.change(verb, &args.filter, &args.change).await
+        self.change(verb, &args.filter, &args.change, args.limit).await
     }
 
     pub async fn operate(&self, verb: Verb, args: &FilteredChange) -> Result<Exit> {
-        self.change(verb, &args.filter, &args.change).await
+        self.change(verb, &args.filter, &args.change, None).await
     }
 
-    async fn change(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> Result<Exit> {
+    async fn change(
+        &self,
+        verb: Verb,
+        filter: &FilterArgs,
+        change: &ChangeArgs,
+        limit: Option<u64>,
+    ) -> Result<Exit> {
         if change.dry_run {
-            return self.foresee(verb, filter, change).await;
+            return self.foresee(verb, filter, change, limit).await;
         }
         let plane = self.plane().await?;
-        let request = Request { verb, filter: self.filter(filter, plane.insight()).await?, audit: self.audit(change) };
+        let filter = self.filter(filter, plane.insight()).await?;
+        let request = Request { verb, filter, audit: self.audit(change), limit };
         let watcher = self.watcher();
         // One partition needs no count, and neither does a change without limits.
         if change.force || request.filter.as_key().is_some() {
@@ -105,9 +112,16 @@ impl StateChanges<'_> {
     }
 
     /// Says what a change would do, and saves the plan of it where one is asked for.
-    async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs) -> Result<Exit> {
+    async fn foresee(
+        &self,
+        verb: Verb,
+        filter: &FilterArgs,
+        change: &ChangeArgs,
+        limit: Option<u64>,
+    ) -> Result<Exit> {
         let insight = self.insight().await?;
-        let request = Request { verb, filter: self.filter(filter, &insight).await?, audit: self.audit(change) };
+        let filter = self.filter(filter, &insight).await?;
+        let request = Request { verb, filter, audit: self.audit(change), limit };
         let watcher = self.watcher();
         let (report, plan) = insight.plan(&request, watcher.watch(None)).await?;
         watcher.end();
@@ -217,13 +231,28 @@ pub(in crate::commands) fn save(plan: &Plan, report: &Report, change: &ChangeArg
 
 /// The command line as it could be given again: words are quoted where a shell would split them.
 pub fn command_line() -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_=.,:/@%+".contains(c);
-    let words = std::env::args_os().skip(1).map(|word| {
-        let word = word.to_string_lossy();
-        match !word.is_empty() && word.chars().all(plain) {
-            true => word.into_owned(),
-            false => format!("'{}'", word.replace('\'', "'\\''")),
+    quoted(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+}
+
+/// The same without an option and its value.
+pub fn command_line_without(option: &str) -> String {
+    let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word.strip_prefix(option) {
+            Some("") => drop(words.next()),
+            Some(value) if value.starts_with('=') => {}
+            Some(_) | None => kept.push(word),
         }
+    }
+    quoted(kept.into_iter())
+}
+
+fn quoted(words: impl Iterator<Item = String>) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_=.,:/@%+".contains(c);
+    let words = words.map(|word| match !word.is_empty() && word.chars().all(plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     });
     format!("redrive {}", words.collect::<Vec<_>>().join(" "))
 }

@@ -2,10 +2,12 @@
 
 use redrive_control::shape::{Changed, Failed, Skipped, SubjectShape};
 use redrive_control::{Halt, Report};
+use redrive_core::count;
 use redrive_core::id::OpId;
 use redrive_core::refusal::Reason;
 use serde::Serialize;
 
+use super::change::command_line_without;
 use crate::cli::{Format, Global};
 use crate::error::Result;
 use crate::exit::{self, Exit};
@@ -68,9 +70,18 @@ pub fn report(report: &Report, global: &Global) -> Result<()> {
         return Ok(());
     }
     if !global.quiet {
+        if let Some(rest) = report.beyond_limit.filter(|rest| *rest > 0) {
+            output::note(&canary(report.count_changed(), rest, report.dry_run));
+        }
         reasons(report).iter().try_for_each(|line| output::line(line))?;
     }
     output::line(&summary(report))
+}
+
+/// How much of everything a limited change was, and how to go on.
+fn canary(changed: u64, rest: u64, dry_run: bool) -> String {
+    let (of_all, would) = (count::grouped(changed + rest), if dry_run { "would be changed" } else { "changed" });
+    format!("{} of {of_all} {would}; the rest: {}", count::grouped(changed), command_line_without("--limit"))
 }
 
 /// How many were left as they were, by the reason, each with what helps.
@@ -150,7 +161,7 @@ fn entries(report: &Report, global: &Global) -> Result<()> {
     report.skipped().take(rest).try_for_each(|skipped| listing.add(&entry(Listed::Skipped(skipped), "skipped")))?;
     report.failed.iter().try_for_each(|failed| listing.add(&entry(Listed::Failed(failed.clone()), "failed")))?;
     listing.end()?;
-    let of = |count: u64, shown: usize| count.saturating_sub(redrive_core::count::of(shown));
+    let of = |count: u64, shown: usize| count.saturating_sub(count::of(shown));
     let left_out = of(report.count_changed(), changes) + of(report.count_skipped(), rest);
     if left_out > 0 {
         output::note(&format!("{left_out} more are not listed; -o jsonl lists all"));
