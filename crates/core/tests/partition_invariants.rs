@@ -15,8 +15,8 @@ use redrive_core::failure::TERMINAL_MARK;
 use redrive_core::invariants::{self, AttemptFacts};
 use redrive_core::lane::Lane;
 use redrive_core::partition::{
-    ControlEvent, ControlSnapshot, DataEvent, Event, InFlight, Judgement, Mark, Partition, Status, Terminal, Wanted,
-    apply, terminal,
+    Control, ControlEvent, ControlSnapshot, DataEvent, Event, InFlight, Judgement, Mark, Partition, Status, Terminal,
+    Wanted, apply, terminal,
 };
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{Grant, RetryPolicy, StopReason};
@@ -262,6 +262,23 @@ proptest! {
     }
 
     #[test]
+    fn a_withdrawal_leaves_the_success_and_nothing_beside_it_but_a_pause(start in starts(), steps in steps()) {
+        walk(start, &steps, |seen| {
+            let Some(ControlEvent::Withdraw) = seen.control() else { return Ok(()) };
+            let asked = seen.before.control.reprocess.is_some() && seen.before.state.status == Status::Success;
+            prop_assert_eq!(seen.outcome.is_ok(), asked && seen.before.control.active.is_none());
+            if let Some(after) = seen.after() {
+                let mut expected = seen.before.state.clone();
+                expected.version += 1;
+                prop_assert_eq!(&after.state, &expected);
+                let paused = seen.before.control.paused.clone();
+                prop_assert_eq!(&after.control, &Control { paused, ..Control::default() });
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
     fn a_retry_is_granted_exactly_when_the_rules_allow_it(start in starts(), steps in steps()) {
         walk(start, &steps, |seen| {
             let Some(ControlEvent::Retry { clear_terminal, stale, grant, .. }) = seen.control() else {
@@ -451,6 +468,7 @@ fn the_random_walks_reach_every_kind_of_change() {
                     format!("retry {clear_terminal} {stale}")
                 }
                 Event::Control(ControlEvent::Reprocess) => "reprocess".to_owned(),
+                Event::Control(ControlEvent::Withdraw) => "withdraw".to_owned(),
                 Event::Control(ControlEvent::Backfill { .. }) => "backfill".to_owned(),
                 Event::Control(ControlEvent::MarkTerminal { .. }) => "mark terminal".to_owned(),
                 Event::Control(ControlEvent::ClearTerminal) => "clear terminal".to_owned(),
@@ -481,6 +499,9 @@ fn the_random_walks_reach_every_kind_of_change() {
         "success: retry false false: done",
         "success: reprocess: done",
         "success: reprocess: already_pending",
+        "success: withdraw: done",
+        "success: withdraw: not_queued",
+        "success: withdraw: in_flight",
         "success: backfill: done",
         "failed: backfill: done",
         "failed: mark terminal: done",

@@ -272,14 +272,16 @@ fn a_grant_gives_further_attempts_past_the_policy_and_the_count_goes_on() {
 #[test]
 fn a_grant_passes_neither_a_mark_nor_the_age_limit() {
     let policy = policy();
-    let grant = || ControlEvent::Retry { grant: Some(Grant::Full), policy: &policy, clear_terminal: false, stale: false };
+    let grant =
+        || ControlEvent::Retry { grant: Some(Grant::Full), policy: &policy, clear_terminal: false, stale: false };
     assert_eq!(ask(&marked(), grant(), at(100)), forbidden(Reason::Terminal));
     assert_eq!(ask(&exhausted(), grant(), at(48 * 3600)), forbidden(Reason::Terminal));
 }
 
 #[test]
 fn a_grant_ends_with_the_success_it_led_to() {
-    let event = ControlEvent::Retry { grant: Some(Grant::Full), policy: &policy(), clear_terminal: false, stale: false };
+    let event =
+        ControlEvent::Retry { grant: Some(Grant::Full), policy: &policy(), clear_terminal: false, stale: false };
     let queued = ask(&exhausted(), event, at(100)).unwrap();
     let claimed = report(&queued, DataEvent::Claimed(attempt(2)), at(110)).unwrap();
     let accepted = DataEvent::Judged(attempt(2), Judgement::Accepted { records: 7 });

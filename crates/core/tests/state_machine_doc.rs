@@ -139,6 +139,7 @@ fn standing_in_words(partition: &Partition) -> String {
 enum Ask {
     Retry { clear_terminal: bool, stale: bool, grant: Option<Grant> },
     Reprocess,
+    Withdraw,
     Backfill { force_pending: bool },
     MarkTerminal { threshold: u32 },
     ClearTerminal,
@@ -155,12 +156,13 @@ enum Ask {
     RejectedAtLimit,
 }
 
-const PARTITION_EVENTS: [(&str, Ask); 23] = [
+const PARTITION_EVENTS: [(&str, Ask); 24] = [
     ("retry", Ask::Retry { clear_terminal: false, stale: false, grant: None }),
     ("retry --clear-terminal", Ask::Retry { clear_terminal: true, stale: false, grant: None }),
     ("retry --grant", Ask::Retry { clear_terminal: false, stale: false, grant: Some(Grant::Full) }),
     ("retry --stale", Ask::Retry { clear_terminal: false, stale: true, grant: None }),
     ("reprocess", Ask::Reprocess),
+    ("reprocess --withdraw", Ask::Withdraw),
     ("backfill", Ask::Backfill { force_pending: false }),
     ("backfill --force-pending", Ask::Backfill { force_pending: true }),
     ("mark-terminal", Ask::MarkTerminal { threshold: 1 }),
@@ -201,6 +203,7 @@ fn move_partition(partition: &Partition, column: &str, ask: Ask) -> String {
             control(ControlEvent::Retry { policy: &policy, clear_terminal, stale, grant })
         }
         Ask::Reprocess => control(ControlEvent::Reprocess),
+        Ask::Withdraw => control(ControlEvent::Withdraw),
         Ask::Backfill { force_pending } => control(ControlEvent::Backfill { policy: &policy, force_pending }),
         Ask::MarkTerminal { threshold } => control(ControlEvent::MarkTerminal { by: "ada", why: None, threshold }),
         Ask::ClearTerminal => control(ControlEvent::ClearTerminal),
@@ -242,7 +245,7 @@ fn move_partition(partition: &Partition, column: &str, ask: Ask) -> String {
 fn partition_column(event: &partition::Event<'_>) -> &'static str {
     match event {
         partition::Event::Control(ControlEvent::Retry { .. }) => "retry",
-        partition::Event::Control(ControlEvent::Reprocess) => "reprocess",
+        partition::Event::Control(ControlEvent::Reprocess | ControlEvent::Withdraw) => "reprocess",
         partition::Event::Control(ControlEvent::Backfill { .. }) => "backfill",
         partition::Event::Control(ControlEvent::MarkTerminal { .. }) => "mark-terminal",
         partition::Event::Control(ControlEvent::ClearTerminal) => "clear-terminal",

@@ -82,7 +82,8 @@ impl Insight {
                     break;
                 }
                 let later = left.split_off(self.end_of_first(&left, wanted, audit));
-                let first = Chunk { candidates: std::mem::replace(&mut left, later), skipped: std::mem::take(&mut skipped) };
+                let first =
+                    Chunk { candidates: std::mem::replace(&mut left, later), skipped: std::mem::take(&mut skipped) };
                 self.judge(first, audit).await?.add_to(&mut report, &mut planned);
             }
             (watch.progress)(report.matched + beyond);

@@ -109,9 +109,12 @@ impl Plan {
             Verb::Retry { clear_terminal, allow_missing_raw, stale, grant } => {
                 (clear_terminal, allow_missing_raw, stale, grant)
             }
-            Verb::Reprocess | Verb::MarkTerminal | Verb::ClearTerminal | Verb::Pause | Verb::Resume => {
-                (false, false, false, None)
-            }
+            Verb::Reprocess
+            | Verb::Withdraw
+            | Verb::MarkTerminal
+            | Verb::ClearTerminal
+            | Verb::Pause
+            | Verb::Resume => (false, false, false, None),
         };
         Self {
             format: FORMAT,
@@ -181,6 +184,7 @@ impl Plan {
         Ok(PlannedVerb::Partitions(match self.operation.as_str() {
             "retry" => Verb::Retry { clear_terminal, allow_missing_raw, stale, grant },
             "reprocess" => Verb::Reprocess,
+            "withdraw" => Verb::Withdraw,
             "mark-terminal" => Verb::MarkTerminal,
             "clear-terminal" => Verb::ClearTerminal,
             "pause" => Verb::Pause,

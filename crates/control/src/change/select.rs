@@ -21,8 +21,15 @@ pub(super) const CHUNK: u32 = 10_000;
 /// What is to be done to the partitions of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    Retry { clear_terminal: bool, allow_missing_raw: bool, stale: bool, grant: Option<Grant> },
+    Retry {
+        clear_terminal: bool,
+        allow_missing_raw: bool,
+        stale: bool,
+        grant: Option<Grant>,
+    },
     Reprocess,
+    /// Take requests to reprocess back.
+    Withdraw,
     MarkTerminal,
     ClearTerminal,
     Pause,
@@ -34,6 +41,7 @@ impl Verb {
         match self {
             Self::Retry { .. } => "retry",
             Self::Reprocess => "reprocess",
+            Self::Withdraw => "withdraw",
             Self::MarkTerminal => "mark-terminal",
             Self::ClearTerminal => "clear-terminal",
             Self::Pause => "pause",
@@ -64,6 +72,7 @@ impl Verb {
         match self {
             Self::Retry { .. } => page.open = true,
             Self::Reprocess => page.filter.status = Some(Status::Success),
+            Self::Withdraw => page.reprocess = true,
             Self::MarkTerminal => page.filter.status = Some(Status::Failed),
             Self::ClearTerminal => page.marked_terminal = true,
             Self::Pause => {}
@@ -227,6 +236,7 @@ impl Insight {
                 ControlEvent::Retry { policy, clear_terminal, stale, grant }
             }
             Verb::Reprocess => ControlEvent::Reprocess,
+            Verb::Withdraw => ControlEvent::Withdraw,
             Verb::MarkTerminal => ControlEvent::MarkTerminal { by, why, threshold: rules.terminal_threshold() },
             Verb::ClearTerminal => ControlEvent::ClearTerminal,
             Verb::Pause => ControlEvent::Pause { by, why },

@@ -23,6 +23,8 @@ pub enum ControlEvent<'a> {
     },
     /// Ask for a new run of a success, which stays until the new one is accepted.
     Reprocess,
+    /// Take a request to reprocess back, also one whose last attempt was rejected. The success stays as it is.
+    Withdraw,
     /// A backfill met a partition that is there already.
     Backfill {
         policy: &'a RetryPolicy,
@@ -103,6 +105,10 @@ fn control(before: &Partition, event: ControlEvent<'_>, now: Timestamp, after: &
         ControlEvent::Reprocess => {
             may_reprocess(before)?;
             reprocess(after, now);
+        }
+        ControlEvent::Withdraw => {
+            may_withdraw(before)?;
+            withdraw(after);
         }
         ControlEvent::Backfill { policy, force_pending } => {
             may_backfill(before, policy, force_pending, now)?;
@@ -185,6 +191,24 @@ fn reprocess(after: &mut Partition, now: Timestamp) {
     // Asked for anew, it has all its attempts again.
     after.control.reprocess = Some(Reprocess::default());
     after.control.granted = 0;
+}
+
+fn may_withdraw(before: &Partition) -> Result<(), Refused> {
+    match before.state.status {
+        Status::Pending | Status::Failed => return Err(Refused::NoOp(Reason::NotSuccess)),
+        Status::Success => {}
+    }
+    before.control.reprocess.ok_or(Refused::NoOp(Reason::NotQueued))?;
+    refuse_in_flight(before)
+}
+
+fn withdraw(after: &mut Partition) {
+    let control = &mut after.control;
+    control.wanted = None;
+    control.reprocess = None;
+    control.not_before = None;
+    control.rate_limit_waited = Duration::ZERO;
+    control.granted = 0;
 }
 
 fn may_backfill(before: &Partition, policy: &RetryPolicy, force_pending: bool, now: Timestamp) -> Result<(), Refused> {

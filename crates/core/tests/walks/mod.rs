@@ -39,6 +39,7 @@ pub enum Ask {
         grant: Option<Grant>,
     },
     Reprocess,
+    Withdraw,
     Backfill {
         force_pending: bool,
     },
@@ -97,6 +98,7 @@ pub fn asks() -> impl Strategy<Value = Ask> {
         6 => (any::<bool>(), any::<bool>(), option::weighted(0.3, grants()))
             .prop_map(|(clear_terminal, stale, grant)| Ask::Retry { clear_terminal, stale, grant }),
         2 => Just(Ask::Reprocess),
+        1 => Just(Ask::Withdraw),
         2 => any::<bool>().prop_map(|force_pending| Ask::Backfill { force_pending }),
         3 => (0u32..4, option::of(messages())).prop_map(|(threshold, why)| Ask::MarkTerminal { threshold, why }),
         2 => Just(Ask::ClearTerminal),
@@ -147,7 +149,13 @@ pub fn sound() -> impl Strategy<Value = Partition> {
     let error = (classes(), option::weighted(0.9, messages().prop_map(|text| text.replace(TERMINAL_MARK, "x"))));
     let queue = (prop::sample::select(Lane::ALL), any::<bool>(), any::<bool>(), option::of(0i64..9_000), 0u32..4);
     (outcome, error, queue, (marks(), marks()), 1u64..1_000).prop_map(
-        |((has_run, records, attempts, status), (class, message), (lane, wanted, active, hint, granted), marks, version)| {
+        |(
+            (has_run, records, attempts, status),
+            (class, message),
+            (lane, wanted, active, hint, granted),
+            marks,
+            version,
+        )| {
             let mut partition = Partition::new(key(), lane, at(0));
             let (state, control) = (&mut partition.state, &mut partition.control);
             state.status = status;
@@ -257,6 +265,7 @@ pub fn walk(start: Partition, steps: &[Step], mut check: impl FnMut(&Seen<'_>) -
                 grant: *grant,
             }),
             Ask::Reprocess => Event::Control(ControlEvent::Reprocess),
+            Ask::Withdraw => Event::Control(ControlEvent::Withdraw),
             Ask::Backfill { force_pending } => {
                 Event::Control(ControlEvent::Backfill { policy, force_pending: *force_pending })
             }

@@ -79,7 +79,7 @@ pub enum State {
     /// Requeue failed partitions
     Retry(Retry),
     /// Ask for a new run of successes, which stay until it is accepted
-    Reprocess(FilteredChange),
+    Reprocess(Reprocess),
     /// Want a range of history
     #[command(subcommand)]
     Backfill(Backfill),
@@ -201,6 +201,22 @@ pub struct Retry {
     /// Also pending ones that are not in flight
     #[arg(long)]
     pub stale: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  redrive state reprocess --source ads --query-name campaign_daily --since 30d --reason 'a column was added'
+  redrive state reprocess --source ads --withdraw
+
+Consumers read the success that is there until the validator accepts a new run. A new run that is rejected leaves it, and is tried
+again under the source's retry policy until it is accepted, its attempts are used up, or the request is withdrawn.")]
+pub struct Reprocess {
+    #[command(flatten)]
+    pub changed: FilteredChange,
+    /// Take requests back that are queued, or whose last attempt was rejected; the successes stay as they are
+    #[arg(long)]
+    pub withdraw: bool,
 }
 
 #[derive(Debug, Subcommand)]

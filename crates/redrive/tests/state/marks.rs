@@ -1,6 +1,6 @@
 //! `reprocess`, `mark-terminal`, `clear-terminal`, `pause`, `resume`.
 
-use redrive_core::partition::Judgement;
+use redrive_core::partition::{ControlEvent, Judgement};
 use redrive_fixture::boom;
 use serde_json::json;
 
@@ -112,7 +112,40 @@ fn a_paused_partition_is_left_alone_until_resumed(world: MigratedProgram) {
     world.whole();
 }
 
+/// A request is taken back whether it is queued or was rejected, and not while a worker is at it; an undo asks for it again.
+fn a_request_to_reprocess_is_withdrawn(world: MigratedProgram) {
+    let days = january("111", 4);
+    let past = world.ago(HOUR);
+    past.judged(&days, Judgement::Accepted { records: 7 });
+    let before: Vec<_> = days.iter().map(|key| world.read(key).state).collect();
+    past.put(&days[2..3], ControlEvent::Reprocess);
+    past.claim().iter().for_each(|run| past.judge(run, boom()));
+    past.put(&days[1..2], ControlEvent::Reprocess);
+    let running = past.claim();
+    assert_eq!(running.len(), 1);
+    past.put(&days[..1], ControlEvent::Reprocess);
+    let told = world.json("state reprocess --source ads --withdraw --yes", 4);
+    assert_eq!((&told["operation"], reasons(&told)), (&json!("withdraw"), vec!["in_flight"]));
+    let words: Vec<_> = told["changed"].as_array().unwrap().iter().map(|changed| &changed["from"]).collect();
+    assert_eq!(words, ["reprocess", "reprocess_rejected"], "the fourth day was never asked for again");
+    for nth in [0, 2] {
+        let after = world.read(&days[nth]);
+        assert!(after.control.is_empty(), "{after:?}");
+        assert_eq!((after.state.status, after.state.current_run_id), (before[nth].status, before[nth].current_run_id));
+    }
+    let one = "state reprocess --source ads --customer-id 111 --query-name daily --logical-date 2026-01-04 --withdraw";
+    assert_eq!(reasons(&world.json(one, 0)), ["not_queued"]);
+    assert_eq!(count(&world.json("state undo last --yes", 0), "changed"), 2);
+    assert!(world.read(&days[0]).control.wanted.is_some());
+    assert!(world.read(&days[2]).control.reprocess_rejected());
+    let file = world.home.file("plan.json");
+    world.run(&format!("state reprocess --source ads --withdraw --dry-run --save-plan {}", file.display()));
+    assert_eq!(count(&world.json(&format!("state apply {} --yes", file.display()), 0), "changed"), 2);
+    world.whole();
+}
+
 redrive_fixture::on_both!(
+    a_request_to_reprocess_is_withdrawn,
     a_reprocessed_success_stays_until_a_new_run_is_accepted,
     a_mark_needs_the_threshold_and_comes_off_again,
     the_threshold_is_the_policys_limit,

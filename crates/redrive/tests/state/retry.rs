@@ -108,7 +108,11 @@ fn a_grant_gives_further_attempts(world: MigratedProgram) {
     let file = world.home.file("plan.json");
     world.run(&format!("state retry --source ads --dry-run --grant full --save-plan {}", file.display())).done();
     assert_eq!(count(&world.json(&format!("state apply {} --yes", file.display()), 0), "changed"), 2);
-    assert_eq!(world.read(&days[0]).control.granted, 9, "a plan keeps what it grants: eight, and the one past the limit");
+    assert_eq!(
+        world.read(&days[0]).control.granted,
+        9,
+        "a plan keeps what it grants: eight, and the one past the limit"
+    );
     let now = world.ago(MINUTE);
     now.claim().iter().for_each(|run| now.judge(run, boom()));
     assert_eq!(world.json("state groups", 0)["groups"][0]["waiting"], 2);
@@ -135,7 +139,10 @@ fn a_canary_takes_the_first_and_counts_the_rest(world: MigratedProgram) {
     past.want(&days[..1]);
     let line = "state retry --source ads --limit 2";
     let told = world.json(&format!("{line} --dry-run"), 4);
-    assert_eq!((count(&told, "changed"), &told["beyond_limit"], reasons(&told)), (2, &json!(5), vec!["already_pending", "no_raw_partition"]));
+    assert_eq!(
+        (count(&told, "changed"), &told["beyond_limit"], reasons(&told)),
+        (2, &json!(5), vec!["no_raw_partition", "already_pending"])
+    );
     let refused = world.run(line).complaint(5);
     assert!(refused.contains("2 partitions would change"), "{refused}");
     let told = world.run(&format!("{line} --reason canary --yes"));

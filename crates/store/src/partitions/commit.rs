@@ -7,7 +7,7 @@ use redrive_core::refusal::Refused;
 
 use super::read::get_many;
 use super::row::{
-    CONTROL, KEY, KEY_NAMES, NEW_CONTROL_NAMES, NEW_CONTROL_PLACE, OUTCOME, STANDING, FULL_STANDING, WANTED,
+    CONTROL, FULL_STANDING, KEY, KEY_NAMES, NEW_CONTROL_NAMES, NEW_CONTROL_PLACE, OUTCOME, STANDING, WANTED,
     WANTED_NAMES, int,
 };
 use super::stretch::write_stretches;

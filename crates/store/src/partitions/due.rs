@@ -30,7 +30,12 @@ impl View {
     }
 
     /// The rejected reprocesses of a band, series by series, after `after`.
-    pub async fn rejected(&self, band: RejectedBand, after: Option<PartitionKey>, limit: u32) -> Result<Vec<Partition>> {
+    pub async fn rejected(
+        &self,
+        band: RejectedBand,
+        after: Option<PartitionKey>,
+        limit: u32,
+    ) -> Result<Vec<Partition>> {
         read!(self.read_by_index, "rejected", |tx, band, after, limit| rejected(
             tx,
             &band,
@@ -179,8 +184,7 @@ async fn rejected_bands(tx: &mut Tx<'_>) -> Result<Vec<RejectedBand>> {
     };
     let found = tx.rows(&REJECTED_BANDS, &[], read).await?;
     let names = SourceNames::read(tx, found.iter().map(|(source_no, ..)| *source_no)).await?;
-    let band =
-        |(source_no, rejected, granted)| Ok(RejectedBand { source: names.get(source_no)?, rejected, granted });
+    let band = |(source_no, rejected, granted)| Ok(RejectedBand { source: names.get(source_no)?, rejected, granted });
     let mut bands = found.into_iter().map(band).collect::<Result<Vec<_>>>()?;
     bands.sort_unstable();
     Ok(bands)

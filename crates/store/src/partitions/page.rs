@@ -36,14 +36,16 @@ pub struct Page {
     pub limit: u32,
     /// Only what is not a success.
     pub open: bool,
-    /// Only what holds a terminal mark, or only what is paused.
+    /// Only what holds a terminal mark, only what is paused, or only successes that were asked for again.
     pub marked_terminal: bool,
     pub paused: bool,
+    pub reprocess: bool,
 }
 
 pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<Partition>> {
-    // Marks live in the small table: starting there keeps the large one out of it.
-    if page.marked_terminal || page.paused { marked(tx, page).await } else { by_series(tx, page).await }
+    // Marks and requests live in the small table: starting there keeps the large one out of it.
+    let remembered = page.marked_terminal || page.paused || page.reprocess;
+    if remembered { marked(tx, page).await } else { by_series(tx, page).await }
 }
 
 /// How many series are read at once at most.
@@ -235,6 +237,9 @@ async fn select_marked(tx: &mut Tx<'_>, page: &Page, begin: Begin<'_>, limit: u3
     }
     if page.paused {
         conditions.plain("c.paused_at IS NOT NULL");
+    }
+    if page.reprocess {
+        conditions.plain("c.reprocess = 1");
     }
     let limit = conditions.param(i64::from(limit).into());
     let sql = format!(

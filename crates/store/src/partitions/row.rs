@@ -29,7 +29,7 @@ const STATUS: Field<Partition> = Field::text("status", |p| p.state.status.as_str
 const CURRENT_RUN: Field<Partition> = Field::id("current_run_id", |p| p.state.current_run_id.map(RunId::uuid).into());
 const RECORD_COUNT: Field<Partition> = Field::int("record_count", |p| p.state.record_count.map(int).into());
 const ATTEMPT_COUNT: Field<Partition> = Field::int("attempt_count", |p| i64::from(p.state.attempt_count).into());
-const SPENT: Field<Partition> = 
+const SPENT: Field<Partition> =
     Field::int("spent", |p| i64::from(p.state.attempt_count.saturating_sub(p.control.granted)).into());
 const ERROR_CLASS: Field<Partition> =
     Field::text("error_class", |p| p.state.error_class.map(|class| class.as_str()).into());
@@ -90,8 +90,18 @@ pub(super) const WANTED: [Field<Partition>; 2] = [LANE, QUEUED_AT];
 pub(super) const WANTED_NAMES: [Named; 6] = join(named(&NEW_CONTROL_PLACE), named(&WANTED));
 
 /// What a verdict may change.
-pub(super) const OUTCOME: [Field<Partition>; 10] =
-    [STATUS, CURRENT_RUN, RECORD_COUNT, ATTEMPT_COUNT, SPENT, ERROR_CLASS, ERROR_GROUP, ERROR_MESSAGE, UPDATED_AT, HELD];
+pub(super) const OUTCOME: [Field<Partition>; 10] = [
+    STATUS,
+    CURRENT_RUN,
+    RECORD_COUNT,
+    ATTEMPT_COUNT,
+    SPENT,
+    ERROR_CLASS,
+    ERROR_GROUP,
+    ERROR_MESSAGE,
+    UPDATED_AT,
+    HELD,
+];
 
 /// What the control plane may change, and nothing else: there is no column here for a run, a count or an outcome.
 pub(super) const STANDING: [Field<Partition>; 3] = [STATUS, UPDATED_AT, HELD];

@@ -75,13 +75,7 @@ impl StateChanges<'_> {
         self.change(verb, &args.filter, &args.change, None).await
     }
 
-    async fn change(
-        &self,
-        verb: Verb,
-        filter: &FilterArgs,
-        change: &ChangeArgs,
-        limit: Option<u64>,
-    ) -> Result<Exit> {
+    async fn change(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs, limit: Option<u64>) -> Result<Exit> {
         if change.dry_run {
             return self.foresee(verb, filter, change, limit).await;
         }
@@ -112,13 +106,7 @@ impl StateChanges<'_> {
     }
 
     /// Says what a change would do, and saves the plan of it where one is asked for.
-    async fn foresee(
-        &self,
-        verb: Verb,
-        filter: &FilterArgs,
-        change: &ChangeArgs,
-        limit: Option<u64>,
-    ) -> Result<Exit> {
+    async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs, limit: Option<u64>) -> Result<Exit> {
         let insight = self.insight().await?;
         let filter = self.filter(filter, &insight).await?;
         let request = Request { verb, filter, audit: self.audit(change), limit };

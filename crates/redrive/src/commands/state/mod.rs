@@ -42,7 +42,10 @@ pub async fn run(command: State, context: &Context) -> Result<Exit> {
         State::Cooldown(Cooldown::List) => hold::list(COOLDOWN, &insight().await?, context).await,
         State::Cooldown(Cooldown::Lift(args)) => changes.lift(&args, COOLDOWN).await,
         State::Retry(args) => changes.retry(&args).await,
-        State::Reprocess(args) => changes.operate(Verb::Reprocess, &args).await,
+        State::Reprocess(args) => {
+            let verb = if args.withdraw { Verb::Withdraw } else { Verb::Reprocess };
+            changes.operate(verb, &args.changed).await
+        }
         State::MarkTerminal(args) => changes.operate(Verb::MarkTerminal, &args).await,
         State::ClearTerminal(args) => changes.operate(Verb::ClearTerminal, &args).await,
         State::Pause(args) => changes.operate(Verb::Pause, &args).await,

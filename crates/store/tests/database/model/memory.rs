@@ -78,6 +78,7 @@ impl Memory {
                 ControlEvent::Retry { policy, clear_terminal: *clear_terminal, stale: *stale, grant: *grant }
             }
             Wish::Reprocess => ControlEvent::Reprocess,
+            Wish::Withdraw => ControlEvent::Withdraw,
             Wish::Backfill { force_pending } => ControlEvent::Backfill { policy, force_pending: *force_pending },
             Wish::Mark { threshold } => {
                 ControlEvent::MarkTerminal { by: "ada", why: Some("hopeless"), threshold: *threshold }

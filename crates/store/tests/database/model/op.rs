@@ -44,6 +44,7 @@ pub enum Wish {
         grant: Option<Grant>,
     },
     Reprocess,
+    Withdraw,
     Backfill {
         force_pending: bool,
     },
@@ -132,6 +133,7 @@ fn wishes() -> impl Strategy<Value = Wish> {
         4 => (any::<bool>(), rare(), option::weighted(0.3, Just(Grant::Full)))
             .prop_map(|(clear_terminal, stale, grant)| Wish::Retry { clear_terminal, stale, grant }),
         2 => Just(Wish::Reprocess),
+        1 => Just(Wish::Withdraw),
         1 => any::<bool>().prop_map(|force_pending| Wish::Backfill { force_pending }),
         2 => (1u32..3).prop_map(|threshold| Wish::Mark { threshold }),
         1 => Just(Wish::Clear),
