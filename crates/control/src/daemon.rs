@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::audit::Audit;
 use crate::change::same_query;
 use crate::error::Result;
-use crate::expected;
+use crate::expected::{self, MissingDays};
 use crate::insight::Insight;
 use crate::plane::ControlPlane;
 
@@ -208,12 +208,8 @@ impl Ticking<'_> {
                 self.tick.would.extend(wanted.iter().map(|partition| action(partition, "enqueue", Duration::ZERO)));
                 continue;
             };
-            let filter = Filter {
-                source: Some(missing.source.clone()),
-                customer_id: Some(missing.customer_id.clone()),
-                query_name: Some(missing.query_name.clone()),
-                ..Filter::default()
-            };
+            let MissingDays { source, customer_id, query_name, .. } = &missing;
+            let filter = Filter::series(source.clone(), customer_id.clone(), query_name.clone());
             let operation = plane.operation(audit, &filter, &json!({"expected": true}));
             for chunk in wanted.chunks(usize::try_from(LOOK).unwrap_or(1)) {
                 let new = plane.store.enqueue(&operation, chunk.to_vec()).await?;

@@ -35,7 +35,7 @@ pub fn spans(insight: &Insight, filter: &Filter) -> Vec<(QuerySpan, LogicalDate)
     let now = insight.now();
     let mut all = Vec::new();
     for (source, rules) in insight.sources().known() {
-        if filter.source.as_ref().is_some_and(|wanted| wanted != source) {
+        if !filter.source.admits(source) {
             continue;
         }
         let Some((calendar, latest)) = ready(rules.calendar.as_ref(), now) else { continue };
@@ -44,8 +44,8 @@ pub fn spans(insight: &Insight, filter: &Filter) -> Vec<(QuerySpan, LogicalDate)
         if since > until {
             continue;
         }
-        for customer in rules.customers.iter().filter(|id| filter.customer_id.as_ref().is_none_or(|want| want == *id)) {
-            for query in rules.queries.iter().filter(|id| filter.query_name.as_ref().is_none_or(|want| want == *id)) {
+        for customer in rules.customers.iter().filter(|id| filter.customer_id.admits(id)) {
+            for query in rules.queries.iter().filter(|id| filter.query_name.admits(id)) {
                 let span = QuerySpan {
                     source: source.clone(),
                     customer_id: customer.clone(),

@@ -1,9 +1,11 @@
 //! Which partitions a command means. Exact values only; slips are refused before anything is read.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::Serialize;
 
+use crate::any_of::AnyOf;
 use crate::failure::ErrorClass;
 use crate::fingerprint::{self, GroupId};
 use crate::key::{CustomerId, KeyError, LogicalDate, PartitionKey, QueryName, Source};
@@ -12,12 +14,12 @@ use crate::word::words;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Filter {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub customer_id: Option<CustomerId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub query_name: Option<QueryName>,
+    #[serde(skip_serializing_if = "AnyOf::is_all")]
+    pub source: AnyOf<Source>,
+    #[serde(skip_serializing_if = "AnyOf::is_all")]
+    pub customer_id: AnyOf<CustomerId>,
+    #[serde(skip_serializing_if = "AnyOf::is_all")]
+    pub query_name: AnyOf<QueryName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<LogicalDate>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,46 +116,73 @@ fn refuse_wildcard(field: Field, value: &str) -> Result<(), FilterError> {
 }
 
 impl Filter {
-    /// Reads exact values, as users give them.
-    pub fn exact(
-        source: Option<&str>,
-        customer_id: Option<&str>,
-        query_name: Option<&str>,
+    /// Reads exact values, as users give them: none, one or several of each field.
+    pub fn exact<'a>(
+        source: impl IntoIterator<Item = &'a str>,
+        customer_id: impl IntoIterator<Item = &'a str>,
+        query_name: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, FilterError> {
-        for (field, value) in
-            [(Field::Source, source), (Field::CustomerId, customer_id), (Field::QueryName, query_name)]
-        {
-            value.map_or(Ok(()), |value| refuse_wildcard(field, value))?;
-        }
         Ok(Self {
-            source: source.map(Source::new).transpose()?,
-            customer_id: customer_id.map(CustomerId::new).transpose()?,
-            query_name: query_name.map(QueryName::new).transpose()?,
+            source: values(Field::Source, source, Source::new)?,
+            customer_id: values(Field::CustomerId, customer_id, CustomerId::new)?,
+            query_name: values(Field::QueryName, query_name, QueryName::new)?,
             ..Self::default()
         })
     }
 
-    /// The filter that means one partition.
-    pub fn key(key: &PartitionKey) -> Self {
+    /// The filter that means everything of one query of a customer.
+    pub fn series(source: Source, customer_id: CustomerId, query_name: QueryName) -> Self {
         Self {
-            source: Some(key.source.clone()),
-            customer_id: Some(key.customer_id.clone()),
-            query_name: Some(key.query_name.clone()),
-            since: Some(key.logical_date),
-            until: Some(key.logical_date),
+            source: AnyOf::one(source),
+            customer_id: AnyOf::one(customer_id),
+            query_name: AnyOf::one(query_name),
             ..Self::default()
         }
+    }
+
+    /// The filter that means one partition.
+    pub fn key(key: &PartitionKey) -> Self {
+        let series = Self::series(key.source.clone(), key.customer_id.clone(), key.query_name.clone());
+        Self { since: Some(key.logical_date), until: Some(key.logical_date), ..series }
     }
 
     /// The one partition it means, where it names all four values.
     pub fn as_key(&self) -> Option<PartitionKey> {
         let date = self.since.filter(|since| self.until == Some(*since))?;
         Some(PartitionKey {
-            source: self.source.clone()?,
-            customer_id: self.customer_id.clone()?,
-            query_name: self.query_name.clone()?,
+            source: self.source.only()?.clone(),
+            customer_id: self.customer_id.only()?.clone(),
+            query_name: self.query_name.only()?.clone(),
             logical_date: date,
         })
+    }
+
+    /// Takes a filter of several values apart, into filters that follow one another in key order and mean the same together. Each
+    /// names one source; below one source one customer, and below one customer one query, as far as the filter names any.
+    pub fn in_key_order(&self) -> Vec<Self> {
+        let mut parts = vec![self.clone()];
+        if self.source.is_all() {
+            return parts;
+        }
+        parts = split(parts, |part| &part.source, |part, source| Self { source, ..part.clone() });
+        if self.customer_id.is_all() {
+            return parts;
+        }
+        parts = split(parts, |part| &part.customer_id, |part, customer_id| Self { customer_id, ..part.clone() });
+        split(parts, |part| &part.query_name, |part, query_name| Self { query_name, ..part.clone() })
+    }
+
+    /// How everything that a part of [`Self::in_key_order`] means stands to a key: before it, around it, or after it.
+    pub fn stands_to(&self, key: &PartitionKey) -> Ordering {
+        let source = self.source.only().map_or(Ordering::Equal, |source| source.cmp(&key.source));
+        if source.is_ne() || self.source.only().is_none() {
+            return source;
+        }
+        let customer = self.customer_id.only().map_or(Ordering::Equal, |customer| customer.cmp(&key.customer_id));
+        if customer.is_ne() || self.customer_id.only().is_none() {
+            return customer;
+        }
+        self.query_name.only().map_or(Ordering::Equal, |query| query.cmp(&key.query_name))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -188,15 +217,41 @@ impl Filter {
     /// Whether a partition is meant. The store's selection agrees with this; a test compares them.
     pub fn matches(&self, state: &PartitionState) -> bool {
         let key = &state.key;
-        self.source.as_ref().is_none_or(|source| *source == key.source)
-            && self.customer_id.as_ref().is_none_or(|customer| *customer == key.customer_id)
-            && self.query_name.as_ref().is_none_or(|query| *query == key.query_name)
+        self.source.admits(&key.source)
+            && self.customer_id.admits(&key.customer_id)
+            && self.query_name.admits(&key.query_name)
             && self.since.is_none_or(|since| since <= key.logical_date)
             && self.until.is_none_or(|until| key.logical_date <= until)
             && self.status.is_none_or(|status| status == state.status)
             && self.error_class.is_none_or(|class| Some(class) == state.error_class)
             && self.group.is_none_or(|group| Some(group) == failed_group(state))
     }
+}
+
+/// Checks each value that users give for a field.
+fn values<'a, T: Ord>(
+    field: Field,
+    given: impl IntoIterator<Item = &'a str>,
+    make: impl Fn(&'a str) -> Result<T, KeyError>,
+) -> Result<AnyOf<T>, FilterError> {
+    let one = |value| {
+        refuse_wildcard(field, value)?;
+        Ok(make(value)?)
+    };
+    given.into_iter().map(one).collect()
+}
+
+/// One part for each value that a field of a part names; a field that names none stays.
+fn split<T: Ord + Clone>(
+    parts: Vec<Filter>,
+    field: impl Fn(&Filter) -> &AnyOf<T>,
+    with: impl Fn(&Filter, AnyOf<T>) -> Filter,
+) -> Vec<Filter> {
+    let of_part = |part: Filter| match field(&part).is_all() {
+        true => vec![part],
+        false => field(&part).iter().map(|value| with(&part, AnyOf::one(value.clone()))).collect(),
+    };
+    parts.into_iter().flat_map(of_part).collect()
 }
 
 /// The failure group of a partition that is failed now.
@@ -256,7 +311,62 @@ mod tests {
     }
 
     #[test]
+    fn several_values_are_a_list_and_one_is_itself() {
+        let json = |filter: &Filter| serde_json::to_value(filter).unwrap();
+        let filter = Filter::exact(["b", "a", "b"], ["1"], None).unwrap();
+        assert_eq!(json(&filter), serde_json::json!({"source": ["a", "b"], "customer_id": "1"}));
+        assert_eq!(json(&Filter::default()), serde_json::json!({}));
+        let refused = Filter::exact(["a", "b*"], None, None).unwrap_err();
+        assert!(matches!(refused, FilterError::Wildcard { field: Field::Source, .. }));
+    }
+
+    /// Every key of a small world, by a filter taken apart and by the filter as it is.
+    #[test]
+    fn parts_follow_one_another_in_key_order_and_mean_what_the_filter_means() {
+        let names = ["a", "b", "c"];
+        let choices: [&[&str]; 4] = [&[], &["b"], &["a", "c"], &["c", "b", "a"]];
+        let mut keys = Vec::new();
+        for source in names {
+            for customer in names {
+                keys.extend(names.map(|query| PartitionKey::new(source, customer, query, "2026-01-01").unwrap()));
+            }
+        }
+        for source in choices {
+            for customer in choices {
+                for query in choices {
+                    let of = |values: &'static [&'static str]| values.iter().copied();
+                    let filter = Filter::exact(of(source), of(customer), of(query)).unwrap();
+                    let meant = |filter: &Filter, key: &PartitionKey| {
+                        let new = crate::partition::Partition::new(
+                            key.clone(),
+                            crate::lane::Lane::Fresh,
+                            crate::time::Timestamp::MIN,
+                        );
+                        filter.matches(&new.state)
+                    };
+                    let parts = filter.in_key_order();
+                    let by_parts: Vec<_> =
+                        parts.iter().flat_map(|part| keys.iter().filter(|key| meant(part, key))).collect();
+                    let whole: Vec<_> = keys.iter().filter(|key| meant(&filter, key)).collect();
+                    assert_eq!(by_parts, whole, "{filter:?}");
+                    for part in &parts {
+                        for after in &keys {
+                            let left = keys.iter().any(|key| key > after && meant(part, key));
+                            assert!(part.stands_to(after).is_ge() || !left, "{part:?} has more after {after}");
+                            let passed = keys.iter().any(|key| key <= after && meant(part, key));
+                            assert!(part.stands_to(after).is_le() || !passed, "{part:?} begins before {after}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_filter_of_four_exact_values_is_a_key() {
+        let several = Filter::exact(["ads", "crm"], ["1"], ["q"]).unwrap();
+        let day = Some(date("2026-01-01"));
+        assert_eq!(Filter { since: day, until: day, ..several }.as_key(), None);
         let key = PartitionKey::new("ads", "1", "q", "2026-01-01").unwrap();
         assert_eq!(Filter::key(&key).as_key(), Some(key.clone()));
         assert_eq!(Filter { until: None, ..Filter::key(&key) }.as_key(), None);

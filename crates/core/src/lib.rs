@@ -3,6 +3,7 @@
 //! [`partition::apply`] and [`run::apply`] are the only functions that move anything; [`retry::next`] is the only one
 //! that decides when. Everything else here is what they speak of.
 
+pub mod any_of;
 pub mod breaker;
 pub mod calendar;
 pub mod cause;

@@ -1,5 +1,6 @@
 //! Backfill: wants a partition for every day of a range, for every customer and query that the filter means.
 
+use redrive_core::any_of::AnyOf;
 use redrive_core::calendar;
 use redrive_core::count;
 use redrive_core::filter::Filter;
@@ -71,13 +72,17 @@ impl Insight {
         if filter.group.is_some() {
             return Err(Error::NotByGroup);
         }
-        let source = filter.source.clone().ok_or(Error::NeedsSource)?;
-        let rules = self.sources().of(&source);
-        let customers = named(filter.customer_id.clone(), &rules.customers, &source, ("customer_id", "customers"))?;
-        let queries = named(filter.query_name.clone(), &rules.queries, &source, ("query_name", "queries"))?;
+        if filter.source.is_all() {
+            return Err(Error::NeedsSource);
+        }
         let mut all = Vec::new();
-        for customer in &customers {
-            all.extend(queries.iter().map(|query| (source.clone(), customer.clone(), query.clone())));
+        for source in filter.source.iter() {
+            let rules = self.sources().of(source);
+            let customers = named(&filter.customer_id, &rules.customers, source, ("customer_id", "customers"))?;
+            let queries = named(&filter.query_name, &rules.queries, source, ("query_name", "queries"))?;
+            for customer in &customers {
+                all.extend(queries.iter().map(|query| (source.clone(), customer.clone(), query.clone())));
+            }
         }
         all.sort_unstable();
         all.dedup();
@@ -126,16 +131,16 @@ impl Selection for ByDays<'_> {
     }
 }
 
-/// The one value a filter names, or all that the source's configuration has.
-fn named<T: Clone>(
-    one: Option<T>,
+/// The values that a filter names, or all that the source's configuration has.
+fn named<T: Clone + Ord>(
+    given: &AnyOf<T>,
     all: &[T],
     source: &Source,
     (field, section): (&'static str, &'static str),
 ) -> Result<Vec<T>> {
-    match (one, all) {
-        (Some(one), _) => Ok(vec![one]),
-        (None, []) => Err(Error::NoneConfigured { field, of: source.clone(), section }),
-        (None, all) => Ok(all.to_vec()),
+    match (given.is_all(), all) {
+        (false, _) => Ok(given.iter().cloned().collect()),
+        (true, []) => Err(Error::NoneConfigured { field, of: source.clone(), section }),
+        (true, all) => Ok(all.to_vec()),
     }
 }

@@ -73,7 +73,7 @@ impl Insight {
 
     /// What calendars expect and is not there. Where there is much to compare, the latest days are.
     async fn missing_counts(&self, source: Option<&Source>) -> Result<BTreeMap<Source, Missing>> {
-        let filter = Filter { source: source.cloned(), ..Filter::default() };
+        let filter = Filter { source: source.cloned().into_iter().collect(), ..Filter::default() };
         let mut spans: Vec<QuerySpan> = expected::spans(self, &filter).into_iter().map(|(span, _)| span).collect();
         let is_cut = spans.len() > QUERIES_LOOKED_AT;
         spans.truncate(QUERIES_LOOKED_AT);
@@ -102,7 +102,8 @@ impl Insight {
         let limits: BTreeMap<_, _> = self.limits(otherwise);
         let mut groups = Vec::new();
         for (group, _) in largest.into_iter().take(TOP) {
-            let filter = Filter { group: Some(group), source: source.cloned(), ..Filter::default() };
+            let source = source.cloned().into_iter().collect();
+            let filter = Filter { group: Some(group), source, ..Filter::default() };
             let query = GroupQuery { filter, limits: limits.clone(), otherwise, at_most: Some(at_most) };
             groups.extend(self.view().partition_groups(query).await?.into_iter().map(GroupShape::from));
         }

@@ -275,10 +275,18 @@ pub struct TokenCreate {
 }
 
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  redrive worker
+  redrive worker --workload extract --source ads --source crm --concurrency 4
+  redrive worker --drain")]
 pub struct Worker {
     /// What kinds of work to do [default: all that is configured]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub workload: Vec<Workload>,
+    /// Of partitions, extract only those of this source; more than once for several [default: all that are configured]
+    #[arg(long, value_name = "SOURCE")]
+    pub source: Vec<String>,
     /// Of jobs, do only those of this category; more than once for several [default: all that process sections name]
     #[arg(long, value_name = "CATEGORY")]
     pub category: Vec<String>,

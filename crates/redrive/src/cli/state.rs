@@ -4,16 +4,19 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Which partitions; exact values only.
+/// Which partitions; exact values only. The first three may be given more than once.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filter")]
 pub struct FilterArgs {
+    /// Of this source; more than once for several
     #[arg(long)]
-    pub source: Option<String>,
+    pub source: Vec<String>,
+    /// Of this customer; more than once for several
     #[arg(long)]
-    pub customer_id: Option<String>,
+    pub customer_id: Vec<String>,
+    /// Of this query; more than once for several
     #[arg(long)]
-    pub query_name: Option<String>,
+    pub query_name: Vec<String>,
     /// One day: YYYY-MM-DD, `today`, `yesterday`, or days ago like `7d`
     #[arg(long, value_name = "DATE", conflicts_with_all = ["since", "until"])]
     pub logical_date: Option<String>,

@@ -3,6 +3,8 @@
 
 use std::convert::Infallible;
 
+use redrive_core::any_of::AnyOf;
+use redrive_core::key::Source;
 use redrive_core::run::Workload as Kind;
 use redrive_data::process::Sections;
 use redrive_data::worker::{LeaseTerms, Shutdown, WorkerCounts, WorkerOptions};
@@ -68,7 +70,7 @@ pub async fn serve(
 
 /// What this worker is to do by its configuration, and the categories that the command names.
 pub fn plan(args: &cli::Worker, config: &Config, context: &Context) -> Result<(Plan, Option<Vec<String>>)> {
-    let plan = config.plan(&kinds(args), &context.environment)?;
+    let plan = config.plan_of(&kinds(args), &sources(args, config)?, &context.environment)?;
     let only = categories(args, &plan.sections)?;
     check_served(args, &plan)?;
     Ok((plan, only))
@@ -109,6 +111,31 @@ fn kinds(args: &cli::Worker) -> Vec<Kind> {
         cli::Workload::Process => Kind::Process,
     };
     if args.workload.is_empty() { Kind::ALL.to_vec() } else { args.workload.iter().map(kind).collect() }
+}
+
+/// The sources that the command names, each of which this worker must be able to extract.
+fn sources(args: &cli::Worker, config: &Config) -> Result<AnyOf<Source>> {
+    let sections = &config.settings.sources;
+    let known = |(source, _): (&Source, _)| source.to_string();
+    let one = |name: &String| {
+        let source = Source::new(name).map_err(|error| Error::Usage(error.to_string()))?;
+        match sections.get(&source) {
+            Some(section) if section.extract.is_some() => Ok(source),
+            Some(_) => {
+                let todo = "give it an extract section, or leave the source out";
+                Err(Error::Usage(format!("source {source}: [sources.{source}] does not say how to extract it; {todo}")))
+            }
+            None => {
+                let known: Vec<String> = sections.iter().map(known).collect();
+                let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+                Err(Error::Usage(format!("the configuration has no [sources.{source}]; known: {known}")))
+            }
+        }
+    };
+    if !args.source.is_empty() && !kinds(args).contains(&Kind::Extract) {
+        return Err(Error::Usage("--source is about partitions, and --workload leaves extract out".to_owned()));
+    }
+    args.source.iter().map(one).collect()
 }
 
 /// The categories that the command names, each of which this worker must be able to handle.

@@ -19,6 +19,8 @@ use std::str::FromStr as _;
 
 use redrive_control::Sources;
 use redrive_control::runs::Queues;
+use redrive_core::any_of::AnyOf;
+use redrive_core::key::Source;
 use redrive_core::run::Workload;
 use redrive_data::settings::{SettingError, Surroundings, Variables};
 use redrive_data::{extract, process};
@@ -108,6 +110,19 @@ impl Config {
         let server = server::resolve(&settings.server, &ingestion).map_err(|mistake| locations.locate(&mistake))?;
         let raw_options = RawOptions { s3, ..RawOptions::default() };
         Ok(Self { settings, store, raw, raw_options, sources, ingestion, queues, server, file, fingerprint, locations })
+    }
+
+    /// What a worker serves that extracts some of the sources only: nothing of the others is looked at.
+    pub fn plan_of(
+        &self,
+        kinds: &[Workload],
+        sources: &AnyOf<Source>,
+        environment: &Environment,
+    ) -> Result<Plan, ConfigError> {
+        let mut settings = self.settings.clone();
+        settings.sources.retain(|source, _| sources.admits(source));
+        let narrowed = Self { settings, ..self.clone() };
+        narrowed.plan(kinds, environment)
     }
 
     /// What a worker serves of these kinds of work. What a source or a section needs and this machine does not have is no

@@ -227,6 +227,44 @@ fn a_filter_means_exactly_what_it_says(world: MigratedProgram) {
     assert_eq!(pending, [&all[1], &all[2]]);
 }
 
+/// Several values of one option are all meant, in every command that takes a filter; the trail and a plan keep them.
+fn several_values_of_an_option_are_all_meant(world: MigratedProgram) {
+    let past = world.ago(HOUR);
+    let of =
+        |source: &str, customer: &str, query: &str| PartitionKey::new(source, customer, query, "2026-01-01").unwrap();
+    let mut all = Vec::new();
+    for source in ["ads", "crm", "web"] {
+        for customer in ["1", "2", "3"] {
+            all.extend(["daily", "weekly"].map(|query| of(source, customer, query)));
+        }
+    }
+    past.judged(&all, boom());
+    let filter = "--source web --source ads --customer-id 3 --customer-id 1 --query-name daily";
+    let meant = [of("ads", "1", "daily"), of("ads", "3", "daily"), of("web", "1", "daily"), of("web", "3", "daily")];
+    let keys = |told: &serde_json::Value, list: &str| -> Vec<PartitionKey> {
+        told[list].as_array().unwrap().iter().map(|row| serde_json::from_value(row.clone()).unwrap()).collect()
+    };
+    assert_eq!(keys(&world.json(&format!("state inspect {filter}"), 0), "partitions"), meant, "in key order");
+    assert_eq!(world.json(&format!("state groups {filter}"), 0)["groups"][0]["count"], 4);
+    let file = world.home.file("plan.json");
+    world.run(&format!("state retry {filter} --dry-run --save-plan {}", file.display())).done();
+    assert_eq!(keys(&world.json(&format!("state apply {} -y", file.display()), 0), "changed"), meant);
+    world.json("state undo last -y", 0);
+    assert_eq!(keys(&world.json(&format!("state retry {filter} -y"), 0), "changed"), meant);
+    let kept = &world.json("state audit show last", 0)["filters"];
+    let expected = json!({"source": ["ads", "web"], "customer_id": ["1", "3"], "query_name": "daily"});
+    assert_eq!(*kept, expected);
+    for verb in ["pause", "resume"] {
+        assert_eq!(keys(&world.json(&format!("state {verb} {filter} -y"), 0), "changed"), meant, "{verb}");
+    }
+    let days = "--since 2026-01-02 --until 2026-01-03 --yes";
+    let told = world.json(&format!("state backfill enqueue {filter} {days}"), 0);
+    assert_eq!(count(&told, "changed"), 8);
+    assert_eq!(world.run("data ls --source ads --source crm").code, 3, "nothing of these has succeeded");
+    let refused = world.run("state retry --source ads --source c* --force").complaint(2);
+    assert!(refused.contains("wildcard"), "{refused}");
+}
+
 /// CP-3a.4, CP-5.1, CP-5.2, RP-8.3
 fn many_partitions_need_a_yes_or_force(world: MigratedProgram) {
     let world = world.configured("[safety]\nconfirm_above = 3\nhard_limit = 5\n");
@@ -283,6 +321,7 @@ redrive_fixture::on_both!(
     a_dry_run_changes_nothing,
     slips_in_a_filter_are_refused,
     a_filter_means_exactly_what_it_says,
+    several_values_of_an_option_are_all_meant,
     many_partitions_need_a_yes_or_force,
     quiet_gives_counts_only,
     stale_pending_ones_are_requeued_on_demand,

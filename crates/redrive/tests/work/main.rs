@@ -6,6 +6,7 @@
 mod breaker;
 mod clock_steps;
 mod demo;
+mod draining;
 mod file_gone;
 mod freezing;
 #[path = "../cli/home.rs"]

@@ -1,7 +1,7 @@
 //! The conditions of a filter, as SQL.
 
 use redrive_core::filter::Filter;
-use redrive_core::key::PartitionKey;
+use redrive_core::key::{CustomerId, PartitionKey, QueryName, Source};
 use redrive_core::partition::Status;
 
 use super::Period;
@@ -40,16 +40,23 @@ impl<'a> Conditions<'a> {
     /// What a filter says of series alone.
     pub(super) fn of_series(filter: &'a Filter) -> Self {
         let mut all = Self::default();
-        if let Some(source) = &filter.source {
-            all.value("s.source =", source.as_str().into());
-        }
-        if let Some(customer) = &filter.customer_id {
-            all.value("s.customer_id =", customer.as_str().into());
-        }
-        if let Some(query) = &filter.query_name {
-            all.value("s.query_name =", query.as_str().into());
-        }
+        all.any_of("s.source", filter.source.iter().map(Source::as_str));
+        all.any_of("s.customer_id", filter.customer_id.iter().map(CustomerId::as_str));
+        all.any_of("s.query_name", filter.query_name.iter().map(QueryName::as_str));
         all
+    }
+
+    /// One of these values; any where there is none.
+    fn any_of(&mut self, column: &str, values: impl ExactSizeIterator<Item = &'a str>) {
+        let (count, mut values) = (values.len(), values.map(Param::from));
+        match (count, values.next()) {
+            (_, None) => {}
+            (1, Some(value)) => self.value(&format!("{column} ="), value),
+            (_, Some(first)) => {
+                let marks: Vec<String> = std::iter::once(first).chain(values).map(|value| self.param(value)).collect();
+                self.text += &format!(" AND {column} IN ({})", marks.join(", "));
+            }
+        }
     }
 
     pub(super) fn plain(&mut self, text: &str) {
@@ -79,9 +86,9 @@ impl<'a> Conditions<'a> {
     /// index is entered at the key and not at the beginning of what is fixed.
     pub(super) fn beyond(&mut self, filter: &Filter, key: &'a PartitionKey) {
         let columns = [
-            ("s.source", key.source.as_str(), filter.source.is_some()),
-            ("s.customer_id", key.customer_id.as_str(), filter.customer_id.is_some()),
-            ("s.query_name", key.query_name.as_str(), filter.query_name.is_some()),
+            ("s.source", key.source.as_str(), filter.source.only().is_some()),
+            ("s.customer_id", key.customer_id.as_str(), filter.customer_id.only().is_some()),
+            ("s.query_name", key.query_name.as_str(), filter.query_name.only().is_some()),
         ];
         let open: Vec<_> = columns.into_iter().skip_while(|(.., fixed)| *fixed).collect();
         let names: Vec<_> = open.iter().map(|(name, ..)| *name).collect();
@@ -104,5 +111,5 @@ pub(super) const IN_A_GROUP: &str = "p.status = 'failed' AND p.error_group IS NO
 
 /// Whether a filter leaves only one series.
 pub(super) fn names_one_series(filter: &Filter) -> bool {
-    filter.source.is_some() && filter.customer_id.is_some() && filter.query_name.is_some()
+    filter.source.only().is_some() && filter.customer_id.only().is_some() && filter.query_name.only().is_some()
 }

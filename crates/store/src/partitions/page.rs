@@ -2,6 +2,7 @@
 //!
 //! A page is read series by series: their names come once, and each series gives its days in the order of its index.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use redrive_core::filter::Filter;
@@ -42,7 +43,25 @@ pub struct Page {
     pub reprocess: bool,
 }
 
+/// A filter of several values is read part by part, each by its own range of the series' index.
 pub(crate) async fn page(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<Partition>> {
+    let (mut found, limit) = (Vec::new(), usize::try_from(page.limit).unwrap_or(usize::MAX));
+    for filter in page.filter.in_key_order() {
+        let after = match page.after.as_ref().map(|after| (after, filter.stands_to(after))) {
+            Some((_, Ordering::Less)) => continue,
+            Some((after, Ordering::Equal)) => Some(after.clone()),
+            Some((_, Ordering::Greater)) | None => None,
+        };
+        let left = u32::try_from(limit - found.len()).unwrap_or(page.limit);
+        found.extend(part(tx, &Page { filter, after, limit: left, ..*page }).await?);
+        if found.len() >= limit {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+async fn part(tx: &mut Tx<'_>, page: &Page) -> Result<Vec<Partition>> {
     // Marks and requests live in the small table: starting there keeps the large one out of it.
     let remembered = page.marked_terminal || page.paused || page.reprocess;
     if remembered { marked(tx, page).await } else { by_series(tx, page).await }

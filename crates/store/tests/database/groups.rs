@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use redrive_core::any_of::AnyOf;
 use redrive_core::failure::ErrorClass;
 use redrive_core::filter::Filter;
 use redrive_core::fingerprint::{GroupPrefix, of_partition};
@@ -35,7 +36,7 @@ async fn groups(subject: &TestStore, filter: Filter) -> Vec<PartitionGroup> {
 }
 
 fn of_source(source: &str) -> Filter {
-    Filter { source: Some(source.parse().unwrap()), ..Filter::default() }
+    Filter { source: AnyOf::one(source.parse().unwrap()), ..Filter::default() }
 }
 
 /// Four causes over two sources, each message with ids of its own.

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use proptest::option;
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::sample::{select, subsequence};
 use redrive_core::failure::ErrorClass;
 use redrive_core::filter::Filter;
 use redrive_core::fingerprint::{GroupId, fingerprint};
@@ -73,10 +73,12 @@ async fn through(subject: &TestStore, mut page: Page) -> Vec<Partition> {
 
 fn filters() -> impl Strategy<Value = Filter> {
     let word = |words: &'static [&'static str]| option::weighted(0.3, select(words));
+    let some =
+        |words: &'static [&'static str]| prop_oneof![2 => Just(vec![]), 1 => subsequence(words, 1..=words.len())];
     (
-        word(SOURCES),
-        word(CUSTOMERS),
-        word(QUERIES),
+        some(SOURCES),
+        some(CUSTOMERS),
+        some(QUERIES),
         word(DATES),
         word(DATES),
         option::weighted(0.3, select(Status::ALL)),
@@ -84,9 +86,9 @@ fn filters() -> impl Strategy<Value = Filter> {
         option::weighted(0.2, select(&["gone", "boom", "slow", "unheard of"][..])),
     )
         .prop_map(|(source, customer, query, since, until, status, error_class, message)| Filter {
-            source: source.map(|text| text.parse().unwrap()),
-            customer_id: customer.map(|text| text.parse().unwrap()),
-            query_name: query.map(|text| text.parse().unwrap()),
+            source: source.iter().map(|text| text.parse().unwrap()).collect(),
+            customer_id: customer.iter().map(|text| text.parse().unwrap()).collect(),
+            query_name: query.iter().map(|text| text.parse().unwrap()).collect(),
             since: since.map(|text| text.parse().unwrap()),
             until: until.map(|text| text.parse().unwrap()),
             status,

@@ -120,11 +120,10 @@ impl StateChanges<'_> {
     /// A slip in a source's name would otherwise be noticed only when nothing ever comes of it.
     fn warn_of_stranger(&self, filter: &Filter, insight: &Insight) {
         let sources = insight.sources();
-        if let Some(source) = &filter.source
-            && !sources.is_known(source)
-            && sources.known().next().is_some()
-            && !self.context.global.quiet
-        {
+        if self.context.global.quiet || sources.known().next().is_none() {
+            return;
+        }
+        for source in filter.source.iter().filter(|source| !sources.is_known(source)) {
             output::note(&format!("this configuration has no [sources.{source}]; no worker that uses it takes these"));
         }
     }

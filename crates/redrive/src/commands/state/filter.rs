@@ -11,7 +11,7 @@ use crate::output;
 
 pub async fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> Result<Filter> {
     let now = insight.now();
-    let exact = Filter::exact(args.source.as_deref(), args.customer_id.as_deref(), args.query_name.as_deref());
+    let exact = Filter::exact(texts(&args.source), texts(&args.customer_id), texts(&args.query_name));
     let mut filter = exact.map_err(|error| in_flags(&error))?;
     let day = |flag: &str, text: &Option<String>| -> Result<Option<LogicalDate>> {
         let Some(text) = text else { return Ok(None) };
@@ -38,6 +38,10 @@ pub async fn resolve(args: &FilterArgs, insight: &Insight, quiet: bool) -> Resul
     }
     filter.check_dates(insight.bounds()).map_err(|error| in_flags(&error))?;
     Ok(filter)
+}
+
+fn texts(values: &[String]) -> impl Iterator<Item = &str> {
+    values.iter().map(String::as_str)
 }
 
 /// Says what is wrong with a filter by the flags that gave it.
