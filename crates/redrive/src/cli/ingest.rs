@@ -10,18 +10,37 @@ pub enum Ingest {
     /// Store archives and have them parsed
     Upload(Upload),
     /// List uploads, the newest first
+    #[command(after_help = "\
+Examples:
+  redrive ingest list --limit 5")]
     List(UploadList),
     /// Show one upload's run
+    #[command(after_help = "\
+Examples:
+  redrive ingest show 019a8f00 -o json | jq .metrics")]
     Show(UploadArg),
     /// Print the stanzas of an upload, in the order of its files
+    #[command(after_help = "\
+Examples:
+  redrive ingest stanzas 019a8f00 --file default/props.conf --name access_combined")]
     Stanzas(Stanzas),
     /// Print the configuration that takes effect, with the file and line of each value
+    #[command(after_help = "\
+Examples:
+  redrive ingest effective 019a8f00 --app search --conf props")]
     Effective(Effective),
     /// Compare two uploads by stanza and key; order and spacing do not count
+    #[command(after_help = "\
+Examples:
+  redrive ingest diff 019a8f00 019a9a12")]
     Diff(Diff),
     /// Find settings in all uploads that are COMPLETE
     Search(Search),
     /// Say what a strict reader objects to; exit 1 when there is anything
+    #[command(after_help = "\
+Examples:
+  redrive ingest lint ./apps apps.tgz
+  redrive ingest lint 019a8f00")]
     Lint(Lint),
 }
 

@@ -1,6 +1,7 @@
 //! The command line as it is written. Flags are parsed here and resolved once, in each command.
 
 mod ingest;
+mod one_of;
 mod runs;
 mod state;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use ingest::*;
+pub use one_of::OneOf;
 pub use runs::*;
 pub use state::*;
 

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use redrive_core::failure::ErrorClass;
+use redrive_core::run::{State, Workload};
 
+use super::one_of::OneOf;
 use super::state::ChangeArgs;
 
 #[derive(Debug, Subcommand)]
@@ -13,10 +16,17 @@ pub enum Runs {
     /// List runs, the newest submission first
     List(RunList),
     /// Show one run
+    #[command(after_help = "\
+Examples:
+  redrive runs show 019a8f00
+  redrive runs show 019a8f00 -o json | jq .next_retry_at")]
     Show(RunArg),
     /// Count what is failed now by its causes
     Groups(RunGroups),
     /// Say why a run is not running now
+    #[command(after_help = "\
+Examples:
+  redrive runs explain 019a8f00")]
     Explain(RunArg),
     /// Try dead runs again, with a fresh count
     Retry(RunChange),
@@ -66,17 +76,17 @@ pub struct Submit {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Filter")]
 pub struct RunFilterArgs {
-    /// extract, ingest or process
-    #[arg(long)]
+    /// What kind of work
+    #[arg(long, value_parser = OneOf::new(Workload::ALL.iter().map(|word| word.as_str())))]
     pub workload: Option<String>,
     /// Jobs of this category; more than once for several
     #[arg(long)]
     pub category: Vec<String>,
-    /// storing, queued, running, waiting, done or dead; more than once for several
-    #[arg(long)]
+    /// Where they stand now; more than once for several
+    #[arg(long, value_parser = OneOf::new(State::ALL.iter().map(|word| word.as_str())))]
     pub state: Vec<String>,
-    /// final, retryable or rate_limited
-    #[arg(long)]
+    /// What their last error was
+    #[arg(long, value_parser = OneOf::new(ErrorClass::ALL.iter().map(|word| word.as_str())))]
     pub error_class: Option<String>,
     /// Failed now, of this failure group; `runs groups` lists them
     #[arg(long, value_name = "GROUP")]

@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use redrive_core::failure::ErrorClass;
+use redrive_core::partition::Status;
+
+use super::one_of::OneOf;
 
 /// Which partitions; exact values only. The first three may be given more than once.
 #[derive(Debug, Clone, Default, Args)]
@@ -26,11 +30,11 @@ pub struct FilterArgs {
     /// The last day
     #[arg(long, value_name = "DATE")]
     pub until: Option<String>,
-    /// pending, success or failed
-    #[arg(long)]
+    /// As they are now
+    #[arg(long, value_parser = OneOf::new(Status::ALL.iter().map(|word| word.as_str())))]
     pub status: Option<String>,
-    /// final, retryable or rate_limited
-    #[arg(long)]
+    /// What their last error was
+    #[arg(long, value_parser = OneOf::new(ErrorClass::ALL.iter().map(|word| word.as_str())))]
     pub error_class: Option<String>,
     /// Failed now, of this failure group; an unambiguous beginning of its id serves
     #[arg(long, value_name = "ID")]
@@ -74,10 +78,18 @@ pub struct ChangeArgs {
 #[derive(Debug, Subcommand)]
 pub enum State {
     /// Show partitions as they are now
+    #[command(after_help = "\
+Examples:
+  redrive state inspect --source ads --since 7d --status failed
+  redrive state inspect --source ads --customer-id 111 --query-name daily --logical-date 2026-01-31 --history
+  redrive state inspect --missing -o csv")]
     Inspect(Inspect),
     /// Count what is failed now by its causes
     Groups(Groups),
     /// Say why a partition is not running now
+    #[command(after_help = "\
+Examples:
+  redrive state explain --source ads --customer-id 111 --query-name daily --logical-date yesterday")]
     Explain(KeyArgs),
     /// Requeue failed partitions
     Retry(Retry),
@@ -87,18 +99,46 @@ pub enum State {
     #[command(subcommand)]
     Backfill(Backfill),
     /// Stop retries of failed partitions that have used up their attempts
+    #[command(after_help = "\
+Examples:
+  redrive state mark-terminal --source ads --customer-id 111 --reason 'the account is closed'")]
     MarkTerminal(FilteredChange),
     /// Take the terminal mark off again
+    #[command(after_help = "\
+Examples:
+  redrive state clear-terminal --source ads --customer-id 111
+
+`redrive state retry --clear-terminal` takes it off and tries again at once.")]
     ClearTerminal(FilteredChange),
     /// Withhold partitions from workers and retries
+    #[command(after_help = "\
+Examples:
+  redrive state pause --source ads --query-name campaign_daily --since 7d --reason 'the report changes'
+
+What is still to come is not paused; `redrive state hold set` withholds it too.")]
     Pause(FilteredChange),
     /// Let paused partitions go on
+    #[command(after_help = "\
+Examples:
+  redrive state resume --source ads --query-name campaign_daily")]
     Resume(FilteredChange),
     /// List terminal failures, by mark and by policy
+    #[command(after_help = "\
+Examples:
+  redrive state terminal --source ads
+  redrive state terminal -o jsonl | jq .error_message")]
     Terminal(Terminal),
     /// Act on a saved plan, and on nothing else
+    #[command(after_help = "\
+Examples:
+  redrive state retry --group 1eac --dry-run --save-plan plan.json
+  redrive state apply plan.json --yes")]
     Apply(Apply),
     /// Put back what an operation changed, where nothing has happened since
+    #[command(after_help = "\
+Examples:
+  redrive state undo last
+  redrive state undo 019a8f00 --dry-run")]
     Undo(Undo),
     /// Withhold a source, a customer or a query from workers
     #[command(subcommand)]
@@ -225,6 +265,10 @@ pub struct Reprocess {
 #[derive(Debug, Subcommand)]
 pub enum Backfill {
     /// Want a partition for every day of a range
+    #[command(after_help = "\
+Examples:
+  redrive state backfill enqueue --source ads --since 2026-01-01 --until 2026-01-31 --reason 'new customer'
+  redrive state backfill enqueue --source ads --customer-id 111 --customer-id 222 --logical-date yesterday --dry-run")]
     Enqueue(BackfillEnqueue),
 }
 
@@ -258,15 +302,30 @@ pub struct Undo {
 #[derive(Debug, Subcommand)]
 pub enum Audit {
     /// Operations, newest first
+    #[command(after_help = "\
+Examples:
+  redrive state audit list --since 7d --operation retry
+  redrive state audit list --actor ada@desk -o jsonl")]
     List(AuditList),
     /// One operation with every change
+    #[command(after_help = "\
+Examples:
+  redrive state audit show last
+  redrive state audit show 019a8f00 -o json")]
     Show {
         /// Its id or the beginning of it; `last` is your own newest one
         operation: String,
     },
     /// Print where the chain ends, to be kept outside of the database
+    #[command(after_help = "\
+Examples:
+  redrive state audit head >> /srv/elsewhere/audit-heads")]
     Head,
     /// Check the chain from its first row
+    #[command(after_help = "\
+Examples:
+  redrive state audit verify
+  redrive state audit verify --head \"$(tail -n 1 /srv/elsewhere/audit-heads)\"")]
     Verify {
         /// A head that was printed or logged before: it must still be in the chain
         #[arg(long, value_name = "SEQ:HASH")]
@@ -293,18 +352,35 @@ pub struct AuditList {
 #[derive(Debug, Subcommand)]
 pub enum Cooldown {
     /// Who is left alone, until when, and why
+    #[command(after_help = "\
+Examples:
+  redrive state cooldown list")]
     List,
     /// Say that it is over: workers and the daemon go on at once
+    #[command(after_help = "\
+Examples:
+  redrive state cooldown lift --source ads --customer-id 111")]
     Lift(HoldLift),
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Hold {
     /// Withhold a source, a customer or a query from workers, with what is queued and what is still to come
+    #[command(after_help = "\
+Examples:
+  redrive state hold set --source ads --for 2h --reason 'maintenance at the source'
+  redrive state hold set --source ads --customer-id 111 --reason 'the contract is being checked'")]
     Set(HoldSet),
     /// What is held, by whom, until when, and why
+    #[command(after_help = "\
+Examples:
+  redrive state hold list
+  redrive state hold list -o json | jq '.holds[].why'")]
     List,
     /// End all holds on a source, a customer or a query, whoever set them: workers and the daemon go on at once
+    #[command(after_help = "\
+Examples:
+  redrive state hold lift --source ads --reason 'the source is well again'")]
     Lift(HoldLift),
 }
 

@@ -6,6 +6,7 @@ pub mod daemon;
 pub mod data;
 pub mod demo;
 pub mod doctor;
+mod drained;
 pub mod ingest;
 pub mod init;
 pub mod man;

@@ -21,7 +21,7 @@ pub enum Missing {
 pub async fn open(config: &Config, missing: Missing, context: &Context) -> redrive_store::Result<Store> {
     context.stop.in_order();
     let (how, new) = match (&config.store, missing) {
-        (StoreUrl::Sqlite(path), Missing::Make) => (Open::Migrate, is_absent(path).then_some(path)),
+        (StoreUrl::Sqlite(path), Missing::Make) => (Open::Migrate, no_file(path).then_some(path)),
         (StoreUrl::Sqlite(_), Missing::Refuse) => (Open::Upgrade, None),
         (StoreUrl::Postgres(_), _) => (Open::Current, None),
     };
@@ -34,9 +34,17 @@ pub async fn open(config: &Config, missing: Missing, context: &Context) -> redri
     Ok(store)
 }
 
+/// Whether the configured database is a file that is not there.
+pub(super) fn is_absent(store: &StoreUrl) -> bool {
+    match store {
+        StoreUrl::Sqlite(path) => no_file(path),
+        StoreUrl::Postgres(_) => false,
+    }
+}
+
 /// Whether there is no file where one could be made. A folder that is not there is a slip, and one that may not be looked
 /// into hides what is there: opening tells of both.
-fn is_absent(path: &Path) -> bool {
+fn no_file(path: &Path) -> bool {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     matches!(path.try_exists(), Ok(false)) && parent.is_none_or(Path::is_dir)
 }

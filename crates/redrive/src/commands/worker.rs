@@ -12,6 +12,7 @@ use redrive_store::Store;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
+use super::drained::{CountsShown, tell_of_failures};
 use super::{Context, Missing, open};
 use crate::cli;
 use crate::config::{Config, Plan};
@@ -46,12 +47,14 @@ pub async fn serve(
     let heeding = tokio::spawn(heed_signals(context.stop.clone(), shutdown.clone()));
     let generation = Generation::new(&config, store, plan, only.as_deref(), options.concurrency).await?;
     let service = Service::start(&config, store, generation, options, shutdown, context).await?;
-    let (counts, reloading) = (service.counts(), service.reloading());
+    let (counts, reloading, begun) = (service.counts(), service.reloading(), store.view().now());
+    let shown = args.drain.then(|| CountsShown::start(service.counts(), context.global.quiet));
     let ended = tokio::select! {
         ended = service.run() => ended,
         never = reload(args, context, config, store, hangups, &reloading) => match never {},
     };
     heeding.abort();
+    drop(shown);
     let counts = *counts.borrow();
     tracing::info!(?counts, "stopped");
     let discover_failed = ended.as_ref().map_or(0, |ended| ended.discover_failed);
@@ -60,6 +63,9 @@ pub async fn serve(
     // What became of the work matters more than whether it could be shown.
     let ended = ended?;
     shown?;
+    if args.drain && counts.rejected > 0 && context.global.output == cli::Format::Table && !context.global.quiet {
+        tell_of_failures(&context.insight(&context.config()?).await?, begun).await?;
+    }
     // A drain that was stopped, or that could not find all jobs, has not done what it was asked for.
     Ok(match (args.drain, ended.was_asked) {
         (true, true) => Exit::Interrupted,

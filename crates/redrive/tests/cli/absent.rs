@@ -6,7 +6,7 @@ const KEY: [&str; 8] =
     ["--source", "ads", "--customer-id", "1", "--query-name", "daily", "--logical-date", "2026-01-01"];
 
 /// Commands that only look, dry runs among them: words, and whether a key follows.
-const LOOKS: [(&[&str], bool); 15] = [
+const LOOKS: [(&[&str], bool); 14] = [
     (&["state", "inspect"], false),
     (&["state", "inspect", "--missing"], false),
     (&["state", "terminal"], false),
@@ -14,7 +14,6 @@ const LOOKS: [(&[&str], bool); 15] = [
     (&["state", "audit", "list"], false),
     (&["state", "audit", "show", "01a1e18e-328a-75a2-8b9c-f003d4b5a133"], false),
     (&["state", "audit", "head"], false),
-    (&["state", "audit", "verify"], false),
     (&["state", "cooldown", "list"], false),
     (&["state", "cooldown", "lift", "--dry-run", "--source", "ads"], false),
     (&["state", "retry", "--dry-run"], true),
@@ -37,6 +36,15 @@ fn looking_makes_nothing_and_says_what_is_missing() {
         assert!(line.contains("redrive.db: it does not exist; `redrive migrate` makes it"), "{command:?}: {line}");
         assert!(home.files().is_empty(), "{command:?} left {:?}", home.files());
     }
+}
+
+/// Where there is no database there is no trail, whole or broken.
+#[test]
+fn a_trail_that_is_not_there_is_nothing_found() {
+    let home = Home::new();
+    let line = home.run(&["state", "audit", "verify", "-o", "json"]).complaint(3);
+    assert!(line.contains("there is no audit trail to check") && line.contains("redrive.db"), "{line}");
+    assert!(home.files().is_empty(), "{:?}", home.files());
 }
 
 /// A database of an older version is left as it is, and its operator reads what to do.

@@ -24,6 +24,20 @@ fn every_command_has_a_manual_page() {
 }
 
 #[test]
+fn words_and_configured_sources_are_completed() {
+    let home = Home::with_config("[sources.ads_eu.extract]\nkind = \"sample\"\n");
+    for shell in ["bash", "zsh", "fish"] {
+        let told = home.run(&["completions", shell]).done();
+        for word in ["pending success failed", "final retryable rate_limited", "ads_eu"] {
+            let is_there = word.split(' ').all(|word| told.stdout.contains(word));
+            assert!(is_there, "{shell} lacks {word}");
+        }
+    }
+    let none = Home::new().run(&["completions", "bash"]).done();
+    assert!(!none.stdout.contains("ads_eu") && none.stdout.contains("--source"));
+}
+
+#[test]
 fn completions_need_no_configuration() {
     Home::with_config("this is not TOML").run(&["completions", "bash"]).done();
 }

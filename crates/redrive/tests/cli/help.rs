@@ -43,6 +43,30 @@ fn help_lists_the_commands() {
     ");
 }
 
+/// Every command an operator types has an example in its help.
+#[test]
+fn every_command_of_an_operator_has_an_example() {
+    fn commands(home: &Home, words: &[&str], found: &mut Vec<String>) {
+        let told = home.run(&[words, &["--help"]].concat()).done();
+        let listed = told.stdout.split("Commands:\n").nth(1).map(|rest| rest.split("\n\n").next().unwrap().to_owned());
+        let Some(listed) = listed else {
+            return match told.stdout.contains("Examples:\n  redrive ") || told.stdout.contains(" | redrive ") {
+                true => {}
+                false => found.push(words.join(" ")),
+            };
+        };
+        let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        for name in names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+            commands(home, &[words, &[name]].concat(), found);
+        }
+    }
+    let (home, mut without) = (Home::new(), Vec::new());
+    for group in ["state", "runs", "ingest"] {
+        commands(&home, &[group], &mut without);
+    }
+    assert!(without.is_empty(), "no example: {without:?}");
+}
+
 #[test]
 fn a_commands_help_names_its_flags_and_their_defaults() {
     let home = Home::new();

@@ -22,7 +22,7 @@ fn a_cooldown_is_lifted_by_a_person_whose_name_is_kept(world: MigratedProgram) {
     cool(&world, Some("111"));
     cool(&world, Some("222"));
     cool(&world, None);
-    assert_eq!(world.run("state cooldown list -o json").done().json()["cooldowns"].as_array().unwrap().len(), 3);
+    assert_eq!(world.run("state cooldown list -o json").done().json()["holds"].as_array().unwrap().len(), 3);
     let listed = world.run("state cooldown list").done().stdout;
     assert!(listed.contains("(all)") && listed.contains("111") && listed.contains("429"), "{listed}");
 
@@ -31,12 +31,12 @@ fn a_cooldown_is_lifted_by_a_person_whose_name_is_kept(world: MigratedProgram) {
     world.run("state cooldown lift --source ads --customer-id 111 --dry-run").done();
     assert_eq!(rows(&world), 0, "a dry run leaves no trace");
     let lifted = world.run("state cooldown lift --source ads --customer-id 111 --reason fixed -o json").done().json();
-    assert_eq!(lifted["cooldowns"][0]["customer_id"], "111");
-    assert_eq!(world.run("state cooldown list -o json").done().json()["cooldowns"].as_array().unwrap().len(), 2);
+    assert_eq!(lifted["holds"][0]["customer_id"], "111");
+    assert_eq!(world.run("state cooldown list -o json").done().json()["holds"].as_array().unwrap().len(), 2);
     world.run("state cooldown lift --source ads --customer-id 111").complaint(3);
 
     world.run("state cooldown lift --source ads").done();
-    assert_eq!(world.run("state cooldown list -o json").done().json()["cooldowns"].as_array().unwrap().len(), 0);
+    assert_eq!(world.json("state cooldown list", 3)["holds"].as_array().unwrap().len(), 0, "nothing found is 3");
     assert_eq!(rows(&world), 2);
     let told = world.run("state audit list -o json").done().json();
     assert_eq!(told["operations"][1]["reason"], "fixed", "{told}");
@@ -56,7 +56,7 @@ fn a_person_holds_a_customer_and_takes_it_back(world: MigratedProgram) {
     }
     assert!(held["query_name"].is_null() && held["until"].is_string() && held["by"].is_string(), "{held}");
     assert_eq!(world.json("state hold list", 0)["holds"][0], held);
-    assert_eq!(world.json("state cooldown list", 0)["cooldowns"].as_array().unwrap().len(), 0);
+    assert_eq!(world.json("state cooldown list", 3)["holds"].as_array().unwrap().len(), 0);
     let explain = "state explain --source ads --customer-id 111 --query-name daily --logical-date 2026-01-01";
     let why = world.json(explain, 0);
     assert_eq!((why["reason"].as_str(), why["next_retry_at"].clone()), (Some("held"), held["until"].clone()), "{why}");

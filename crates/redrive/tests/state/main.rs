@@ -18,6 +18,7 @@ mod inspect;
 mod interruption;
 mod marks;
 mod million;
+mod night;
 mod plans;
 mod prompts;
 mod retry;

@@ -105,7 +105,7 @@ fn looks(world: MigratedProgram) {
     runs(&world, now);
     world.execute(if world.database.server.is_some() { "VACUUM ANALYZE" } else { "ANALYZE" });
     let kind = if world.database.server.is_some() { "postgres" } else { "sqlite" };
-    let nothing = took(&world, "state hold list").0;
+    let nothing = took(&world, "state audit head").0;
     println!("{kind}: the start alone takes {nothing:?}");
     for line in [
         "status",

@@ -37,4 +37,37 @@ fn a_worker_of_some_sources_leaves_the_others(subject: TestProgram) {
     assert!(refused.contains("--workload leaves extract out"), "{refused}");
 }
 
-redrive_fixture::on_both!(a_worker_of_some_sources_leaves_the_others);
+const FAILING: &str = r#"
+[sources.ads.extract]
+kind = "command"
+command = ["sh", "-c", "echo 'account '$REDRIVE_CUSTOMER_ID' is closed' >&2; exit 65"]
+[sources.ads.breaker]
+after = 0
+[sources.crm.extract]
+kind = "command"
+command = ["sh", "-c", "echo 'no answer' >&2; exit 75"]
+[sources.crm.breaker]
+after = 0
+"#;
+
+/// The end of a drain names the causes of what failed, the most frequent first, and what to type.
+fn a_drain_ends_with_the_causes_of_what_failed(subject: TestProgram) {
+    let rig = TestProcesses::new(subject, FAILING);
+    for customer in ["101", "102"] {
+        rig.want("ads", customer, "q", "2026-01-03");
+    }
+    rig.want("crm", "1", "q", "2026-01-02");
+    let told = rig.redrive("worker --drain").done();
+    let said: Vec<&str> = told.stderr.lines().skip_while(|line| *line != "failed now, by cause:").collect();
+    assert_eq!(said.len(), 4, "{told}");
+    assert!(said[1].contains("6  final  ") && said[1].contains("is closed"), "{told}");
+    assert!(said[2].contains("2  retryable  ") && said[2].contains("no answer"), "{told}");
+    let next = said[3].strip_prefix("next: ").unwrap().replace(" --reason '…'", " --dry-run -o json");
+    let found = rig.redrive(next.strip_prefix("redrive ").unwrap()).done().json();
+    assert_eq!(found["changed"].as_array().unwrap().len(), 6, "{found}");
+    rig.want("ads", "103", "q", "2026-01-01");
+    let quiet = rig.redrive("worker --drain -q").done();
+    assert!(!quiet.stderr.contains("failed now"), "{quiet}");
+}
+
+redrive_fixture::on_both!(a_drain_ends_with_the_causes_of_what_failed, a_worker_of_some_sources_leaves_the_others);

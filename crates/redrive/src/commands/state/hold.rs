@@ -22,8 +22,8 @@ static HOLDS: Layout = Layout {
     nothing: Some("nothing is held"),
 };
 
-/// The same under the name that scripts know cooldowns by.
-static COOLDOWNS: Layout = Layout { name: "cooldowns", nothing: Some("no source is cooling down"), ..HOLDS };
+/// The same, where only sources are listed that asked to be left alone.
+static COOLDOWNS: Layout = Layout { nothing: Some("no source is cooling down"), ..HOLDS };
 
 impl Row for HoldShape {
     fn lines(&self) -> Vec<Vec<String>> {
@@ -45,8 +45,9 @@ impl Row for HoldShape {
 pub async fn list(kind: Option<HoldKind>, insight: &Insight, context: &Context) -> Result<Exit> {
     let mut holds = insight.holds().await?;
     holds.retain(|hold| kind.is_none_or(|kind| hold.kind() == kind));
+    let exit = if holds.is_empty() { Exit::NothingFound } else { Exit::Done };
     show(holds, kind, context)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// Says what a hold would cover.

@@ -18,8 +18,9 @@ use redrive_control::Verb;
 use redrive_core::hold::HoldKind;
 
 use super::Context;
-use crate::cli::{Backfill, Cooldown, Hold, State};
-use crate::error::Result;
+use super::opening::is_absent;
+use crate::cli::{Audit, Backfill, Cooldown, Hold, State};
+use crate::error::{Error, Result};
 use crate::exit::Exit;
 pub use change::command_line;
 
@@ -34,6 +35,10 @@ pub async fn run(command: State, context: &Context) -> Result<Exit> {
         State::Groups(args) => groups::run(&args, &insight().await?, context).await,
         State::Explain(args) => explain::run(&args, &insight().await?, context).await,
         State::Terminal(args) => inspect::terminal(&args, &insight().await?, context).await,
+        State::Audit(Audit::Verify { .. }) if is_absent(&config.store) => Err(Error::NothingFound(format!(
+            "there is no audit trail to check: {} does not exist",
+            config.store.place()
+        ))),
         State::Audit(command) => audit::run(&command, &insight().await?, context).await,
         State::Hold(Hold::List) => hold::list(None, &insight().await?, context).await,
         State::Hold(Hold::Set(args)) if args.dry_run => hold::foresee_set(&args, &insight().await?, context),

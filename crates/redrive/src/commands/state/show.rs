@@ -86,7 +86,7 @@ fn canary(changed: u64, rest: u64, dry_run: bool) -> String {
 
 /// How many were left as they were, by the reason, each with what helps.
 fn reasons(report: &Report) -> Vec<String> {
-    let line = |(reason, count): (Reason, u64)| match help(reason) {
+    let line = |(reason, count): (Reason, u64)| match help(reason, report.operation) {
         Some(help) => format!("{count} {reason}: {help}"),
         None => format!("{count} {reason}"),
     };
@@ -94,7 +94,7 @@ fn reasons(report: &Report) -> Vec<String> {
 }
 
 /// What an operator can do about a partition or a run that was left as it was.
-fn help(reason: Reason) -> Option<&'static str> {
+fn help(reason: Reason, operation: &str) -> Option<&'static str> {
     match reason {
         Reason::Terminal => Some("--clear-terminal takes the mark off and grants one attempt, --grant N grants more"),
         Reason::NoRawPartition => {
@@ -105,6 +105,12 @@ fn help(reason: Reason) -> Option<&'static str> {
         Reason::InFlight => Some("a worker is at them; try again when it has ended"),
         Reason::ChangedSincePlan => Some("they have changed since they were counted; look again"),
         Reason::Exists => Some("--force-pending wants them again"),
+        Reason::AlreadyPending if operation == "retry" => {
+            Some("they wait for a worker already; --stale puts those back that no worker has")
+        }
+        Reason::NotFailed if operation == "retry" => Some("`redrive state reprocess` asks for a new run of successes"),
+        Reason::NotSuccess if operation == "reprocess" => Some("`redrive state retry` requeues what failed"),
+        Reason::NotQueued if operation == "withdraw" => Some("nobody has asked for them again"),
         Reason::AlreadyPending
         | Reason::NotFailed
         | Reason::NotSuccess
