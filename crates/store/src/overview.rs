@@ -14,7 +14,7 @@ use redrive_core::time::Timestamp;
 use crate::db::{Column, Kind, Lookup, Param, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::handles::{View, read};
-use crate::partitions::{Period, QuerySpan};
+use crate::partitions::{AttemptLimits, Period, QuerySpan};
 use crate::series::Scope;
 
 /// A count that reaches this is at least one less.
@@ -137,10 +137,16 @@ static NEWEST: Sql = Sql::new(
      FROM partitions
      WHERE status = 'success' AND source_no = CAST(?1 AS BIGINT)",
 );
-static FINAL: Sql = bounded!(
-    "final_errors",
-    "FROM partitions
-         WHERE status = 'failed' AND held = 0 AND error_class = 'final' AND source_no = CAST(?1 AS BIGINT)"
+/// Final errors: how many there are, and of how many the policy would allow no further attempt anyway.
+static FINAL: Sql = Sql::new(
+    "/* overview::final_errors */
+     SELECT count(*), CAST(coalesce(sum(
+         CASE WHEN f.spent >= CAST(?2 AS BIGINT) OR f.created_at <= CAST(?3 AS BIGINT) THEN 1 ELSE 0 END), 0) AS BIGINT)
+     FROM (
+         SELECT spent, created_at
+         FROM partitions
+         WHERE status = 'failed' AND held = 0 AND error_class = 'final' AND source_no = CAST(?1 AS BIGINT)
+         LIMIT 10001) f",
 );
 static RUNNING: Sql =
     bounded!("running", "FROM partition_control WHERE active_run_id IS NOT NULL AND source_no = CAST(?1 AS BIGINT)");
@@ -217,7 +223,6 @@ impl Counting<'_, '_> {
         let mut counts = SourceCounts {
             success: self.one(&SUCCESS).await?,
             running: self.one(&RUNNING).await?,
-            final_errors: self.one(&FINAL).await?,
             marked: self.one(&MARKED).await?,
             ..SourceCounts::default()
         };
@@ -225,8 +230,21 @@ impl Counting<'_, '_> {
         counts.newest_success = newest.map(|period| Period::from_row(period).date()).transpose()?;
         self.queued(&mut counts).await?;
         self.paused(&mut counts).await?;
+        self.final_errors(&mut counts).await?;
         self.failed(&mut counts).await?;
         Ok(counts)
+    }
+
+    /// What the policy has stopped is counted there, as everywhere: an error that is final is the lesser reason.
+    async fn final_errors(&mut self, counts: &mut SourceCounts) -> Result<()> {
+        let policy = self.query.policies.get(self.source).unwrap_or(&self.query.otherwise);
+        let limits = AttemptLimits::of(policy, self.query.now);
+        let params = [self.source_no.into(), i64::from(limits.attempts).into(), limits.created.micros().into()];
+        let found = self.tx.row(&FINAL, &params, |row| Ok((natural(row.int(0)?), natural(row.int(1)?)))).await?;
+        let (all, stopped) = found.unwrap_or_default();
+        counts.final_errors = all.saturating_sub(stopped);
+        counts.exhausted += stopped;
+        Ok(())
     }
 
     async fn one(&mut self, sql: &Sql) -> Result<u64> {

@@ -22,7 +22,8 @@ const GRACE: Duration = Duration::from_secs(2);
 
 pub async fn run(args: &Serve, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let worker_args = cli::Worker { workload: vec![], source: vec![], category: vec![], concurrency: None, drain: false };
+    let worker_args =
+        cli::Worker { workload: vec![], source: vec![], category: vec![], concurrency: None, drain: false };
     let plan = match args.no_worker {
         true => None,
         false => Some(worker::plan(&worker_args, &config, context)?),

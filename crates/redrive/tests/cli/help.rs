@@ -112,14 +112,15 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
       -V, --version                  Print version
 
     Filter:
-          --source <SOURCE>
-          --customer-id <CUSTOMER_ID>
-          --query-name <QUERY_NAME>
+          --source <SOURCE>            Of this source; more than once for several
+          --customer-id <CUSTOMER_ID>  Of this customer; more than once for several
+          --query-name <QUERY_NAME>    Of this query; more than once for several
           --logical-date <DATE>        One day: YYYY-MM-DD, `today`, `yesterday`, or days ago like `7d`
           --since <DATE>               The first day
           --until <DATE>               The last day
-          --status <STATUS>            pending, success or failed
-          --error-class <ERROR_CLASS>  final, retryable or rate_limited
+          --status <STATUS>            As they are now [possible values: pending, success, failed]
+          --error-class <ERROR_CLASS>  What their last error was [possible values: final, retryable,
+                                       rate_limited]
           --group <ID>                 Failed now, of this failure group; an unambiguous beginning of
                                        its id serves
     --- stderr

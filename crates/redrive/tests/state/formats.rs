@@ -82,7 +82,7 @@ fn nothing_found_leaves_csv_a_header() {
 }
 
 const EXPLANATION: &str = "source,customer_id,query_name,logical_date,status,reason,because,next_retry_at,\
-                           attempt_count,max_attempts,error_class,error_message,now";
+                           attempt_count,max_attempts,granted,error_class,error_message,now";
 
 #[test]
 fn what_is_missing_is_a_table_too() {

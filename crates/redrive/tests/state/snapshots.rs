@@ -125,7 +125,7 @@ fn explain_as_text_and_as_json() {
     --- exit 0
     "#);
     shown!(world.run(&format!("{line} -o json")), @r#"
-    {"source":"ads","customer_id":"111","query_name":"daily","logical_date":"2026-01-02","status":"failed","reason":"waiting","because":"failed at [time]; attempt 1 waits 5 min ± 30 s: [span], until [time]","next_retry_at":"[time]","attempt_count":1,"max_attempts":8,"error_class":"retryable","error_message":"boom","now":"[time]"}
+    {"source":"ads","customer_id":"111","query_name":"daily","logical_date":"2026-01-02","status":"failed","reason":"waiting","because":"failed at [time]; attempt 1 waits 5 min ± 30 s: [span], until [time]","next_retry_at":"[time]","attempt_count":1,"max_attempts":8,"granted":0,"error_class":"retryable","error_message":"boom","now":"[time]"}
     --- stderr
     --- exit 0
     "#);

@@ -3,6 +3,7 @@
 use redrive_core::failure::ErrorClass;
 use redrive_core::partition::{ControlEvent, Judgement};
 use redrive_core::process::{Kind, Process, Serves};
+use redrive_core::retry::RetryPolicy;
 use redrive_core::run::Workload;
 use redrive_fixture::{boom, rejected};
 use redrive_store::clock::{Clock as _, SystemClock};
@@ -115,6 +116,25 @@ fn what_is_held_or_cools_down_is_told_apart(world: MigratedProgram) {
     assert_eq!(world.json("status --source crm", 0)["sources"], json!([]));
 }
 
+/// OP-1, OP-9: an error that is final when the attempts are used up is one that the policy has stopped, wherever it is counted.
+fn the_last_attempt_counts_for_more_than_its_error(world: MigratedProgram) {
+    let days = january("111", 2);
+    let past = world.ago(HOUR);
+    past.judged(&days[1..], rejected(ErrorClass::Final, "gone"));
+    past.failed(&days[..1], 7);
+    let policy = RetryPolicy::partitions();
+    past.put(&days[..1], ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false, grant: None });
+    past.claim().iter().for_each(|run| past.judge(run, rejected(ErrorClass::Final, "gone")));
+    let told = world.json("status", 0);
+    let failed = &source(&told)["failed"];
+    assert_eq!((&failed["final"], &failed["exhausted"]), (&json!(1), &json!(1)), "{told}");
+    let group = &told["groups"][0];
+    assert_eq!((&group["final"], &group["exhausted"]), (&json!(1), &json!(1)), "{told}");
+    let explain = "state explain --source ads --customer-id 111 --query-name daily --logical-date";
+    assert_eq!(world.json(&format!("{explain} 2026-01-01"), 0)["reason"], "terminal");
+    assert_eq!(world.json(&format!("{explain} 2026-01-02"), 0)["reason"], "final_error");
+}
+
 /// OP-10
 fn living_processes_and_drift_are_shown(world: MigratedProgram) {
     let world = world.configured(CONFIG);
@@ -163,6 +183,7 @@ fn nothing_at_all_needs_no_person(world: MigratedProgram) {
 redrive_fixture::on_both!(
     counts_are_by_reason_and_needs_come_with_commands,
     what_is_held_or_cools_down_is_told_apart,
+    the_last_attempt_counts_for_more_than_its_error,
     living_processes_and_drift_are_shown,
     nothing_at_all_needs_no_person,
 );
@@ -220,22 +241,22 @@ fn status_and_groups_fit_eighty_and_a_hundred_and_forty_columns() {
      extract         2     7    28
 
     failure groups
-     group         count  what happens next            sources  customers  last seen
-     [-group-id-]      8  3 waiting, 3 exhausted, 2…   ads              5  1 min ago
-       boom
-     [-group-id-]      4  4 final                      ads          final  1 min ago
-       HTTP 401: token <id> has expired
-     [-group-id-]      2  2 waiting                    ads        waiting  1 min ago
-       timed out after <n>
+     group         count  sources  customers  last seen
+     [-group-id-]      8  ads              5  1 min ago
+       3 waiting, 3 spent, 2 withheld: boom
+     [-group-id-]      4  ads          final  1 min ago
+       4 final: HTTP 401: token <id> has expired
+     [-group-id-]      2  ads        waiting  1 min ago
+       2 waiting: timed out after <n>
     "#);
     shown!(at_width(&world, "state groups", "80"), @r#"
-    group         count  what happens next            sources  customers  last seen
-    [-group-id-]      8  3 waiting, 3 exhausted, 2…   ads              5  1 min ago
-      boom
-    [-group-id-]      4  4 final                      ads          final  1 min ago
-      HTTP 401: token <id> has expired
-    [-group-id-]      2  2 waiting                    ads        waiting  1 min ago
-      timed out after <n>
+    group         count  sources  customers  last seen
+    [-group-id-]      8  ads              5  1 min ago
+      3 waiting, 3 spent, 2 withheld: boom
+    [-group-id-]      4  ads          final  1 min ago
+      4 final: HTTP 401: token <id> has expired
+    [-group-id-]      2  ads        waiting  1 min ago
+      2 waiting: timed out after <n>
     "#);
     shown!(at_width(&world, "status", "140"), @r#"
     needs a person
@@ -253,15 +274,15 @@ fn status_and_groups_fit_eighty_and_a_hundred_and_forty_columns() {
      extract         2     7    28
 
     failure groups
-     group         count  what happens next                   sources  customers  last seen  template
-     [-group-id-]      8  3 waiting, 3 exhausted, 2 withheld  ads              5  1 min ago  boom
-     [-group-id-]      4  4 final                             ads          final  1 min ago  HTTP 401: token <id> has expired
-     [-group-id-]      2  2 waiting                           ads        waiting  1 min ago  timed out after <n>
+     group         count  sources  customers  last seen  what happens next               template
+     [-group-id-]      8  ads              5  1 min ago  3 waiting, 3 spent, 2 withheld  boom
+     [-group-id-]      4  ads          final  1 min ago  4 final                         HTTP 401: token <id> has expired
+     [-group-id-]      2  ads        waiting  1 min ago  2 waiting                       timed out after <n>
     "#);
     shown!(at_width(&world, "state groups", "140"), @r#"
-    group         count  what happens next                   sources  customers  last seen  template
-    [-group-id-]      8  3 waiting, 3 exhausted, 2 withheld  ads              5  1 min ago  boom
-    [-group-id-]      4  4 final                             ads          final  1 min ago  HTTP 401: token <id> has expired
-    [-group-id-]      2  2 waiting                           ads        waiting  1 min ago  timed out after <n>
+    group         count  sources  customers  last seen  what happens next               template
+    [-group-id-]      8  ads              5  1 min ago  3 waiting, 3 spent, 2 withheld  boom
+    [-group-id-]      4  ads          final  1 min ago  4 final                         HTTP 401: token <id> has expired
+    [-group-id-]      2  ads        waiting  1 min ago  2 waiting                       timed out after <n>
     "#);
 }

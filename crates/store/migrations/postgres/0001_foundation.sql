@@ -46,7 +46,7 @@ CREATE INDEX partitions_group ON partitions (error_group, series_id, period, sou
     WHERE status = 'failed' AND error_group IS NOT NULL;
 -- For the overview, which counts ranges of indexes: successes by day, errors that are final, and what persons withhold.
 CREATE INDEX partitions_success ON partitions (source_no, period) WHERE status = 'success';
-CREATE INDEX partitions_final ON partitions (source_no) WHERE status = 'failed' AND held = 0 AND error_class = 'final';
+CREATE INDEX partitions_final ON partitions (source_no, spent, created_at) WHERE status = 'failed' AND held = 0 AND error_class = 'final';
 
 CREATE TABLE partition_control (
     series_id INTEGER NOT NULL,

@@ -2,6 +2,7 @@
 
 use redrive_control::Insight;
 use redrive_control::shape::GroupShape;
+use redrive_core::count::grouped;
 
 use super::filter;
 use crate::cli::{Format, Groups};
@@ -45,10 +46,12 @@ pub fn next(group: &GroupShape) -> String {
     let parts = [
         (group.waiting, "waiting"),
         (group.final_errors, "final"),
-        (group.exhausted, "exhausted"),
+        // As the overview's table of sources calls it.
+        (group.exhausted, "spent"),
         (group.withheld(), "withheld"),
     ];
-    let told: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    let told: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{} {word}", grouped(*n))).collect();
     told.join(", ")
 }
 

@@ -216,32 +216,31 @@ fn holds(overview: &OverviewShape) -> Columns {
     table
 }
 
-/// The failure groups; `state groups` shows the same. On a narrow terminal a group's template has a line of its own.
+/// The failure groups; `state groups` shows the same. On a narrow terminal what happens next and the template have a line of
+/// their own.
 pub fn groups(groups: &[GroupShape], now: Timestamp, width: Option<usize>) -> Vec<String> {
     let is_roomy = width.is_none_or(|width| width >= ROOMY);
     let mut header = vec![
         ("group", Align::Left),
         ("count", Align::Right),
-        ("what happens next", if is_roomy { Align::Left } else { Align::Flexible }),
         ("sources", Align::Left),
         ("customers", Align::Right),
         ("last seen", Align::Left),
     ];
     if is_roomy {
-        header.push(("template", Align::Flexible));
+        header.extend([("what happens next", Align::Left), ("template", Align::Flexible)]);
     }
     let mut table = Columns::new(&header);
     for group in groups {
         let mut row = vec![
             Cell::new(group.group.to_string()),
             Cell::styled(Bounded::new(group.count).to_string(), BAD),
-            Cell::new(next(group)),
             Cell::new(some(&group.sources)),
             Cell::new(some_customers(group)),
             Cell::new(relative(group.last_seen, now)),
         ];
         if is_roomy {
-            row.push(Cell::new(&group.template));
+            row.extend([Cell::new(next(group)), Cell::new(&group.template)]);
         }
         table.add(row);
     }
@@ -250,7 +249,8 @@ pub fn groups(groups: &[GroupShape], now: Timestamp, width: Option<usize>) -> Ve
         return lines;
     }
     let room = width.unwrap_or(usize::MAX).saturating_sub(3);
-    let templates = groups.iter().map(|group| format!("   {}", cut(&one_line(&group.template), room)));
+    let told = |group: &GroupShape| cut(&format!("{}: {}", next(group), one_line(&group.template)), room);
+    let templates = groups.iter().map(|group| format!("   {}", told(group)));
     // The header has none.
     let mut templates = std::iter::once(None).chain(templates.map(Some));
     lines.into_iter().flat_map(|line| [Some(line), templates.next().flatten()]).flatten().collect()
