@@ -11,6 +11,7 @@ use redrive_control::{
     Audit, CarriedOn, ControlPlane, Error, PlanAsk, Request, RunRequest, RunSelection, RunVerb, Sink, SourceRules,
     Sources, Verb, Watch,
 };
+use redrive_core::any_of::AnyOf;
 use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
 use redrive_core::key::PartitionKey;
@@ -57,10 +58,10 @@ fn days(count: usize) -> Vec<PartitionKey> {
 }
 
 fn retry() -> PlanAsk {
-    let verb = Verb::Retry { clear_terminal: false, allow_missing_raw: true, stale: false };
-    let filter = Filter { source: Some("ads".parse().unwrap()), ..Filter::default() };
+    let verb = Verb::Retry { clear_terminal: false, allow_missing_raw: true, stale: false, grant: None };
+    let filter = Filter { source: AnyOf::one("ads".parse().unwrap()), ..Filter::default() };
     let audit = Audit { reason: Some("the API is back".to_owned()), ..Audit::new("token:ada", "POST /v1/plans") };
-    PlanAsk::Partitions(Request { verb, filter, audit })
+    PlanAsk::Partitions(Request { verb, filter, audit, limit: None })
 }
 
 impl Desk {
@@ -100,8 +101,8 @@ async fn a_plan_binds(desk: Desk) {
     let shape = desk.plane.insight().kept_plan(plan).await.unwrap();
     assert_eq!((shape.matched, shape.would_change, shape.sample.as_array().unwrap().len()), (5, 5, 5));
     // One is retried by somebody else, and one more fails: neither is touched.
-    let verb = Verb::Retry { clear_terminal: false, allow_missing_raw: true, stale: false };
-    let request = Request { verb, filter: Filter::key(&days(1)[0]), audit: desk.audit() };
+    let verb = Verb::Retry { clear_terminal: false, allow_missing_raw: true, stale: false, grant: None };
+    let request = Request { verb, filter: Filter::key(&days(1)[0]), audit: desk.audit(), limit: None };
     let go = GO;
     desk.plane.operate(&request, Watch { cancelled: &go, progress: &|_| {}, stop_after: None }).await.unwrap();
     let op = desk.plane.begin_plan(plan, &desk.audit()).await.unwrap();
@@ -216,7 +217,7 @@ async fn runs_and_backfills_are_done_in_steps_too(desk: Desk) {
     assert_eq!((desk.shape(op).await.changed, desk.shape(op).await.operation.as_str()), (2, "cancel"));
     assert_eq!(desk.on.run(ids[0]).await.state.as_str(), "dead");
     let filter = Filter {
-        source: Some("ads".parse().unwrap()),
+        source: AnyOf::one("ads".parse().unwrap()),
         since: Some("2025-12-01".parse().unwrap()),
         until: Some("2025-12-03".parse().unwrap()),
         ..Filter::default()
