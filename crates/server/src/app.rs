@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use redrive_control::{ControlPlane, Insight};
 use redrive_core::id::TokenId;
+use redrive_core::safety::Rails;
 use redrive_core::time::Timestamp;
 use redrive_data::ingest::Uploads;
+use redrive_data::outside::OutsideWorkers;
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, Sha256};
 use redrive_store::{Access, Store};
 use tokio::sync::{OnceCell, watch};
@@ -23,6 +25,10 @@ pub struct Rules {
     pub config: String,
     pub raw: RawUrl,
     pub raw_options: RawOptions,
+    /// What workers in other languages call.
+    pub outside: OutsideWorkers,
+    /// From how many on a change must be confirmed.
+    pub rails: Rails,
 }
 
 /// The server, shared by all requests.

@@ -6,6 +6,7 @@
 mod api;
 mod app;
 mod auth;
+mod background;
 mod error;
 mod settings;
 mod web;
@@ -14,6 +15,7 @@ pub mod routes;
 
 pub use app::{App, Rules};
 pub use auth::{ForwardAuth, Network, NoNetwork, Secret};
+pub use background::work;
 pub use error::{Error, Result};
 pub use settings::{BasePath, NoBasePath, Settings};
 pub use web::{Code, Listener, Problem, Role, is_loopback_name};

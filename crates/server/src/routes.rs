@@ -17,7 +17,7 @@ use crate::api;
 use crate::app::App;
 use crate::error::Error;
 pub use crate::web::Access;
-use crate::web::{Code, Gate, Param, around, gate};
+use crate::web::{Code, Gate, Param, around, gate, keyed};
 
 /// A row of the table.
 #[derive(Debug)]
@@ -163,6 +163,10 @@ pub fn table() -> Vec<Route> {
         api::data::routes(),
         api::audit::routes(),
         api::worker::routes(),
+        api::outside::routes(),
+        api::plans::routes(),
+        api::state::routes(),
+        api::operations::routes(),
     ]
     .into_iter()
     .flatten()
@@ -174,7 +178,11 @@ pub fn router(app: &App) -> Router {
     let mut router = Router::new();
     for route in table() {
         let gated = middleware::from_fn_with_state((app.clone(), route.gate()), gate);
-        router = router.route(&app.url(route.path), route.handler.layer(gated));
+        let handler = match route.method == Method::POST {
+            true => route.handler.layer(middleware::from_fn_with_state(app.clone(), keyed)),
+            false => route.handler,
+        };
+        router = router.route(&app.url(route.path), handler.layer(gated));
     }
     let stranger = Gate { access: Access::Viewer, changes: false, query: &[] };
     let strangers = middleware::from_fn_with_state((app.clone(), Arc::new(stranger)), gate);

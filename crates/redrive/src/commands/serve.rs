@@ -2,10 +2,14 @@
 //! the configuration again.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::process::{Kind, Serves};
+use redrive_core::run::Workload;
+use redrive_core::safety::Rails;
 use redrive_core::sign_in::TokenState;
+use redrive_data::outside::OutsideWorkers;
 use redrive_server::{App, Listener, Rules, Settings, routes};
 use redrive_store::Store;
 
@@ -35,7 +39,7 @@ pub async fn run(args: &Serve, context: &Context) -> Result<Exit> {
         return Err(Error::Refused(no_tokens(&listener)));
     }
     let settings = Settings { read_only: args.read_only || config.server.read_only, ..config.server.clone() };
-    let app = App::new(store.clone(), settings, rules(&store, &config, context), listener.is_local());
+    let app = App::new(store.clone(), settings, rules(&store, &config, context)?, listener.is_local());
     if !context.global.quiet {
         output::note(&format!("listening on {}", url(&listener, &config)));
     }
@@ -109,13 +113,17 @@ fn url(listener: &Listener, config: &Config) -> String {
     format!("http://{}{}", listener.address(), config.server.base_path.to("/"))
 }
 
-fn rules(store: &Store, config: &Config, context: &Context) -> Rules {
-    Rules {
+fn rules(store: &Store, config: &Config, context: &Context) -> Result<Rules> {
+    let sections = Arc::new(config.plan(&[Workload::Process], &context.environment)?.sections);
+    let safety = &config.settings.safety;
+    Ok(Rules {
         plane: context.control_of(store, config),
         config: config.fingerprint.clone(),
         raw: config.raw.clone(),
         raw_options: config.raw_options.clone(),
-    }
+        outside: OutsideWorkers::new(store.data(), sections, config.settings.worker.lease),
+        rails: Rails { confirm_above: safety.confirm_above.into(), hard_limit: safety.hard_limit.into() },
+    })
 }
 
 async fn serve(app: &App, listener: Listener, config: Config, store: &Store, context: &Context) -> Result<Exit> {
@@ -127,6 +135,7 @@ async fn serve(app: &App, listener: Listener, config: Config, store: &Store, con
     };
     tokio::select! {
         () = listener.serve(routes::router(app), stop, GRACE) => {}
+        () = redrive_server::work(app) => {}
         never = reload(app, config, store, &presence, hangups, context) => match never {},
     }
     presence.end().await;
@@ -145,8 +154,9 @@ async fn reload(
 ) -> Infallible {
     loop {
         hangups.asked().await;
-        service::log(service::next(context, &config).map(|next| {
-            app.replace(rules(store, &next, context));
+        let next = service::next(context, &config).and_then(|next| Ok((rules(store, &next, context)?, next)));
+        service::log(next.map(|(rules, next)| {
+            app.replace(rules);
             presence.tell(next.fingerprint.clone(), Serves::default());
             config = next;
             config.fingerprint.clone()

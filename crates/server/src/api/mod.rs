@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod data;
+pub mod change;
 pub mod filter;
 pub mod groups;
 pub mod health;
@@ -9,9 +10,13 @@ pub mod heatmap;
 pub mod holds;
 pub mod login;
 pub mod openapi;
+pub mod operations;
+pub mod outside;
 pub mod partitions;
+pub mod plans;
 pub mod problems;
 pub mod runs;
+pub mod state;
 pub mod status;
 pub mod submit;
 pub mod upload;

@@ -81,6 +81,8 @@ codes! {
         "The lease had ended, or the run was cancelled. Drop the work; another attempt counts.";
     InProgress = "in_progress", 409, "The same request is still under way",
         "A request with this Idempotency-Key has not ended yet. Send it again in a moment.";
+    Interrupted = "interrupted", 409, "The change was made, and its answer is lost",
+        "The server ended after the change of this Idempotency-Key and before its answer was kept. Look at what is there.";
     TooLarge = "too_large", 413, "The body is too large",
         "The body has more bytes than may be sent here. Uploads have their own limit: max_upload in [ingest].";
     UnsupportedMediaType = "unsupported_media_type", 415, "The body's type is not known here",

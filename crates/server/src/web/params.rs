@@ -48,6 +48,11 @@ impl Param {
 pub struct Params(Vec<(String, String)>);
 
 impl Params {
+    /// These names and values, as a body gives them.
+    pub fn of(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs)
+    }
+
     pub fn parse(query: Option<&str>) -> Self {
         let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
         Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())

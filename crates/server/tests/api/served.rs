@@ -1,10 +1,15 @@
 //! A server over a store of either database.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_control::{ControlPlane, Sink, Sources};
+use redrive_core::retry::RetryPolicy;
 use redrive_core::role::Role;
+use redrive_core::safety::Rails;
+use redrive_data::outside::OutsideWorkers;
+use redrive_data::process::{Section, Sections};
 use redrive_fixture::{OnDatabase, TestDatabase, TestStore};
 use redrive_server::{App, BasePath, Listener, Rules, Secret, Settings, routes};
 use redrive_store::NewToken;
@@ -27,6 +32,19 @@ pub struct Served {
 impl OnDatabase for Served {
     async fn on(database: TestDatabase) -> Self {
         Self::with(database, |_| {}).await
+    }
+}
+
+/// A section whose jobs are left to outside workers.
+pub fn outside(name: &str, categories: &[&str], max_in_flight: Option<u32>) -> Section {
+    Section {
+        name: name.to_owned(),
+        categories: categories.iter().map(|&category| category.to_owned()).collect(),
+        handler: None,
+        timeout: Duration::from_secs(1800),
+        max_in_flight,
+        policy: RetryPolicy::process(),
+        discover: None,
     }
 }
 
@@ -64,17 +82,24 @@ impl Served {
         let raw = Sink::new(url.clone(), S3Options::default());
         let earliest = "2015-01-01".parse().unwrap();
         let plane = ControlPlane::new(store.store.control(), raw, Sources::default(), earliest);
-        let rules = Rules { plane, config: "abc".to_owned(), raw: url, raw_options: RawOptions::default() };
+        let sections = Arc::new(Sections::new([outside("replays", &["any%", "100%"], None)]).unwrap());
+        let outside = OutsideWorkers::new(store.store.data(), sections, Duration::from_secs(120));
+        let rails = Rails { confirm_above: 20, hard_limit: 10_000 };
+        let rules = Rules { plane, config: "abc".to_owned(), raw: url, raw_options: RawOptions::default(), outside, rails };
         let app = App::new(store.store.clone(), settings, rules, is_local);
         let address = listener.address();
         let (stop, stopped) = oneshot::channel();
-        let (router, draining) = (routes::router(&app), app.clone());
+        let (router, draining, draining_app) = (routes::router(&app), app.clone(), app.clone());
         let serving = tokio::spawn(async move {
             let stopped = async {
                 let _ = stopped.await;
                 draining.drain();
             };
-            listener.serve(router, stopped, Duration::from_secs(2)).await;
+            let (app, serving) = (draining_app, listener.serve(router, stopped, Duration::from_secs(2)));
+            tokio::select! {
+                () = serving => {}
+                () = redrive_server::work(&app) => {}
+            }
         });
         Self { store, app, address, base, stop: Some(stop), serving: Some(serving) }
     }

@@ -1,0 +1,116 @@
+//! `Idempotency-Key`: a request that changes something may be sent again, and changes nothing more. One layer for every POST.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Response as HttpResponse, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use http_body_util::BodyExt as _;
+use redrive_store::raw::Sha256;
+use redrive_store::{KeyFound, KeyedRequest, under_key};
+use serde::{Deserialize, Serialize};
+
+use super::body::{self, media_type};
+use super::caller::Caller;
+use super::code::Code;
+use crate::app::App;
+use crate::error::{Error, Result};
+
+static KEY: HeaderName = HeaderName::from_static("idempotency-key");
+static REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+const LONGEST_KEY: usize = 200;
+
+/// The most bytes of a body that are looked at, but for uploads, whose key stands for their path alone.
+const MAX_BODY: usize = 64 << 20;
+
+/// An answer as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptAnswer {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+/// What of an answer's headers is kept with it.
+const KEPT: [HeaderName; 3] = [header::CONTENT_TYPE, header::LOCATION, header::ETAG];
+
+pub async fn keyed(State(app): State<App>, request: Request, next: Next) -> Result<Response> {
+    let Some(key) = key_of(&request)? else { return Ok(next.run(request).await) };
+    let actor = request.extensions().get::<Caller>().map(|caller| caller.actor.clone()).unwrap_or_default();
+    let route = format!("{} {}", request.method(), request.uri());
+    let (request, body_hash) = hashed(request).await?;
+    let store = app.store();
+    let hold = match store.begin_key(KeyedRequest { actor, route, key, body_hash }).await? {
+        KeyFound::Fresh(hold) => hold,
+        KeyFound::Answered(answer) => return replayed(&answer),
+        KeyFound::Running => {
+            let detail = "a request with this Idempotency-Key has not ended yet; send it again in a moment";
+            return Err(Error::told(Code::InProgress, detail));
+        }
+        KeyFound::Interrupted => {
+            let detail = "the server ended after the change was made and before its answer was kept; look at what is there, \
+                          GET /v1/operations among others, and choose a new key for a new request";
+            return Err(Error::told(Code::Interrupted, detail));
+        }
+        KeyFound::OtherBody => {
+            let detail = "this Idempotency-Key was sent with another body; choose a new key for a new request";
+            return Err(Error::told(Code::IdempotencyKeyReused, detail));
+        }
+    };
+    let response = under_key(hold.clone(), next.run(request)).await;
+    if !response.status().is_success() {
+        // What changed nothing may be sent again as it is; what did keeps its key.
+        store.drop_key(hold).await?;
+        return Ok(response);
+    }
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.map_err(|error| Error::Internal(error.to_string()))?.to_bytes();
+    let text = |name: &HeaderName| Some((name.to_string(), parts.headers.get(name)?.to_str().ok()?.to_owned()));
+    let kept = KeptAnswer {
+        status: parts.status.as_u16(),
+        headers: KEPT.iter().filter_map(text).collect(),
+        body: String::from_utf8_lossy(&bytes).into_owned(),
+    };
+    store.answer_key(hold, serde_json::to_string(&kept)?).await?;
+    Ok(Response::from_parts(parts, Body::from(bytes)))
+}
+
+fn key_of(request: &Request) -> Result<Option<String>> {
+    let mut keys = request.headers().get_all(&KEY).iter();
+    let Some(key) = keys.next() else { return Ok(None) };
+    match key.to_str() {
+        Ok(key) if (1..=LONGEST_KEY).contains(&key.len()) && keys.next().is_none() => Ok(Some(key.to_owned())),
+        Ok(_) | Err(_) => {
+            Err(Error::bad_request(format!("send one Idempotency-Key of 1 to {LONGEST_KEY} visible characters")))
+        }
+    }
+}
+
+/// The hash of a body that is read whole; an upload is not, and its key stands for its path.
+async fn hashed(request: Request) -> Result<(Request, Vec<u8>)> {
+    let is_text = match media_type(request.headers()).as_deref() {
+        None | Some("application/json" | "application/jsonl" | "application/x-ndjson") => true,
+        Some(_) => false,
+    };
+    if !is_text {
+        return Ok((request, Sha256::of(b"").to_string().into_bytes()));
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = body::read(body, MAX_BODY).await?;
+    let hash = Sha256::of(&bytes).to_string().into_bytes();
+    Ok((Request::from_parts(parts, Body::from(bytes)), hash))
+}
+
+fn replayed(answer: &str) -> Result<Response> {
+    let kept: KeptAnswer = serde_json::from_str(answer)?;
+    let mut response: Response = HttpResponse::new(Body::from(kept.body));
+    *response.status_mut() = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::OK);
+    for (name, value) in &kept.headers {
+        if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response.headers_mut().insert(REPLAYED.clone(), HeaderValue::from_static("true"));
+    Ok(response)
+}
