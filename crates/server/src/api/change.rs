@@ -9,7 +9,7 @@ use redrive_core::id::RunId;
 use redrive_core::role::Role;
 use redrive_core::safety::{Confirmation, Given, Rails, confirmation};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::filter::{self, FILTER, RUN_FILTER};
 use crate::error::{Error, Result};
@@ -34,6 +34,19 @@ pub struct ChangeBody {
     pub allow_missing_raw: bool,
     pub stale: bool,
     pub force_pending: bool,
+}
+
+/// The body of a change, as JSON Schema.
+pub fn described() -> Value {
+    let flag = json!({"type": "boolean"});
+    let properties = json!({
+        "verb": {"type": ["string", "null"]}, "filter": {"type": "object"},
+        "runs": {"type": ["array", "null"], "items": {"type": "string", "format": "uuid"}},
+        "all": flag, "dry_run": flag, "force": flag, "confirm": {"type": ["integer", "null"], "minimum": 0},
+        "reason": {"type": ["string", "null"]}, "clear_terminal": flag, "allow_missing_raw": flag, "stale": flag,
+        "force_pending": flag,
+    });
+    json!({"application/json": {"schema": {"type": "object", "properties": properties, "additionalProperties": false}}})
 }
 
 fn fault(pointer: &str, detail: impl Into<String>) -> Error {

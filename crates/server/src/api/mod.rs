@@ -1,8 +1,8 @@
 //! The routes, a file for each noun. Each file has its rows of the table, and the handlers that they name.
 
 pub mod audit;
-pub mod data;
 pub mod change;
+pub mod data;
 pub mod filter;
 pub mod groups;
 pub mod health;

@@ -9,24 +9,30 @@ use redrive_control::{Audit, Insight};
 use redrive_core::id::OpId;
 use redrive_store::{CancelOutcome, ItemOutcome};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::state::accepted;
 use crate::app::App;
 use crate::error::{Error, Result};
-use crate::routes::{Access, Route};
-use crate::web::{Caller, Json, List, PAGING, Page, Param, ParamKind, Params, PathText, answer, json, wrong};
+use crate::routes::{Access, Gives, Route};
+use crate::web::{self, Caller, Json, List, PAGING, Page, Param, ParamKind, Params, PathText, answer, wrong};
 
 const OUTCOME: &[Param] =
     &[Param::new("outcome", ParamKind::Word(&["changed", "skipped", "failed"]), "Only items with this outcome")];
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/operations", Access::Viewer, "Operations, the newest first", list).query(&[PAGING]),
+        Route::get("/v1/operations", Access::Viewer, "Operations, the newest first", list)
+            .query(&[PAGING])
+            .gives(Gives::List),
         Route::get("/v1/operations/{op}", Access::Viewer, "How an operation stands", one),
         Route::get("/v1/operations/{op}/items", Access::Viewer, "What became of each of its items", items)
-            .query(&[OUTCOME, PAGING]),
+            .query(&[OUTCOME, PAGING])
+            .gives(Gives::List),
         Route::post("/v1/operations/{op}/cancel", Access::Operator, "End an operation after the step it is at", cancel),
-        Route::post("/v1/operations/{op}/undo", Access::Operator, "Put back what nothing has touched since", undo),
+        Route::post("/v1/operations/{op}/undo", Access::Operator, "Put back what nothing has touched since", undo)
+            .status(202)
+            .takes(undoing),
     ]
 }
 
@@ -54,7 +60,7 @@ async fn list(State(app): State<App>, params: Params, headers: HeaderMap) -> Res
 }
 
 async fn one(State(app): State<App>, PathText(op): PathText<OpId>) -> Result<Response> {
-    json(&app.insight().bulk_operation(op).await?)
+    web::json(&app.insight().bulk_operation(op).await?)
 }
 
 struct Items {
@@ -97,13 +103,18 @@ async fn items(
 async fn cancel(State(app): State<App>, PathText(op): PathText<OpId>) -> Result<Response> {
     let outcome = app.store().control().cancel_bulk(op).await?;
     match outcome {
-        CancelOutcome::Asked | CancelOutcome::Over(_) => json(&app.insight().bulk_operation(op).await?),
+        CancelOutcome::Asked | CancelOutcome::Over(_) => web::json(&app.insight().bulk_operation(op).await?),
         // One that was done at once is over, and known by the audit trail alone.
         CancelOutcome::Absent => match app.insight().bulk_operation(op).await {
-            Ok(operation) => json(&operation),
+            Ok(operation) => web::json(&operation),
             Err(error) => Err(error.into()),
         },
     }
+}
+
+fn undoing() -> Value {
+    let properties = json!({"reason": {"type": ["string", "null"]}});
+    json!({"application/json": {"schema": {"type": "object", "properties": properties, "additionalProperties": false}}})
 }
 
 #[derive(Debug, Default, Deserialize)]

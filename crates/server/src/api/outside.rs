@@ -13,21 +13,73 @@ use redrive_core::run::{Verdict, Work};
 use redrive_data::outside::{self, ClaimAsk, Completion, Delivery, FailureReport, GivenRun, Reported, SaidOf, Slip};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Route};
-use crate::web::{Caller, Code, FieldFault, Json, PathText, Peer, json};
+use crate::web::{self, Caller, Code, FieldFault, Json, PathText, Peer};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/worker/claim", Access::Worker, "Claim runs, waiting for them up to wait_ms", claim),
-        Route::post("/v1/worker/heartbeat", Access::Worker, "Prolong the leases of all runs of a worker", heartbeat),
-        Route::post("/v1/worker/runs/{id}/complete", Access::Worker, "Report that a run is completed", complete),
-        Route::post("/v1/worker/runs/{id}/fail", Access::Worker, "Report that a try has failed", fail),
-        Route::post("/v1/worker/runs/{id}/release", Access::Worker, "Give a run back untried", release),
+        Route::post("/v1/worker/claim", Access::Worker, "Claim runs, waiting for them up to wait_ms", claim)
+            .takes(claims),
+        Route::post("/v1/worker/heartbeat", Access::Worker, "Prolong the leases of all runs of a worker", heartbeat)
+            .takes(heartbeats),
+        Route::post("/v1/worker/runs/{id}/complete", Access::Worker, "Report that a run is completed", complete)
+            .takes(completions),
+        Route::post("/v1/worker/runs/{id}/fail", Access::Worker, "Report that a try has failed", fail).takes(failures),
+        Route::post("/v1/worker/runs/{id}/release", Access::Worker, "Give a run back untried", release).takes(releases),
     ]
+}
+
+fn body(required: &[&str], properties: &Value) -> Value {
+    let schema = json!({
+        "type": "object", "required": required, "properties": properties, "additionalProperties": false,
+    });
+    json!({"application/json": {"schema": schema}})
+}
+
+fn claims() -> Value {
+    let name = json!({"type": "string", "minLength": 1, "maxLength": 200});
+    let whole = json!({"type": ["integer", "null"], "minimum": 0});
+    let categories = json!({"type": ["array", "null"], "items": {"type": "string"}});
+    let properties =
+        json!({"worker": name, "claim_id": name, "categories": categories, "max": whole, "wait_ms": whole});
+    body(&["worker", "claim_id"], &properties)
+}
+
+fn id() -> Value {
+    json!({"type": "string", "format": "uuid"})
+}
+
+fn heartbeats() -> Value {
+    let run = json!({
+        "type": "object", "required": ["id", "task_id"],
+        "properties": {"id": id(), "task_id": id(), "progress": {}}, "additionalProperties": false,
+    });
+    let worker = json!({"type": "string", "minLength": 1, "maxLength": 200});
+    body(&["worker"], &json!({"worker": worker, "runs": {"type": "array", "maxItems": 1000, "items": run}}))
+}
+
+fn completions() -> Value {
+    let verdict = json!({"enum": ["passed", "needs_review", "failed"]});
+    let metrics = json!({"type": ["object", "null"]});
+    body(&["task_id", "verdict"], &json!({"task_id": id(), "verdict": verdict, "metrics": metrics}))
+}
+
+fn failures() -> Value {
+    let class = json!({"enum": ["final", "retryable", "rate_limited"]});
+    let (text, text_or_none) = (json!({"type": "string"}), json!({"type": ["string", "null"]}));
+    let millis = json!({"type": ["integer", "null"], "minimum": 0});
+    let properties = json!({
+        "task_id": id(), "error_class": class, "message": text, "traceback": text_or_none, "retry_after_ms": millis,
+    });
+    body(&["task_id", "error_class", "message"], &properties)
+}
+
+fn releases() -> Value {
+    body(&["task_id"], &json!({"task_id": id()}))
 }
 
 /// Who calls, as the data plane knows them.
@@ -131,7 +183,7 @@ async fn claim(
     if runs.is_empty() && !drain {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    json(&Given { runs: runs.into_iter().map(GivenShape::from).collect(), drain })
+    web::json(&Given { runs: runs.into_iter().map(GivenShape::from).collect(), drain })
 }
 
 #[derive(Debug, Deserialize)]
@@ -180,7 +232,7 @@ async fn heartbeat(
     let beats = beats.map_err(|wrong| slip(&wrong))?;
     let shape = |said: SaidOf| BeatShape { id: said.run_id, say: said.say.as_str(), lease_ms: millis(said.lease) };
     let drain = beats.drain || app.is_draining();
-    json(&Beats { runs: beats.runs.into_iter().map(shape).collect(), drain })
+    web::json(&Beats { runs: beats.runs.into_iter().map(shape).collect(), drain })
 }
 
 #[derive(Debug, Deserialize)]
@@ -251,7 +303,7 @@ async fn release(
 
 fn answer(id: RunId, reported: Reported) -> Result<Response> {
     match reported {
-        Reported::Answer(text) => json(&serde_json::from_str::<Value>(&text)?),
+        Reported::Answer(text) => web::json(&serde_json::from_str::<Value>(&text)?),
         Reported::LeaseLost => {
             let detail =
                 "the run is no longer this worker's; drop the work. What was reported is kept in the run's history";

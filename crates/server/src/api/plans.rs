@@ -8,20 +8,25 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use redrive_control::{Audit, RunVerb};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::change::{ChangeBody, check_confirmed, unwatched};
+use super::change::{ChangeBody, check_confirmed, described, unwatched};
 use super::state::accepted;
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Route};
-use crate::web::{Caller, FieldFault, Json, PathText, json};
+use crate::web::{self, Caller, FieldFault, Json, PathText};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/plans", Access::Operator, "Make a dry run that is kept for a day and binds", make),
+        Route::post("/v1/plans", Access::Operator, "Make a dry run that is kept for a day and binds", make)
+            .status(201)
+            .takes(described),
         Route::get("/v1/plans/{id}", Access::Viewer, "A plan: how many would change, and some of them", one),
-        Route::post("/v1/plans/{id}/apply", Access::Operator, "Do what a plan counted, and nothing else", apply),
+        Route::post("/v1/plans/{id}/apply", Access::Operator, "Do what a plan counted, and nothing else", apply)
+            .status(202)
+            .takes(applying),
     ]
 }
 
@@ -44,11 +49,19 @@ async fn make(
     };
     let never = AtomicBool::new(false);
     let plan = app.rules().plane.keep_plan(&ask, unwatched(&never, None)).await?;
-    Ok((StatusCode::CREATED, json(&plan)?).into_response())
+    Ok((StatusCode::CREATED, web::json(&plan)?).into_response())
 }
 
 async fn one(State(app): State<App>, PathText(id): PathText<Uuid>) -> Result<Response> {
-    json(&app.insight().kept_plan(id).await?)
+    web::json(&app.insight().kept_plan(id).await?)
+}
+
+fn applying() -> Value {
+    let properties = json!({
+        "confirm": {"type": ["integer", "null"], "minimum": 0}, "force": {"type": "boolean"},
+        "reason": {"type": ["string", "null"]},
+    });
+    json!({"application/json": {"schema": {"type": "object", "properties": properties, "additionalProperties": false}}})
 }
 
 #[derive(Debug, Default, Deserialize)]

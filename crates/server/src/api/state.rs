@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use redrive_control::{ControlPlane, Halt, Plan, PlanAsk, Report, RunVerb};
 use redrive_core::id::OpId;
 
-use super::change::{ChangeBody, unwatched};
+use super::change::{ChangeBody, described, unwatched};
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Route};
@@ -21,9 +21,11 @@ const AT_ONCE: u64 = 1000;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/state/{verb}", Access::Operator, "Change the partitions of a filter", change_partitions),
-        Route::post("/v1/runs/retry", Access::Operator, "Start a fresh count of the dead runs of a filter", retry_runs),
-        Route::post("/v1/runs/cancel", Access::Operator, "Cancel the runs of a filter", cancel_runs),
+        Route::post("/v1/state/{verb}", Access::Operator, "Change the partitions of a filter", change_partitions)
+            .takes(described),
+        Route::post("/v1/runs/retry", Access::Operator, "Start a fresh count of the dead runs of a filter", retry_runs)
+            .takes(described),
+        Route::post("/v1/runs/cancel", Access::Operator, "Cancel the runs of a filter", cancel_runs).takes(described),
     ]
 }
 

@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 
 mod basics;
+mod bulk;
 mod client;
 mod described;
 mod forward;
 mod lists;
 mod openapi;
+mod outside;
 mod pressure;
 mod reads;
 mod roles;

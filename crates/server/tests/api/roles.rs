@@ -50,6 +50,22 @@ const EXPECTED: &[(&str, &str, Access)] = &[
     ("GET", "/v1/audit", Access::Viewer),
     ("GET", "/v1/audit/{op}", Access::Viewer),
     ("GET", "/v1/audit/verify", Access::Viewer),
+    ("POST", "/v1/worker/claim", Access::Worker),
+    ("POST", "/v1/worker/heartbeat", Access::Worker),
+    ("POST", "/v1/worker/runs/{id}/complete", Access::Worker),
+    ("POST", "/v1/worker/runs/{id}/fail", Access::Worker),
+    ("POST", "/v1/worker/runs/{id}/release", Access::Worker),
+    ("POST", "/v1/plans", Access::Operator),
+    ("GET", "/v1/plans/{id}", Access::Viewer),
+    ("POST", "/v1/plans/{id}/apply", Access::Operator),
+    ("POST", "/v1/state/{verb}", Access::Operator),
+    ("POST", "/v1/runs/retry", Access::Operator),
+    ("POST", "/v1/runs/cancel", Access::Operator),
+    ("GET", "/v1/operations", Access::Viewer),
+    ("GET", "/v1/operations/{op}", Access::Viewer),
+    ("GET", "/v1/operations/{op}/items", Access::Viewer),
+    ("POST", "/v1/operations/{op}/cancel", Access::Operator),
+    ("POST", "/v1/operations/{op}/undo", Access::Operator),
 ];
 
 fn call(route: &Route) -> Call {
