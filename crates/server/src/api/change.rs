@@ -6,6 +6,7 @@ use redrive_control::runs::RunFilter;
 use redrive_control::{Audit, Insight, PlanAsk, Request, RunRequest, RunSelection, RunVerb, Verb, Watch};
 use redrive_core::filter::Filter;
 use redrive_core::id::RunId;
+use redrive_core::retry::Grant;
 use redrive_core::role::Role;
 use redrive_core::safety::{Confirmation, Given, Rails, confirmation};
 use serde::Deserialize;
@@ -30,9 +31,15 @@ pub struct ChangeBody {
     pub force: bool,
     pub confirm: Option<u64>,
     pub reason: Option<String>,
+    /// Changes no more than this many, the first in key order.
+    pub limit: Option<u64>,
     pub clear_terminal: bool,
     pub allow_missing_raw: bool,
     pub stale: bool,
+    /// So many further attempts, or `full`.
+    pub grant: Option<Grant>,
+    /// Takes requests to reprocess back.
+    pub withdraw: bool,
     pub force_pending: bool,
 }
 
@@ -44,7 +51,8 @@ pub fn described() -> Value {
         "runs": {"type": ["array", "null"], "items": {"type": "string", "format": "uuid"}},
         "all": flag, "dry_run": flag, "force": flag, "confirm": {"type": ["integer", "null"], "minimum": 0},
         "reason": {"type": ["string", "null"]}, "clear_terminal": flag, "allow_missing_raw": flag, "stale": flag,
-        "force_pending": flag,
+        "force_pending": flag, "withdraw": flag, "limit": {"type": ["integer", "null"], "minimum": 1},
+        "grant": {"type": ["string", "null"]},
     });
     json!({"application/json": {"schema": {"type": "object", "properties": properties, "additionalProperties": false}}})
 }
@@ -107,9 +115,10 @@ impl ChangeBody {
                 return Ok(PlanAsk::Backfill { filter, force_pending: self.force_pending, audit });
             }
             "retry" => {
-                let Self { clear_terminal, allow_missing_raw, stale, .. } = *self;
-                Verb::Retry { clear_terminal, allow_missing_raw, stale }
+                let Self { clear_terminal, allow_missing_raw, stale, grant, .. } = *self;
+                Verb::Retry { clear_terminal, allow_missing_raw, stale, grant }
             }
+            "reprocess" if self.withdraw => Verb::Withdraw,
             "reprocess" => Verb::Reprocess,
             "mark-terminal" => Verb::MarkTerminal,
             "clear-terminal" => Verb::ClearTerminal,
@@ -120,7 +129,7 @@ impl ChangeBody {
                 return Err(Error::not_found(format!("{other:?} is no change of partitions; known: {known}")));
             }
         };
-        Ok(PlanAsk::Partitions(Request { verb, filter, audit }))
+        Ok(PlanAsk::Partitions(Request { verb, filter, audit, limit: self.limit }))
     }
 
     async fn partitions(&self, insight: &Insight) -> Result<Filter> {
