@@ -16,7 +16,7 @@ fn ended(number: u32, state: State, verdict: Option<Verdict>) -> AttemptFacts {
     let n = u64::from(number);
     let failures = u64::from(verdict == Some(Verdict::Failed));
     let task_id = Some(task_id(n));
-    AttemptFacts { run_id: run_id(n), task_id, number, state, verdict, lease_until: None, failures }
+    AttemptFacts { run_id: run_id(n), task_id, number, state, verdict, lease_until: None, failures, manifest: None }
 }
 
 fn passed(number: u32) -> AttemptFacts {

@@ -15,6 +15,8 @@ pub struct AttemptFacts {
     pub lease_until: Option<Timestamp>,
     /// How many failed tries its history has.
     pub failures: u64,
+    /// The hash of its manifest when it was accepted, where its worker reported that.
+    pub manifest: Option<String>,
 }
 
 impl AttemptFacts {

@@ -29,6 +29,9 @@ use crate::settings::{Escape, redact};
 use crate::validate::{self, JudgedAttempt, Recorder, Submission, Verdict};
 use crate::worker::{AttemptEnd, AttemptResult, Lease, LeaseEnd, Shutdown};
 
+/// What metrics call the hash of the manifest.
+const MANIFEST_HASH: &str = "manifest_sha256";
+
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub data: DataStore,
@@ -59,6 +62,8 @@ enum Brought {
 struct Extraction {
     records: Records,
     failure: Option<Failure>,
+    /// What the extractor's program wrote on stderr, where it is one.
+    stderr: Option<String>,
     begun: Instant,
 }
 
@@ -66,6 +71,8 @@ struct Extraction {
 struct Judged {
     judgement: Judgement,
     metrics: Map<String, Value>,
+    /// What the attempt's programs wrote on stderr.
+    stderr: Option<String>,
 }
 
 /// How a partition is given back without a verdict.
@@ -114,12 +121,17 @@ impl Attempt {
     /// processors for that, and keeps it.
     pub(super) async fn run(self) -> AttemptResult {
         match self.under_lease(self.extract()).await {
-            Ok(extraction) if extraction.records.is_short() => {
+            Ok(extraction) if self.settles_soon(&extraction) => {
                 AttemptResult::Settling { rest: Box::pin(self.settle(extraction)) }
             }
             Ok(extraction) => self.settle(extraction).await,
             Err(why) => self.end_without_verdict(why).await,
         }
+    }
+
+    /// Whether all that is left is a short text in memory, to be written and judged by ourselves.
+    fn settles_soon(&self, extraction: &Extraction) -> bool {
+        extraction.records.is_short() && self.source.validator.is_none()
     }
 
     async fn settle(self, extraction: Extraction) -> AttemptResult {
@@ -198,11 +210,11 @@ impl Attempt {
         }
         let (class, message) = (ErrorClass::Retryable, error.to_string());
         let judgement = Judgement::Rejected { class, message, not_before: None };
-        self.record(Judged { judgement, metrics: Map::new() }).await
+        self.record(Judged { judgement, metrics: Map::new(), stderr: self.children.whole_stderr() }).await
     }
 
     async fn extract(&self) -> Result<Extraction, NotJudged> {
-        let missing = self.source.rules.missing();
+        let missing = self.source.missing_to_judge();
         if !missing.is_empty() {
             // Nothing is asked for that could not be judged.
             return Err(NotJudged::Unusable { scope: Scope::Source, why: missing.join("; ") });
@@ -229,12 +241,12 @@ impl Attempt {
             (Some(until), Some(failure)) if self.may_wait(&failure) => {
                 Err(NotJudged::RateLimited { message: failure.message, until })
             }
-            (_, failure) => Ok(Extraction { records, failure, begun }),
+            (_, failure) => Ok(Extraction { records, failure, stderr: self.children.whole_stderr(), begun }),
         }
     }
 
     async fn store_and_judge(&self, extraction: Extraction) -> Result<Judged, NotJudged> {
-        let is_short = extraction.records.is_short();
+        let is_short = self.settles_soon(&extraction);
         let storing = self.commit_manifest_and_judge(extraction);
         tokio::select! {
             biased;
@@ -304,8 +316,9 @@ impl Attempt {
         &self,
         extraction: Extraction,
     ) -> impl Future<Output = Result<Judged, NotJudged>> + Send + 'static {
-        let Extraction { records, failure, begun } = extraction;
+        let Extraction { records, failure, stderr, begun } = extraction;
         let turn = (!records.is_short()).then(|| Arc::clone(&self.judging));
+        let job = self.job();
         let (data, sink, source) = (self.data.clone(), self.sink.clone(), Arc::clone(&self.source));
         let state = &self.claimed.partition.state;
         let mut submission = Submission {
@@ -324,10 +337,21 @@ impl Attempt {
             };
             let stored = Instant::now();
             // Never closed, so that there is always a turn.
-            let _turn = if let Some(judging) = &turn { judging.acquire().await.ok() } else { None };
+            let turn = if let Some(judging) = &turn { judging.acquire().await.ok() } else { None };
             let hint = failure.and_then(|failure| failure.retry_after);
             submission.not_before = hint.map(|hint| data.now().saturating_add(hint));
             let judgement = validate::judge_written(&sink, &source.rules, &submission).await?;
+            // A program takes its own memory, and may take long.
+            drop(turn);
+            let (judgement, stderr) = match (&source.validator, judgement) {
+                (Some(validator), Judgement::Accepted { records }) => {
+                    let objection = validator.judge(&sink.view(), &manifest, &job).await?;
+                    // What it said is known when it has ended.
+                    job.children.ended().await;
+                    (after_validator(objection, records)?, both(stderr, job.children.whole_stderr()))
+                }
+                (_, judgement) => (judgement, stderr),
+            };
             if let Judgement::Rejected { .. } = judgement {
                 // What is missing may be missing because all of the sink is.
                 sink.check_marker().await.map_err(NotJudged::SinkFailed)?;
@@ -339,12 +363,14 @@ impl Attempt {
             metrics.insert("records".to_owned(), manifest.records.into());
             metrics.insert("bytes".to_owned(), manifest.bytes.into());
             metrics.insert("parts".to_owned(), manifest.parts.len().into());
-            Ok(Judged { judgement, metrics })
+            // So that the doctor finds a manifest that was changed afterwards.
+            metrics.insert(MANIFEST_HASH.to_owned(), manifest.sha256().to_string().into());
+            Ok(Judged { judgement, metrics, stderr })
         }
     }
 
     async fn record(&self, judged: Judged) -> Result<AttemptEnd, NotJudged> {
-        let Judged { judgement, metrics } = judged;
+        let Judged { judgement, metrics, stderr } = judged;
         let metrics = Value::Object(metrics).to_string();
         let mut claimed = self.claimed.clone();
         self.lease.refresh(&mut claimed.run);
@@ -352,6 +378,7 @@ impl Attempt {
             claimed,
             judgement: self.without_secrets(judgement),
             metrics: metrics.clone(),
+            trace: stderr.map(|text| redact(&text, &self.secrets())),
             breaker: self.source.breaker,
         };
         let answer = self.lease.answered(self.recorder.record(judged)).await.map_err(NotJudged::LeaseEnded)?;
@@ -432,7 +459,14 @@ impl Attempt {
 
     /// A text as it may be shown: without secrets.
     fn presentable(&self, text: &str) -> String {
-        clean_message(&redact(text, &self.source.extractor.secrets(&self.job())))
+        clean_message(&redact(text, &self.secrets()))
+    }
+
+    /// None of these may be shown.
+    fn secrets(&self) -> Vec<String> {
+        let job = self.job();
+        let validator = self.source.validator.as_ref().map(|validator| validator.secrets(&job));
+        [self.source.extractor.secrets(&job), validator.unwrap_or_default()].concat()
     }
 
     /// A rejection may quote records, and a source may send back what it was sent.
@@ -458,6 +492,27 @@ impl Attempt {
             }
             Verdict::Refused(reason) => tracing::warn!(%key, %run_id, attempt, %reason, "refused: it came too late"),
         }
+    }
+}
+
+/// What becomes of records that every other rule accepts.
+fn after_validator(objection: Option<Failure>, records: u64) -> Result<Judgement, NotJudged> {
+    match objection {
+        None => Ok(Judgement::Accepted { records }),
+        Some(Failure { blame: Blame::Setup, scope, message: why, .. }) => Err(NotJudged::Unusable { scope, why }),
+        Some(Failure { class, message, .. }) => {
+            Ok(Judgement::Rejected { class, message: clean_message(&message), not_before: None })
+        }
+    }
+}
+
+/// What the extractor wrote on stderr, and what the validator's program did.
+fn both(extractor: Option<String>, validator: Option<String>) -> Option<String> {
+    match (extractor, validator) {
+        (Some(extractor), Some(validator)) if extractor != validator => {
+            Some(format!("{}\n--- validate.command\n{validator}", extractor.trim_end()))
+        }
+        (extractor, validator) => validator.or(extractor),
     }
 }
 

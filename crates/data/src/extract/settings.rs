@@ -75,6 +75,7 @@ impl Settings {
             Self::Command(settings) => start_program(&mut settings.directory, &mut settings.env, folder),
             Self::Http(settings) => {
                 paths::start(&mut settings.ca_file, folder);
+                settings.proxy_password.iter_mut().for_each(|secret| secret.start_from(folder));
                 settings.headers.values_mut().for_each(|value| value.start_from(folder));
             }
             Self::GoogleAds(settings) => settings.secrets().for_each(|secret| secret.start_from(folder)),

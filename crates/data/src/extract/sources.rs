@@ -10,7 +10,7 @@ use redrive_core::key::{QueryName, Source};
 use redrive_store::DataStore;
 
 use super::{Extractor, Template};
-use crate::validate::Rules;
+use crate::validate::{Rules, ValidatorProgram};
 
 /// What the configuration says of one source.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub struct ConfiguredSource {
     pub timeout: Duration,
     pub queries: BTreeMap<QueryName, Template>,
     pub rules: Rules,
+    /// Asked last whether what came is right.
+    pub validator: Option<Arc<ValidatorProgram>>,
     /// The most attempts in flight at once, on all machines together.
     pub max_in_flight: Option<u32>,
     /// The most bytes that an attempt may bring.
@@ -35,7 +37,13 @@ pub struct ConfiguredSource {
 impl ConfiguredSource {
     /// What is configured and not found on this machine.
     pub fn missing(&self) -> Vec<String> {
-        self.extractor.missing().into_iter().chain(self.rules.missing()).collect()
+        self.extractor.missing().into_iter().chain(self.missing_to_judge()).collect()
+    }
+
+    /// What of that is needed to judge an attempt.
+    pub(super) fn missing_to_judge(&self) -> Vec<String> {
+        let program = self.validator.as_deref().map(ValidatorProgram::missing).unwrap_or_default();
+        self.rules.missing().into_iter().chain(program).collect()
     }
 }
 

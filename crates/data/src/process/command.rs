@@ -13,7 +13,7 @@ use memchr::memrchr;
 use tracing::Instrument as _;
 
 use super::{Answer, Context, Error, Failure, Handler, Job};
-use crate::program::{Cut, Launch, Program, Start, Watch};
+use crate::program::{Cut, Launch, Program, Start, Stdin, Watch};
 use crate::settings::{Redactor, SettingError, Surroundings, ValueRef};
 
 /// A longer line on stdout ends the reading.
@@ -50,8 +50,8 @@ impl Command {
             ("REDRIVE_CATEGORY", job.category().to_owned()),
             ("REDRIVE_ATTEMPT", job.attempt().to_string()),
         ];
-        let input = Some((job.to_json() + "\n").into_bytes());
-        let start = Start { env: &env, input, watch, ..Start::new(context.children(), LONGEST_LINE) };
+        let stdin = Stdin::Bytes((job.to_json() + "\n").into_bytes());
+        let start = Start { env: &env, stdin, watch, ..Start::new(context.children(), LONGEST_LINE) };
         let mut child = invocation.start(start)?;
         let mut last_line = Vec::new();
         loop {

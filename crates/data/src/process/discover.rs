@@ -4,7 +4,6 @@
 //! memory does not grow with the list. A line that is no job is skipped and said. A discover that fails is logged and tried
 //! again; it never stops the worker.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use super::post::Server;
 use super::{CommandSettings, Failure, PostSettings, Section};
 use crate::lines::{Lines, Overlong};
 use crate::program::{ChildTracker, Cut, Launch, Program, Start, Watch};
-use crate::settings::{Placeholders, Redactor, SettingError, Surroundings};
+use crate::settings::{Nothing, Redactor, SettingError, Surroundings};
 use crate::worker::Shutdown;
 
 /// The longest line: a job with a payload of 1 MiB, and then some.
@@ -57,19 +56,6 @@ enum Place {
     Url(Box<Server<Nothing>>),
 }
 
-/// Nothing can be filled in before there is a job.
-#[derive(Debug)]
-struct Nothing;
-
-impl Placeholders for Nothing {
-    type Name = Infallible;
-    const NAMES: &'static [(&'static str, Infallible)] = &[];
-
-    fn value(&self, name: Infallible) -> String {
-        match name {}
-    }
-}
-
 impl Discover {
     pub fn command(
         settings: &CommandSettings<'_>,
@@ -88,6 +74,14 @@ impl Discover {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SettingError> {
         Ok(Self { place: Place::Url(Box::new(Server::new(settings, around, clock)?)), pace })
+    }
+
+    /// What it would need of this machine and does not find.
+    pub fn missing(&self) -> Vec<String> {
+        match &self.place {
+            Place::Command(program) => program.missing(),
+            Place::Url(server) => server.missing(),
+        }
     }
 
     fn secrets(&self) -> Vec<String> {

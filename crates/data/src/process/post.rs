@@ -67,7 +67,7 @@ impl<J: Placeholders> Server<J> {
         let options =
             ClientOptions { connect_timeout, idle_timeout, ca_file, allow_private, redirects, max_ratio: MAX_RATIO };
         let headers = Headers::new(settings.headers, around)?;
-        Ok(Self { url, headers, client: Client::new(options)?, clock })
+        Ok(Self { url, headers, client: Client::new(options, None)?, clock })
     }
 
     /// Sends a request; an answer that is no success is a failure.
@@ -79,7 +79,7 @@ impl<J: Placeholders> Server<J> {
     }
 
     /// What keeps this machine from asking it.
-    fn missing(&self) -> Vec<String> {
+    pub(super) fn missing(&self) -> Vec<String> {
         let forbidden = self.client.forbids(&self.url);
         self.headers.missing().into_iter().chain(self.client.missing()).chain(forbidden).collect()
     }

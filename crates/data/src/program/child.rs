@@ -32,8 +32,7 @@ pub(crate) struct Start<'a> {
     pub(crate) arguments: &'a [&'a OsStr],
     /// Describe the work; configured variables of the same names take their place.
     pub(crate) env: &'a [(&'static str, String)],
-    /// Written to stdin, which is then closed. A program that does not read it is none the worse.
-    pub(crate) input: Option<Vec<u8>>,
+    pub(crate) stdin: Stdin,
     /// A line of the output that is longer ends the reading.
     pub(crate) longest_line: usize,
     pub(crate) watch: Watch,
@@ -41,10 +40,20 @@ pub(crate) struct Start<'a> {
     pub(crate) tracker: &'a ChildTracker,
 }
 
+/// What a program finds on its stdin.
+#[derive(Debug)]
+pub(crate) enum Stdin {
+    Nothing,
+    /// These bytes, and then its end. A program that does not read them is none the worse.
+    Bytes(Vec<u8>),
+    /// Whatever the caller writes there.
+    Open,
+}
+
 impl<'a> Start<'a> {
     /// Adds nothing to the configuration.
     pub(crate) fn new(tracker: &'a ChildTracker, longest_line: usize) -> Self {
-        Self { arguments: &[], env: &[], input: None, longest_line, watch: Watch::default(), tracker }
+        Self { arguments: &[], env: &[], stdin: Stdin::Nothing, longest_line, watch: Watch::default(), tracker }
     }
 }
 
@@ -55,6 +64,8 @@ pub(crate) struct Child {
     process: Process,
     stdout: Blocks<ChildStdout>,
     stderr: JoinHandle<Tail>,
+    /// Open, and not yet taken.
+    stdin: Option<ChildStdin>,
     _input: Option<Input>,
 }
 
@@ -65,7 +76,10 @@ impl Child {
         reaper: &ChildReaper,
         start: Start<'_>,
     ) -> Result<Self, Failure> {
-        let stdin = if start.input.is_some() { Stdio::piped() } else { Stdio::null() };
+        let stdin = match start.stdin {
+            Stdin::Nothing => Stdio::null(),
+            Stdin::Bytes(_) | Stdin::Open => Stdio::piped(),
+        };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (stderr_wanted, unwanted) = oneshot::channel();
         let (process, mut pipes) = Process::start(command, reaper, start.tracker.track(), stderr_wanted)
@@ -84,13 +98,28 @@ impl Child {
             guard.keep_last_stderr(LastWords { lines: last_lines(&tail), whole: tail.whole() });
             tail
         });
-        let input = stdin.zip(start.input).map(|(stdin, bytes)| Input::write(stdin, bytes));
-        Ok(Self { name, process, stdout: Blocks::new(stdout, start.longest_line), stderr, _input: input })
+        let (input, stdin) = match (start.stdin, stdin) {
+            (Stdin::Bytes(bytes), Some(stdin)) => (Some(Input::write(stdin, bytes)), None),
+            (Stdin::Open, stdin) => (None, stdin),
+            (Stdin::Bytes(_) | Stdin::Nothing, _) => (None, None),
+        };
+        Ok(Self { name, process, stdout: Blocks::new(stdout, start.longest_line), stderr, stdin, _input: input })
     }
 
     /// The next whole lines of its output; none when it has ended.
     pub(crate) async fn block(&mut self) -> Result<Option<&[u8]>, Cut> {
         self.stdout.next(&mut self.process).await
+    }
+
+    /// Its stdin, where that was left open. Dropping it is the end of the input.
+    pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
+    /// Waits until it has exited.
+    pub(crate) async fn exited(&mut self) -> Result<(), Failure> {
+        let exited = self.process.exited().await;
+        exited.map_err(|error| Failure::retryable(format!("cannot wait for {}: {error}", self.name)))
     }
 
     /// Goes on after a line that was too long.
@@ -100,7 +129,7 @@ impl Child {
 
     /// Waits for its exit, ends what it left behind, and says how it ended.
     pub(crate) async fn finish(self) -> Result<End, Failure> {
-        let Self { name, mut process, stdout, mut stderr, _input } = self;
+        let Self { name, mut process, stdout, mut stderr, stdin: _, _input } = self;
         let status = process.finish().await;
         let incomplete = stdout.is_incomplete();
         if incomplete {
@@ -168,24 +197,10 @@ fn cannot_start(name: &str, directory: Option<&Path>, error: &io::Error) -> Fail
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::convert::Infallible;
 
     use super::super::{Launch, Program};
     use super::*;
-    use crate::settings::{Placeholders, Surroundings};
-
-    /// Work that fills in nothing.
-    #[derive(Debug)]
-    struct Nothing;
-
-    impl Placeholders for Nothing {
-        type Name = Infallible;
-        const NAMES: &'static [(&'static str, Infallible)] = &[];
-
-        fn value(&self, name: Infallible) -> String {
-            match name {}
-        }
-    }
+    use crate::settings::{Nothing, Surroundings};
 
     /// What a shell script writes that is given this on stdin.
     async fn output(script: &str, input: Option<Vec<u8>>) -> (Vec<u8>, End) {
@@ -193,7 +208,8 @@ mod tests {
         let launch = Launch { command: &command, directory: None, env: &BTreeMap::new() };
         let program = Program::new(&launch, &Surroundings::default()).unwrap();
         let tracker = ChildTracker::default();
-        let start = Start { input, ..Start::new(&tracker, 4 << 20) };
+        let stdin = input.map_or(Stdin::Nothing, Stdin::Bytes);
+        let start = Start { stdin, ..Start::new(&tracker, 4 << 20) };
         let mut child = program.invocation(&Nothing).await.unwrap().start(start).unwrap();
         let mut all = Vec::new();
         while let Some(block) = child.block().await.unwrap() {

@@ -17,7 +17,7 @@ mod template;
 mod tracker;
 
 pub(crate) use blocks::Cut;
-pub(crate) use child::{Child, Start};
+pub(crate) use child::{Child, Start, Stdin};
 pub(crate) use end::End;
 pub use reaper::ChildReaper;
 pub(crate) use secret::SecretProgram;

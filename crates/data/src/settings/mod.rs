@@ -14,6 +14,7 @@ pub use error::{KeyPath, SettingError, Step};
 pub use redact::{Redactor, redact};
 pub use secret::{Secret, SecretCommand, SecretRef};
 pub use surroundings::{Surroundings, Variables};
+pub(crate) use template::Nothing;
 pub use template::{Escape, Placeholders, Template};
 pub(crate) use used::UsedSecrets;
 pub(crate) use value::Value;

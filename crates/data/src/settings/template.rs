@@ -3,6 +3,7 @@
 //! Only a known name between braces is a placeholder, so JSON and GraphQL need no escapes; a name that is not known is a
 //! slip and an error when the configuration is read.
 
+use std::convert::Infallible;
 use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -37,6 +38,19 @@ pub trait Placeholders: Sync {
     fn value(&self, name: Self::Name) -> String;
 }
 
+/// Fills in nothing: for texts that have no piece of work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nothing;
+
+impl Placeholders for Nothing {
+    type Name = Infallible;
+    const NAMES: &'static [(&'static str, Infallible)] = &[];
+
+    fn value(&self, name: Infallible) -> String {
+        match name {}
+    }
+}
+
 /// A text with placeholders, which a `J` fills in.
 #[derive(Debug, Clone)]
 pub struct Template<J: Placeholders>(Vec<Piece<J::Name>>);
@@ -64,7 +78,12 @@ impl<J: Placeholders> Template<J> {
             }
             let Some((_, value)) = J::NAMES.iter().find(|(known, _)| *known == name) else {
                 let known: Vec<&str> = J::NAMES.iter().map(|(known, _)| *known).collect();
-                return Err(format!("{{{name}}} is no placeholder; there are {}", known.join(", ")));
+                let there_are = if known.is_empty() {
+                    "there are none here".to_owned()
+                } else {
+                    format!("there are {}", known.join(", "))
+                };
+                return Err(format!("{{{name}}} is no placeholder; {there_are}"));
             };
             if !plain.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut plain)));

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::settings::{SettingError, paths};
+use crate::program::{Launch, Program};
+use crate::settings::{SettingError, Surroundings, ValueRef, duration, paths};
 use redrive_core::validation::{FieldPath, FieldType, PathError, Totals, TotalsError};
 use serde::Deserialize;
 
+use super::program::ValidatorProgram;
 use super::rules::{RuleSet, Rules};
 use super::schema::Schema;
 
@@ -30,12 +33,49 @@ pub struct Settings {
     pub max_shrink: Option<f64>,
     /// A file with a JSON Schema. References out of it are not followed.
     pub schema: Option<PathBuf>,
+    /// A program that is shown the records when every other rule is kept, with placeholders.
+    pub command: Option<Vec<String>>,
+    /// How long it may take.
+    #[serde(deserialize_with = "duration::option")]
+    pub timeout: Option<Duration>,
+    /// Where it runs.
+    pub directory: Option<PathBuf>,
+    /// Variables beside those that are inherited and those that name the partition.
+    pub env: BTreeMap<String, ValueRef>,
 }
+
+/// How long a program may take unless the settings say otherwise.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 impl Settings {
     /// Has relative paths begin in this folder.
     pub fn start_from(&mut self, folder: &Path) {
         paths::start(&mut self.schema, folder);
+        if self.command.is_some() {
+            self.directory = paths::directory(self.directory.take(), folder);
+        }
+        self.env.values_mut().for_each(|value| value.start_from(folder));
+    }
+
+    /// The program that is asked last, where there is one.
+    pub fn program(&self, around: &Surroundings) -> Result<Option<ValidatorProgram>, SettingError> {
+        let Some(command) = &self.command else {
+            let set = [
+                ("timeout", self.timeout.is_some()),
+                ("directory", self.directory.is_some()),
+                ("env", !self.env.is_empty()),
+            ];
+            return match set.iter().find(|(_, is_set)| *is_set) {
+                Some((key, _)) => Err(SettingError::at(*key, "is for command, which is not there; leave it out")),
+                None => Ok(None),
+            };
+        };
+        let timeout = self.timeout.unwrap_or(TIMEOUT);
+        if timeout.is_zero() {
+            return Err(SettingError::at("timeout", "0 is too little; no program could answer"));
+        }
+        let launch = Launch { command, directory: self.directory.as_deref(), env: &self.env };
+        Ok(Some(ValidatorProgram { program: Program::new(&launch, around)?, timeout }))
     }
 
     /// The rules, or what is wrong with the settings.

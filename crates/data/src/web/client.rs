@@ -1,7 +1,8 @@
-//! The HTTP client: encryption by rustls, no redirects of its own accord, no proxy from the environment.
+//! The HTTP client: encryption by rustls, no redirects of its own accord, no proxy but one that the configuration names.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redrive_store::trust;
@@ -10,6 +11,7 @@ use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 
 use super::guard::{NoMetadata, PublicOnly};
+use super::proxy::Proxy;
 use crate::failure::Failure;
 use crate::settings::SettingError;
 
@@ -32,8 +34,9 @@ pub(crate) const MAX_RATIO: u64 = 200;
 
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Made at once where all that it needs is there, and otherwise as soon as it is.
-    made: OnceLock<Made>,
+    /// Made as soon as all that it needs is there, and anew when the proxy's password has changed.
+    made: Mutex<Option<Made>>,
+    proxy: Option<Proxy>,
     connect_timeout: Duration,
     ca_file: Option<PathBuf>,
     pub(super) idle_timeout: Duration,
@@ -42,21 +45,28 @@ pub(crate) struct Client {
     pub(super) max_ratio: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone)]
 pub(super) struct Made {
     pub(super) http: reqwest::Client,
     /// For addresses that an answer led to.
     pub(super) led: reqwest::Client,
+    password: Option<String>,
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Made(…)")
+    }
 }
 
 impl Client {
     /// A file of certificates that is not there may come later; one that holds none is a mistake.
-    pub(crate) fn new(options: ClientOptions<'_>) -> Result<Self, SettingError> {
+    pub(crate) fn new(options: ClientOptions<'_>, proxy: Option<Proxy>) -> Result<Self, SettingError> {
         let ClientOptions { connect_timeout, idle_timeout, allow_private, redirects, max_ratio, .. } = options;
-        let (made, ca_file) = (OnceLock::new(), options.ca_file.map(Path::to_owned));
-        let client = Self { made, connect_timeout, ca_file, idle_timeout, allow_private, redirects, max_ratio };
-        match client.make() {
-            Ok(made) => drop(client.made.set(made)),
+        let (made, ca_file) = (Mutex::default(), options.ca_file.map(Path::to_owned));
+        let client = Self { made, proxy, connect_timeout, ca_file, idle_timeout, allow_private, redirects, max_ratio };
+        match client.make(None) {
+            Ok(made) => *client.lock() = Some(made),
             Err(why) if options.ca_file.is_some_and(Path::exists) => return Err(SettingError::at("ca_file", why)),
             Err(why) if options.ca_file.is_none() => return Err(SettingError::at("kind", why)),
             Err(_) => {}
@@ -65,48 +75,83 @@ impl Client {
     }
 
     /// Why no request can be sent from here.
-    pub(crate) fn missing(&self) -> Option<String> {
-        self.made().err().map(|failure| failure.message)
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let proxy = self.proxy.as_ref().and_then(Proxy::missing);
+        let is_made = self.lock().is_some();
+        let unmade = if is_made { None } else { self.make(None).err().map(|why| self.named(&why)) };
+        proxy.into_iter().chain(unmade).collect()
+    }
+
+    /// What none of its failures may show.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        self.proxy.as_ref().map(Proxy::secrets).unwrap_or_default()
     }
 
     /// The clients themselves. What keeps them from being made is the setup's fault.
-    pub(super) fn made(&self) -> Result<&Made, Failure> {
-        if let Some(made) = self.made.get() {
-            return Ok(made);
+    pub(super) async fn made(&self) -> Result<Made, Failure> {
+        let password = match &self.proxy {
+            Some(proxy) => proxy.password().await?,
+            None => None,
+        };
+        let mut made = self.lock();
+        if let Some(made) = made.as_ref().filter(|made| made.password == password) {
+            return Ok(made.clone());
         }
-        let made = self.make().map_err(|why| Failure::retryable(format!("ca_file {why}")).of_setup())?;
-        Ok(self.made.get_or_init(|| made))
+        let new = self.make(password).map_err(|why| Failure::retryable(self.named(&why)).of_setup())?;
+        Ok(made.insert(new).clone())
     }
 
-    fn make(&self) -> Result<Made, String> {
+    fn make(&self, password: Option<String>) -> Result<Made, String> {
         let mut tls = trust::web_client(self.ca_file.as_deref())?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let http = |resolver: Option<Resolver>| self.http(tls.clone(), resolver);
-        let (http, led) = match self.allow_private {
-            true => (http(None)?, http(Some(Arc::new(NoMetadata)))?),
-            false => {
+        let http = |resolver: Option<Resolver>| self.http(tls.clone(), resolver, password.as_deref());
+        let (http, led) = match (&self.proxy, self.allow_private) {
+            (Some(_), _) => {
+                // Names are looked up by the proxy; the only one that is looked up here is the proxy's own.
+                let proxied = http(None)?;
+                (proxied.clone(), proxied)
+            }
+            (None, true) => (http(None)?, http(Some(Arc::new(NoMetadata)))?),
+            (None, false) => {
                 let public = http(Some(Arc::new(PublicOnly)))?;
                 (public.clone(), public)
             }
         };
-        Ok(Made { http, led })
+        Ok(Made { http, led, password })
     }
 
-    fn http(&self, tls: rustls::ClientConfig, resolver: Option<Resolver>) -> Result<reqwest::Client, String> {
-        let builder = reqwest::Client::builder()
+    fn http(
+        &self,
+        tls: rustls::ClientConfig,
+        resolver: Option<Resolver>,
+        password: Option<&str>,
+    ) -> Result<reqwest::Client, String> {
+        let mut builder = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .user_agent(concat!("redrive/", env!("CARGO_PKG_VERSION")))
             .default_headers(HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("gzip"))]))
             .connect_timeout(self.connect_timeout)
             .redirect(Policy::none())
             .referer(false)
-            // A proxy would look names up itself, past the guard against private addresses.
+            // Of the environment: it would look names up itself, past the guard against private addresses.
             .no_proxy();
-        let builder = match resolver {
-            Some(resolver) => builder.dns_resolver(resolver),
-            None => builder,
-        };
+        if let Some(proxy) = &self.proxy {
+            builder = builder.proxy(proxy.with(password)?);
+        }
+        if let Some(resolver) = resolver {
+            builder = builder.dns_resolver(resolver);
+        }
         builder.build().map_err(|error| format!("the HTTP client cannot be made: {error}"))
+    }
+
+    /// With the key that is most likely at fault.
+    fn named(&self, why: &str) -> String {
+        if self.ca_file.is_some() { format!("ca_file {why}") } else { why.to_owned() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Made>> {
+        // It is set whole, also before a panic.
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

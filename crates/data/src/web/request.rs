@@ -33,7 +33,7 @@ impl Client {
             // An answer may lead to less than the configuration: what it may not know is out of its reach.
             let is_led = url.origin() != request.url.origin();
             check(&url, self.allow_private, is_led)?;
-            let made = self.made()?;
+            let made = self.made().await?;
             let http = if is_led { &made.led } else { &made.http };
             let answer = self.send_by(http, request.to(&url, &method, body.as_ref())).await?;
             let Some(target) = redirected(&answer)? else { return Ok(answer) };

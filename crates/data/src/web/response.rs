@@ -45,7 +45,7 @@ pub(crate) fn without_query(url: &Url) -> String {
 impl Client {
     /// Sends a request to a configured address and waits for the head of the answer.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, Failure> {
-        self.send_by(&self.made()?.http, request).await
+        self.send_by(&self.made().await?.http, request).await
     }
 
     pub(super) async fn send_by(&self, http: &reqwest::Client, request: Request) -> Result<Response, Failure> {

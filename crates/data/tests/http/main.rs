@@ -7,6 +7,7 @@ mod bodies;
 mod configuration;
 mod guards;
 mod pages;
+mod proxies;
 mod redirects;
 #[path = "../scripted/mod.rs"]
 mod scripted;

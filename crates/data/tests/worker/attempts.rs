@@ -87,6 +87,7 @@ async fn a_verdict_given_twice_counts_once(house: TestDataPlane) {
         claimed: claimed.clone(),
         judgement: judgement.clone(),
         metrics: "{}".to_owned(),
+        trace: None,
         breaker: redrive_core::breaker::BreakerPolicy::OFF,
     };
     let accepted = Judgement::Accepted { records: 1 };
@@ -111,6 +112,7 @@ async fn a_released_run_is_refused_its_verdict(house: TestDataPlane) {
         claimed,
         judgement: Judgement::Accepted { records: 1 },
         metrics: "{}".to_owned(),
+        trace: None,
         breaker: redrive_core::breaker::BreakerPolicy::OFF,
     };
     let verdict = recorder.record(judged).await.unwrap();

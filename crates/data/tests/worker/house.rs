@@ -12,7 +12,7 @@ use redrive_core::partition::Partition;
 use redrive_core::retry::MAX_HINT;
 use redrive_core::run::Run;
 use redrive_data::extract::{self, ConfiguredSource, Extractor, MAX_BYTES, Sources};
-use redrive_data::validate::{Recorder, Rules};
+use redrive_data::validate::{Recorder, Rules, ValidatorProgram};
 use redrive_data::worker::{LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions, Workload};
 use redrive_fixture::{OnDatabase, TestClock, TestDatabase, TestStore, with_clock};
 use redrive_store::raw::{RawOptions, RawSink, RawUrl};
@@ -124,6 +124,7 @@ pub struct Work {
     pub rate_limit_budget: Duration,
     pub breaker: BreakerPolicy,
     pub rules: Rules,
+    pub validator: Option<Arc<ValidatorProgram>>,
     pub terms: LeaseTerms,
     pub poll: Duration,
     pub drain: bool,
@@ -137,6 +138,7 @@ impl Work {
             timeout: self.timeout,
             queries: BTreeMap::new(),
             rules: self.rules.clone(),
+            validator: self.validator.clone(),
             max_in_flight: self.max_in_flight,
             max_bytes: MAX_BYTES,
             longest_hint: MAX_HINT,
@@ -155,6 +157,7 @@ impl Work {
             rate_limit_budget: Duration::from_secs(86_400),
             breaker: BreakerPolicy::OFF,
             rules: Rules::default(),
+            validator: None,
             terms: TERMS,
             poll: Duration::from_millis(100),
             drain: true,

@@ -21,3 +21,4 @@ mod scratch;
 mod scripted;
 mod source;
 mod told;
+mod validators;

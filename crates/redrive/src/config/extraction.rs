@@ -43,11 +43,13 @@ fn source_plan(
     if section.max_bytes == Some(0) {
         return Err(SettingError::at("max_bytes", "0 is too little; no record would fit"));
     }
+    let validator = section.validate.program(&context.around);
     Ok(ConfiguredSource {
         extractor: extract.build(context).map_err(|mistake| mistake.within("extract"))?,
         timeout: extract.timeout(),
         queries: queries(&section.queries)?,
         rules: section.validate.build().map_err(|mistake| mistake.within("validate"))?,
+        validator: validator.map_err(|mistake| mistake.within("validate"))?.map(Arc::new),
         max_in_flight: section.max_in_flight,
         max_bytes: section.max_bytes.unwrap_or(MAX_BYTES),
         longest_hint: policy(&section.retry, RetryPolicy::partitions())?.longest_hint(),

@@ -55,7 +55,7 @@ struct Step<'a> {
 fn steps(name: &str) -> Vec<Step<'_>> {
     let small: Vec<String> = name.split("__").map(str::to_lowercase).collect();
     let chosen = match small.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["sources", _, "extract", table, _, ..] => is_named_by_users(table).then_some(4),
+        ["sources", _, "extract" | "validate", table, _, ..] => is_named_by_users(table).then_some(4),
         ["process", _, table, _, ..] => is_named_by_users(table).then_some(3),
         _ => None,
     };

@@ -59,6 +59,15 @@ pub(super) fn read(place: &Place, path: &ObjectPath, size: Option<u64>) -> Resul
     Ok(Some(Found::Bytes(bytes.into())))
 }
 
+/// The size of an object; none when it is not there. Whether links lead to its directory was looked at before.
+pub(super) fn size(place: &Place, path: &ObjectPath) -> Result<Option<u64>, Error> {
+    match place.file(path).symlink_metadata() {
+        Ok(found) => Ok(found.is_file().then_some(found.len())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::file("read", place.name(path), error)),
+    }
+}
+
 /// Opens an object, with its size; none when it is not there.
 pub(super) fn open(place: &Place, path: &ObjectPath) -> Result<Option<(File, u64)>, Error> {
     open_below(place.root(), &place.file(path)).map_err(|error| Error::file("read", place.name(path), error))

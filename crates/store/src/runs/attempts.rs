@@ -7,8 +7,9 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::invariants::AttemptFacts;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Partition;
-use redrive_core::run::Run;
+use redrive_core::run::{Run, Verdict};
 use redrive_core::time::Timestamp;
+use serde::Deserialize;
 
 use super::row::{read_from, run_columns};
 use crate::db::columns::columns;
@@ -130,12 +131,22 @@ pub(crate) async fn insert_attempts(tx: &mut Tx<'_>, runs: &[Run]) -> Result<()>
 macro_rules! fact_columns {
     () => {
         "runs.run_id, runs.task_id, runs.attempt, runs.state, runs.verdict, runs.lease_until,
-         (SELECT count(*) FROM run_failures f WHERE f.run_id = runs.run_id)"
+         (SELECT count(*) FROM run_failures f WHERE f.run_id = runs.run_id), runs.metrics"
     };
 }
 
+/// The hash of a manifest in what the worker of an accepted attempt reported.
+fn manifest_hash(verdict: Option<Verdict>, metrics: Option<String>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Metrics {
+        manifest_sha256: Option<String>,
+    }
+    let metrics = metrics.filter(|_| verdict == Some(Verdict::Passed))?;
+    serde_json::from_str::<Metrics>(&metrics).ok()?.manifest_sha256
+}
+
 fn read_facts(row: &mut Cursor<'_>) -> Result<AttemptFacts> {
-    Ok(AttemptFacts {
+    let mut facts = AttemptFacts {
         run_id: RunId::from_uuid(row.id()?),
         task_id: row.opt_id()?.map(TaskId::from_uuid),
         number: row.count()?,
@@ -143,7 +154,10 @@ fn read_facts(row: &mut Cursor<'_>) -> Result<AttemptFacts> {
         verdict: row.opt_word()?,
         lease_until: row.opt_time()?,
         failures: row.count()?,
-    })
+        manifest: None,
+    };
+    facts.manifest = manifest_hash(facts.verdict, row.opt_text()?);
+    Ok(facts)
 }
 
 static FACTS: Lookup = Lookup::new(
@@ -180,7 +194,7 @@ static RUNNING: Sql = Sql::new(
     "/* runs::running */
      SELECT s.source, s.customer_id, s.query_name, c.period, c.run_id, c.task_id, c.attempt, 'running',
          CAST(NULL AS TEXT), c.lease_until,
-         (SELECT count(*) FROM run_failures f WHERE f.run_id = c.run_id)
+         (SELECT count(*) FROM run_failures f WHERE f.run_id = c.run_id), c.metrics
      FROM run_claims c
      CROSS JOIN series s
      WHERE s.series_id = c.series_id

@@ -16,7 +16,7 @@ use super::failures;
 use super::incidents::{self, Noted};
 use super::row::{get, get_locked};
 use super::standing;
-use super::verdicts::noted_verdict;
+use super::verdicts::{JudgedAttempt, noted_verdict};
 use crate::db::Tx;
 use crate::error::{Error, Result};
 use crate::handles::{ControlStore, DataStore, Inner, Verdicts, transact};
@@ -64,18 +64,18 @@ impl DataStore {
 impl Verdicts {
     /// Records the validator's judgement of an attempt: partition, run and history in one transaction.
     pub async fn judge(&self, run: &Run, judgement: Judgement, metrics: Option<String>) -> Result<Recorded> {
-        self.judge_under(BreakerPolicy::OFF, run, judgement, metrics).await
+        let end = judged(&judgement, metrics, None);
+        self.end_judged(run, judgement, end, BreakerPolicy::OFF).await
     }
 
-    /// The same, with the breaker of its source.
-    pub(super) async fn judge_under(
-        &self,
-        breaker: BreakerPolicy,
-        run: &Run,
-        judgement: Judgement,
-        metrics: Option<String>,
-    ) -> Result<Recorded> {
-        let end = judged(&judgement, metrics);
+    /// The same for one of many, with the breaker of its source.
+    pub(super) async fn judge_alone(&self, attempt: &JudgedAttempt) -> Result<Recorded> {
+        let JudgedAttempt { claimed, judgement, metrics, trace, breaker } = attempt;
+        let end = judged(judgement, Some(metrics.clone()), trace.clone());
+        self.end_judged(&claimed.run, judgement.clone(), end, *breaker).await
+    }
+
+    async fn end_judged(&self, run: &Run, judgement: Judgement, end: End, breaker: BreakerPolicy) -> Result<Recorded> {
         let data_event = move |attempt| DataEvent::Judged(attempt, judgement.clone());
         end_attempt(&self.inner, "judge", run, end, data_event, breaker).await
     }
@@ -157,11 +157,11 @@ async fn record(tx: &mut Tx<'_>, ends: &[(Run, End)]) -> Result<Vec<Recorded>> {
 }
 
 /// What a judgement means for the attempt's run.
-pub(super) fn judged(judgement: &Judgement, metrics: Option<String>) -> End {
+pub(super) fn judged(judgement: &Judgement, metrics: Option<String>, trace: Option<String>) -> End {
     match judgement {
         Judgement::Accepted { .. } => End::Completed { verdict: Verdict::Passed, metrics },
         Judgement::Rejected { class, message, .. } => {
-            let fault = Fault { class: *class, message: message.clone(), trace: None, retry_after: None };
+            let fault = Fault { class: *class, message: message.clone(), trace, retry_after: None };
             // Any policy does: only the control plane retries a partition.
             End::Failed { fault, metrics, policy: RetryPolicy::partitions() }
         }

@@ -30,6 +30,8 @@ pub struct JudgedAttempt {
     pub judgement: Judgement,
     /// A JSON object.
     pub metrics: String,
+    /// What the attempt's programs wrote on stderr. Kept where it is rejected.
+    pub trace: Option<String>,
     /// When failures like this one hold the source or the customer.
     pub breaker: BreakerPolicy,
 }
@@ -51,9 +53,8 @@ impl Verdicts {
         Box::pin(async move {
             if let Some(runs) = self.judge_unread(judged).await? {
                 recorded.extend(runs.into_iter().map(Recorded::As));
-            } else if let [JudgedAttempt { claimed, judgement, metrics, breaker }] = judged {
-                let (judgement, metrics) = (judgement.clone(), Some(metrics.clone()));
-                recorded.push(self.judge_under(*breaker, &claimed.run, judgement, metrics).await?);
+            } else if let [attempt] = judged {
+                recorded.push(self.judge_alone(attempt).await?);
             } else {
                 let (first, second) = judged.split_at(judged.len() / 2);
                 self.judge_group(first, recorded).await?;
@@ -92,9 +93,10 @@ fn changes_of_all(judged: &[JudgedAttempt], now: Timestamp) -> Result<Changes> {
 }
 
 fn changes_of(attempt: &JudgedAttempt, now: Timestamp) -> Option<(partition::Change, run::Change)> {
-    let JudgedAttempt { claimed, judgement, metrics, .. } = attempt;
+    let JudgedAttempt { claimed, judgement, metrics, trace, .. } = attempt;
     let in_flight = InFlight { run_id: claimed.run.run_id, task_id: claimed.run.task_id? };
-    let ended = run::Event::Ended { task_id: in_flight.task_id, end: judged(judgement, Some(metrics.clone())) };
+    let ended =
+        run::Event::Ended { task_id: in_flight.task_id, end: judged(judgement, Some(metrics.clone()), trace.clone()) };
     let run = run::apply(&claimed.run, ended, now).ok()?;
     let judged = DataEvent::Judged(in_flight, judgement.clone());
     let partition = partition::apply(&claimed.partition, Event::Data(judged), now).ok()?;

@@ -21,8 +21,13 @@ async fn claim_some(subject: &TestStore, limit: u32) -> Vec<ClaimedPartition> {
 }
 
 async fn judge(subject: &TestStore, claimed: Vec<ClaimedPartition>, judgement: Judgement) {
-    let judged =
-        |claimed| JudgedAttempt { claimed, judgement: judgement.clone(), metrics: "{}".to_owned(), breaker: POLICY };
+    let judged = |claimed| JudgedAttempt {
+        claimed,
+        judgement: judgement.clone(),
+        metrics: "{}".to_owned(),
+        trace: None,
+        breaker: POLICY,
+    };
     let judged: Vec<_> = claimed.into_iter().map(judged).collect();
     subject.store.verdicts().judge_many(&judged).await.unwrap();
 }

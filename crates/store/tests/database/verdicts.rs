@@ -220,6 +220,7 @@ async fn verdicts_given_together_stand_for_themselves(subject: TestStore) {
             claimed: claimed.clone(),
             judgement: if nth == 1 { rejected(ErrorClass::Final, "gone") } else { accepted(3) },
             metrics: "{}".to_owned(),
+            trace: None,
             breaker: redrive_core::breaker::BreakerPolicy::OFF,
         })
         .collect();
@@ -257,6 +258,7 @@ async fn a_verdict_among_many_whose_fence_the_run_does_not_know_changes_nothing(
         claimed,
         judgement: accepted(1),
         metrics: "{}".to_owned(),
+        trace: None,
         breaker: redrive_core::breaker::BreakerPolicy::OFF,
     });
     let outcomes = subject.store.verdicts().judge_many(&judged.collect::<Vec<_>>()).await.unwrap();
@@ -278,6 +280,7 @@ async fn a_verdict_among_many_after_the_lease_is_refused(subject: TestStore) {
         claimed: claimed[nth].clone(),
         judgement: accepted(1),
         metrics: "{}".to_owned(),
+        trace: None,
         breaker: redrive_core::breaker::BreakerPolicy::OFF,
     };
     let mut kept = judged(0);

@@ -16,7 +16,7 @@ use super::token::{Account, Token, Tokens};
 use crate::extract::json_stream::{Path, RecordStream, Step};
 use crate::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records};
 use crate::settings::{Secret, SecretRef, SettingError, redact};
-use crate::web::{Client, ClientOptions, MAX_RATIO, Response, excerpt, retry_after};
+use crate::web::{Client, ClientOptions, MAX_RATIO, Proxy, Response, excerpt, retry_after};
 
 /// How much of an error is read; the API repeats the query in it.
 const ERROR_BYTES: usize = 256 << 10;
@@ -86,12 +86,13 @@ impl GoogleAds {
             redirects: false,
             max_ratio: MAX_RATIO,
         };
+        let proxy = Proxy::new(settings.proxy.as_deref(), settings.proxy_password.as_ref(), &context.around)?;
         Ok(Self {
             base: settings.base()?,
             login_customer_id: login.map_err(|why| SettingError::at("login_customer_id", why))?,
             developer_token: developer,
             tokens,
-            client: Client::new(options)?,
+            client: Client::new(options, proxy)?,
             clock: Arc::clone(&context.clock),
         })
     }
@@ -225,7 +226,7 @@ impl Extractor for GoogleAds {
     }
 
     fn secrets(&self, job: &Job) -> Vec<String> {
-        self.tokens.account(job).used.all()
+        [self.tokens.account(job).used.all(), self.client.secrets()].concat()
     }
 
     fn missing(&self) -> Vec<String> {

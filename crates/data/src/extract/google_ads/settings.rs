@@ -35,6 +35,12 @@ pub struct Settings {
     pub idle_timeout: Duration,
     #[serde(default = "connect_timeout", deserialize_with = "duration::de")]
     pub connect_timeout: Duration,
+    /// A proxy to go through, like `"http://user@proxy.example:3128"`. Those of the environment are not used.
+    #[serde(default)]
+    pub proxy: Option<String>,
+    /// The password of the proxy's user, `{ env = "NAME" }` or any other secret.
+    #[serde(default)]
+    pub proxy_password: Option<SecretRef>,
 }
 
 impl Settings {
@@ -43,6 +49,7 @@ impl Settings {
         [&mut self.client_id, &mut self.client_secret, &mut self.refresh_token]
             .into_iter()
             .chain(&mut self.developer_token)
+            .chain(&mut self.proxy_password)
     }
 
     /// Where a version's methods are.

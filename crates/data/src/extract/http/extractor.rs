@@ -13,7 +13,7 @@ use super::settings::{Format, Method, RateLimitScope, Settings};
 use crate::extract::json_stream::{Path, RecordStream};
 use crate::extract::{Error, Extractor, ExtractorContext, Failure, Job, Records, Template};
 use crate::settings::{Escape, SettingError};
-use crate::web::{Client, ClientOptions, Headers, Request, Response, retry_after};
+use crate::web::{Client, ClientOptions, Headers, Proxy, Request, Response, retry_after};
 
 /// How much of an error's body is read.
 const ERROR_BYTES: usize = 2 << 10;
@@ -54,13 +54,14 @@ impl Http {
             redirects: settings.redirects,
             max_ratio: settings.max_ratio,
         };
+        let proxy = Proxy::new(settings.proxy.as_deref(), settings.proxy_password.as_ref(), &context.around)?;
         Ok(Self {
             url: Template::parse(&settings.url).map_err(at("url"))?,
             body,
             headers: Headers::new(&settings.headers, &context.around)?,
             paging: Paging::new(settings, &records)?,
             records,
-            client: Client::new(options)?,
+            client: Client::new(options, proxy)?,
             settings: settings.clone(),
             clock: Arc::clone(&context.clock),
         })
@@ -112,7 +113,7 @@ impl Http {
     }
 
     async fn refusal(&self, job: &Job, mut answer: Response) -> Failure {
-        let words = answer.beginning(ERROR_BYTES).await.words(&self.headers.secrets(job));
+        let words = answer.beginning(ERROR_BYTES).await.words(&self.secrets(job));
         let mut text = format!("{} answered {}", answer.name(), answer.status());
         if !words.is_empty() {
             text = format!("{text}: {words}");
@@ -120,6 +121,10 @@ impl Http {
         let retry_after = retry_after(answer.headers(), self.clock.now());
         let class = classify::http_status(answer.status().as_u16(), retry_after.is_some());
         let failure = Failure::new(class, text).after(retry_after);
+        if answer.status().as_u16() == 407 {
+            // The proxy does not know us: no other request would fare better.
+            return failure.of_setup();
+        }
         match self.settings.rate_limit_scope {
             RateLimitScope::Customer => failure,
             RateLimitScope::Source => failure.of_source(),
@@ -161,7 +166,7 @@ impl Extractor for Http {
     }
 
     fn secrets(&self, job: &Job) -> Vec<String> {
-        self.headers.secrets(job)
+        [self.headers.secrets(job), self.client.secrets()].concat()
     }
 
     fn missing(&self) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::settings::{ValueRef, duration};
+use crate::settings::{SecretRef, ValueRef, duration};
 use crate::web::MAX_RATIO;
 
 #[derive(Debug, Clone, Deserialize)]
@@ -62,6 +62,12 @@ pub struct Settings {
     pub idle_timeout: Duration,
     #[serde(default = "connect_timeout", deserialize_with = "duration::de")]
     pub connect_timeout: Duration,
+    /// A proxy to go through, like `"http://user@proxy.example:3128"`. Those of the environment are not used.
+    #[serde(default)]
+    pub proxy: Option<String>,
+    /// The password of the proxy's user, `{ env = "NAME" }` or any other secret.
+    #[serde(default)]
+    pub proxy_password: Option<SecretRef>,
     /// Whether redirects are followed.
     #[serde(default)]
     pub redirects: bool,

@@ -13,11 +13,11 @@ use crate::scripted::{Reply, Request, Server};
 use crate::{extract, http};
 
 /// Made for these tests and of no use elsewhere: an authority, and a certificate of it for this machine.
-fn file(name: &str) -> PathBuf {
+pub fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/http/tls").join(name)
 }
 
-fn encrypted(handler: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> (Server, String) {
+pub fn encrypted(handler: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> (Server, String) {
     let certificate = CertificateDer::from_pem_file(file("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(file("server.key")).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

@@ -72,6 +72,11 @@ impl Manifest {
         json
     }
 
+    /// The hash of the object that it is in the sink.
+    pub fn sha256(&self) -> Sha256 {
+        Sha256::of(&self.to_json())
+    }
+
     /// `object` is for the error text alone.
     pub(super) fn from_json(object: &str, json: &[u8]) -> Result<Self, Error> {
         #[derive(Deserialize)]
@@ -79,11 +84,16 @@ impl Manifest {
             format: u32,
         }
         let invalid = |why: serde_json::Error| Error::Manifest { object: object.to_owned(), why: why.to_string() };
-        let Versioned { format } = serde_json::from_slice(json).map_err(invalid)?;
-        if format != FORMAT {
-            return Err(Error::Format { object: object.to_owned(), format });
+        let other = |format| Error::Format { object: object.to_owned(), format };
+        match serde_json::from_slice::<Self>(json) {
+            Ok(manifest) if manifest.format == FORMAT => Ok(manifest),
+            Ok(Self { format, .. }) => Err(other(format)),
+            // One of another version may well look different.
+            Err(why) => match serde_json::from_slice(json) {
+                Ok(Versioned { format }) if format != FORMAT => Err(other(format)),
+                Ok(_) | Err(_) => Err(invalid(why)),
+            },
         }
-        serde_json::from_slice(json).map_err(invalid)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use futures_util::stream::{BoxStream, StreamExt as _};
+use futures_util::stream::{self, BoxStream, StreamExt as _};
 use object_store::path::Path;
 use redrive_core::id::RunId;
 use redrive_core::key::{LogicalDate, PartitionKey};
@@ -11,11 +11,17 @@ use redrive_core::key::{LogicalDate, PartitionKey};
 use super::layout;
 use super::manifest::Manifest;
 use super::read::{self, Reader, same};
+use crate::blocking::blocking;
+use crate::raw::digest::Sha256;
 use crate::raw::error::{self, Damage, Error};
+use crate::raw::files;
 use crate::raw::marker::{self, SinkId};
 use crate::raw::place::{Found, Place};
 use crate::raw::s3::S3Options;
 use crate::raw::url::RawUrl;
+
+/// How many runs are looked at together on S3.
+const AT_ONCE: usize = 8;
 
 #[derive(Debug, Clone)]
 pub struct RawView {
@@ -39,27 +45,36 @@ impl RawView {
 
     /// What the run left, or none while (or because) it has not been finished.
     pub async fn manifest(&self, key: &PartitionKey, run_id: RunId) -> Result<Option<Manifest>, Error> {
-        let path = layout::object(&layout::run(&self.place.base, key, run_id), layout::MANIFEST);
+        Ok(self.manifest_and_hash(key, run_id).await?.map(|(manifest, _)| manifest))
+    }
+
+    /// The same, with the hash of the object as it lies there.
+    async fn manifest_and_hash(&self, key: &PartitionKey, run_id: RunId) -> Result<Option<(Manifest, Sha256)>, Error> {
+        let path = manifest_path(&self.place, key, run_id);
         let Some(Found::Bytes(json)) = self.place.read(&path, None).await? else { return Ok(None) };
-        let object = self.place.name(&path);
-        let manifest = Manifest::from_json(&object, &json)?;
-        if manifest.key != *key || manifest.run_id != run_id {
-            let why = format!("it is for {} run {}", manifest.key, manifest.run_id);
-            return Err(Error::Manifest { object, why });
-        }
-        Ok(Some(manifest))
+        parsed(&self.place.name(&path), &json, key, run_id).map(Some)
     }
 
     /// What the run left; a run without a manifest is [`Error::Damaged`]. For the run that a partition says is current.
     pub async fn finished(&self, key: &PartitionKey, run_id: RunId) -> Result<Manifest, Error> {
-        let found = self.manifest(key, run_id).await?;
-        let object = layout::object(&layout::run(&self.place.base, key, run_id), layout::MANIFEST);
-        found.ok_or_else(|| Damage::Missing { object: self.place.location(&object) }.into())
+        Ok(self.finished_and_hash(key, run_id).await?.0)
+    }
+
+    /// The same, with the hash of the manifest as it lies there.
+    pub async fn finished_and_hash(&self, key: &PartitionKey, run_id: RunId) -> Result<(Manifest, Sha256), Error> {
+        let found = self.manifest_and_hash(key, run_id).await?;
+        found.ok_or_else(|| no_manifest(&self.place, key, run_id))
     }
 
     /// The run's directory as it is given to other programs: an absolute path, or an `s3://` URL.
     pub fn directory(&self, key: &PartitionKey, run_id: RunId) -> String {
         self.place.location(&layout::run(&self.place.base, key, run_id))
+    }
+
+    /// The manifest's own file, where the sink is on a file system.
+    pub fn manifest_file(&self, key: &PartitionKey, run_id: RunId) -> Option<String> {
+        let path = layout::object(&layout::run(&self.place.base, key, run_id), layout::MANIFEST);
+        self.place.directories().map(|_| self.place.location(&path))
     }
 
     /// Whether any run of the partition left anything. Looks no further than the first.
@@ -107,6 +122,21 @@ impl RawView {
         Ok(())
     }
 
+    /// Does the same for many runs, and gives the manifest of each with its hash. On a file system all of it is done on one
+    /// thread; on S3 a few are asked for at once.
+    pub async fn look_over(&self, runs: Vec<(PartitionKey, RunId)>) -> Vec<Result<(Manifest, Sha256), Error>> {
+        if self.place.directories().is_some() {
+            let place = self.place.clone();
+            return blocking(move || runs.iter().map(|(key, run_id)| look_at(&place, key, *run_id)).collect()).await;
+        }
+        let looked = runs.into_iter().map(async |(key, run_id)| {
+            let found = self.finished_and_hash(&key, run_id).await?;
+            self.present(&found.0).await?;
+            Ok(found)
+        });
+        stream::iter(looked).buffered(AT_ONCE).collect().await
+    }
+
     /// Reads every part and compares it with the manifest; what differs is [`Error::Damaged`].
     pub async fn verify(&self, manifest: &Manifest) -> Result<(), Error> {
         let dir = self.place.name(&layout::run(&self.place.base, &manifest.key, manifest.run_id));
@@ -131,4 +161,42 @@ impl RawView {
     fn cannot_list(&self, dir: &Path, error: object_store::Error) -> Error {
         Error::storage("list", self.place.name(dir), error)
     }
+}
+
+fn manifest_path(place: &Place, key: &PartitionKey, run_id: RunId) -> Path {
+    layout::object(&layout::run(&place.base, key, run_id), layout::MANIFEST)
+}
+
+fn no_manifest(place: &Place, key: &PartitionKey, run_id: RunId) -> Error {
+    Damage::Missing { object: place.location(&manifest_path(place, key, run_id)) }.into()
+}
+
+/// The manifest of this run, and of no other, with its hash.
+fn parsed(object: &str, json: &[u8], key: &PartitionKey, run_id: RunId) -> Result<(Manifest, Sha256), Error> {
+    let manifest = Manifest::from_json(object, json)?;
+    if manifest.key != *key || manifest.run_id != run_id {
+        let why = format!("it is for {} run {}", manifest.key, manifest.run_id);
+        return Err(Error::Manifest { object: object.to_owned(), why });
+    }
+    Ok((manifest, Sha256::of(json)))
+}
+
+/// Looks at a run on a file system: its manifest, and whether every part is there with its size.
+fn look_at(place: &Place, key: &PartitionKey, run_id: RunId) -> Result<(Manifest, Sha256), Error> {
+    let path = manifest_path(place, key, run_id);
+    let Some(Found::Bytes(json)) = files::read(place, &path, None)? else {
+        return Err(no_manifest(place, key, run_id));
+    };
+    let found = parsed(&place.name(&path), &json, key, run_id)?;
+    let directory = layout::run(&place.base, key, run_id);
+    for part in &found.0.parts {
+        let path = layout::object(&directory, &part.name);
+        let (object, expected) = (place.name(&path), part.compressed_bytes);
+        match files::size(place, &path)? {
+            Some(found) if found == expected => {}
+            Some(found) => return Err(Damage::Size { object, expected, found }.into()),
+            None => return Err(Damage::Missing { object }.into()),
+        }
+    }
+    Ok(found)
 }
