@@ -413,6 +413,7 @@ impl Ledger {
                     verdict: None,
                     lease_until: Some(seen.now),
                     failures: 0,
+                    manifest: None,
                 });
             }
             DataEvent::Released(attempt) | DataEvent::RateLimited { attempt, .. } => (attempt, State::Dead, None),

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Global};
 use crate::commands::Context;
 use crate::config::Environment;
 use crate::error::{Error, Result};
@@ -48,7 +48,9 @@ async fn start() -> ExitCode {
         Ok(stop) => stop,
         Err(error) => return end(Err(Error::io("cannot listen for signals")(error)), false),
     };
-    let context = Context { global: cli.global, environment: Environment::of_process(), stop };
+    let environment = Environment::of_process();
+    let global = Global { width: output::terminal::listing_width(&environment), ..cli.global };
+    let context = Context { global, environment, stop };
     let mut running = pin!(run(cli.command, &context));
     tokio::select! {
         biased;

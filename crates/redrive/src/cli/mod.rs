@@ -41,6 +41,9 @@ pub struct Global {
     /// How the log on stderr is written; json is an object a line
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+    /// How wide a line of a table may be, where stdout is a terminal.
+    #[arg(skip)]
+    pub width: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -193,6 +196,12 @@ pub struct DataCat {
     /// Everything there is, when no filter is given
     #[arg(long)]
     pub all: bool,
+    /// What this attempt brought, accepted or not; the beginning of its id serves
+    #[arg(long, value_name = "RUN", conflicts_with = "all")]
+    pub run: Option<String>,
+    /// With --run: what the attempt's programs wrote on stderr, as far as it was kept, instead of the records
+    #[arg(long, requires = "run")]
+    pub stderr: bool,
     #[command(flatten)]
     pub filter: FilterArgs,
 }

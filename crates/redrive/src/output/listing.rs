@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use comfy_table::{ColumnConstraint, Width};
 use serde::Serialize;
 
+use super::columns::cut;
 use super::{cells, csv_row, flush, ignore_broken_pipe, json_text, note, plain_table, write};
 use crate::cli::{Format, Global};
 use crate::error::Result;
@@ -63,11 +64,13 @@ pub struct Listing<W: Write> {
     page: Vec<Vec<String>>,
     /// The columns of the first page.
     widths: Option<Vec<u16>>,
+    /// How wide a line of a table may be.
+    width: Option<usize>,
 }
 
 impl Listing<BufWriter<Stdout>> {
     pub fn new(layout: &'static Layout, global: &Global) -> Self {
-        Self::to(stdout(), layout, global.output, global.quiet)
+        Self { width: global.width, ..Self::to(stdout(), layout, global.output, global.quiet) }
     }
 
     /// A listing inside an object: JSON has the object's own fields first. Lines of JSON could not say them, so that format is one
@@ -79,6 +82,7 @@ impl Listing<BufWriter<Stdout>> {
         };
         let mut listing = Self::to(stdout(), layout, format, global.quiet);
         listing.opening = opening(&json_text(object)?, layout.name);
+        listing.width = global.width;
         Ok(listing)
     }
 
@@ -93,7 +97,7 @@ impl Listing<BufWriter<Stdout>> {
 impl<W: Write> Listing<W> {
     fn to(out: W, layout: &'static Layout, format: Format, quiet: bool) -> Self {
         let opening = opening("{}", layout.name);
-        Self { out, layout, format, quiet, opening, count: 0, page: vec![], widths: None }
+        Self { out, layout, format, quiet, opening, count: 0, page: vec![], widths: None, width: None }
     }
 
     pub fn add(&mut self, row: &impl Row) -> Result<()> {
@@ -218,7 +222,11 @@ impl<W: Write> Listing<W> {
             }
         }
         let text = table.trim_fmt();
-        self.line(&text)?;
+        match self.width {
+            // A line that goes on below itself is no row any more; what is cut is the end of its last column.
+            Some(width) => text.lines().try_for_each(|line| self.line(&cut(line, width)))?,
+            None => self.line(&text)?,
+        }
         flush(&mut self.out)
     }
 }
@@ -333,6 +341,20 @@ mod tests {
         ] {
             assert_eq!(listed(format, &[]), text, "{format:?}");
         }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let mut out = Vec::new();
+        let mut listing = Listing { width: Some(12), ..Listing::to(&mut out, &PEOPLE, Format::Table, true) };
+        listing.add(&person("Augusta Ada", Some(1815))).unwrap();
+        listing.end().unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.lines().count() == 2 && text.lines().all(|line| super::super::columns::width(line) <= 12),
+            "{text}"
+        );
+        assert!(text.ends_with(" Augusta Ad…\n"), "{text}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What is known of the terminal: how wide it is. Times are told as people say them.
 
+use std::io::IsTerminal as _;
+
 use redrive_core::time::Timestamp;
 use terminal_size::{Width, terminal_size};
 
@@ -9,6 +11,11 @@ use crate::config::Environment;
 pub fn width(environment: &Environment) -> Option<usize> {
     let said = environment.get("COLUMNS").and_then(|text| text.parse().ok()).filter(|width| *width > 0);
     said.or_else(|| terminal_size().map(|(Width(width), _)| usize::from(width)))
+}
+
+/// How wide the lines of a listing may be. What goes into a file or a pipe is never cut, unless `COLUMNS` asks for it.
+pub fn listing_width(environment: &Environment) -> Option<usize> {
+    width(environment).filter(|_| environment.get("COLUMNS").is_some() || std::io::stdout().is_terminal())
 }
 
 /// A moment as seen from another: "3 min ago", "in 4 h".

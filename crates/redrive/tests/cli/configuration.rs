@@ -203,13 +203,13 @@ fn doctor_tells_what_keeps_workers_from_starting() {
     home.run(&["migrate"]).done();
     let told = home.run(&["doctor"]);
     assert_eq!(told.code, 1, "{told}");
-    assert!(told.stdout.contains("WRONG  sources") && told.stdout.contains("min_records"), "{told}");
+    assert!(told.stdout.contains("fail  sources") && told.stdout.contains("min_records"), "{told}");
     let elsewhere =
         "[sources.a.extract]\nkind = \"command\"\ncommand = [\"true\"]\nenv = { KEY = { env = \"NOT_HERE\" } }\n";
     let home = Home::with_config(elsewhere);
     home.run(&["migrate"]).done();
     let told = home.run(&["doctor"]).done();
-    assert!(told.stdout.contains(" note  sources        a cannot be used here"), "{told}");
+    assert!(told.stdout.contains(" warn  sources        a cannot be used here"), "{told}");
     assert!(told.stdout.contains("NOT_HERE"), "{told}");
     let told = home.run(&["doctor", "-o", "json"]).done().json();
     assert_eq!((&told["checks"][1]["ok"], &told["checks"][1]["note"]), (&true.into(), &true.into()), "{told}");

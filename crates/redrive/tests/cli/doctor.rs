@@ -13,10 +13,10 @@ use crate::home::{Home, TestProgram};
 fn with_nothing_there_it_says_what_to_do_and_makes_nothing() {
     let home = Home::new();
     assert_snapshot!(home.run(&["doctor"]), @r"
-            check          finding
-     ok     configuration  there is no redrive.toml; the defaults serve
-     WRONG  store          cannot open redrive.db: it does not exist; `redrive migrate` makes it
-     ok     raw sink       file:raw can be read
+           check          finding
+     ok    configuration  there is no redrive.toml; the defaults serve
+     fail  store          cannot open redrive.db: it does not exist; `redrive migrate` makes it
+     warn  raw sink       file:raw does not exist yet; the first worker makes it
     --- stderr
     --- exit 6
     ");
@@ -28,34 +28,36 @@ fn after_init_all_is_well() {
     let home = Home::new();
     home.run(&["init"]).done();
     assert_snapshot!(home.run(&["doctor"]), @r"
-         check          finding
-     ok  configuration  redrive.toml is understood
-     ok  store          redrive.db is at version 1
-     ok  integrity      the database finds itself sound
-     ok  clock          this host's clock agrees with the database's
-     ok  audit chain    0 rows, whole
-     ok  raw sink       file:raw can be read
-     ok  attempts       0 under way
-     ok  partitions     0 with 0 attempts, sound
-     ok  raw data       0 current runs, 0 parts with 0 bytes read, every hash right
+           check          finding
+     ok    configuration  redrive.toml is understood
+     ok    store          redrive.db is at version 1
+     ok    integrity      the database finds itself sound
+     ok    clock          this host's clock agrees with the database's
+     ok    audit chain    0 rows, whole
+     warn  processes      no worker and no daemon is alive; start `redrive worker` and `redrive daemon`
+     warn  raw sink       file:raw does not exist yet; the first worker makes it
+     ok    attempts       0 under way
+     ok    partitions     0 with 0 attempts, sound
+     ok    raw data       0 current runs, 0 parts with 0 bytes read, every hash right
     --- stderr
     --- exit 0
     ");
     assert_snapshot!(home.run(&["doctor", "-o", "json"]), @r#"
-    {"breaches":[],"checks":[{"check":"configuration","ok":true,"says":"redrive.toml is understood"},{"check":"store","ok":true,"says":"redrive.db is at version 1"},{"check":"integrity","ok":true,"says":"the database finds itself sound"},{"check":"clock","ok":true,"says":"this host's clock agrees with the database's"},{"check":"audit chain","ok":true,"says":"0 rows, whole"},{"check":"raw sink","ok":true,"says":"file:raw can be read"},{"check":"attempts","ok":true,"says":"0 under way"},{"check":"partitions","ok":true,"says":"0 with 0 attempts, sound"},{"check":"raw data","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}]}
+    {"breaches":[],"checks":[{"check":"configuration","level":"ok","ok":true,"says":"redrive.toml is understood"},{"check":"store","level":"ok","ok":true,"says":"redrive.db is at version 1"},{"check":"integrity","level":"ok","ok":true,"says":"the database finds itself sound"},{"check":"clock","level":"ok","ok":true,"says":"this host's clock agrees with the database's"},{"check":"audit chain","level":"ok","ok":true,"says":"0 rows, whole"},{"check":"processes","level":"warn","note":true,"ok":true,"says":"no worker and no daemon is alive; start `redrive worker` and `redrive daemon`"},{"check":"raw sink","level":"warn","note":true,"ok":true,"says":"file:raw does not exist yet; the first worker makes it"},{"check":"attempts","level":"ok","ok":true,"says":"0 under way"},{"check":"partitions","level":"ok","ok":true,"says":"0 with 0 attempts, sound"},{"check":"raw data","level":"ok","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}]}
     --- stderr
     --- exit 0
     "#);
     assert_snapshot!(home.run(&["doctor", "-o", "jsonl"]), @r#"
-    {"check":"configuration","ok":true,"says":"redrive.toml is understood"}
-    {"check":"store","ok":true,"says":"redrive.db is at version 1"}
-    {"check":"integrity","ok":true,"says":"the database finds itself sound"}
-    {"check":"clock","ok":true,"says":"this host's clock agrees with the database's"}
-    {"check":"audit chain","ok":true,"says":"0 rows, whole"}
-    {"check":"raw sink","ok":true,"says":"file:raw can be read"}
-    {"check":"attempts","ok":true,"says":"0 under way"}
-    {"check":"partitions","ok":true,"says":"0 with 0 attempts, sound"}
-    {"check":"raw data","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}
+    {"check":"configuration","level":"ok","ok":true,"says":"redrive.toml is understood"}
+    {"check":"store","level":"ok","ok":true,"says":"redrive.db is at version 1"}
+    {"check":"integrity","level":"ok","ok":true,"says":"the database finds itself sound"}
+    {"check":"clock","level":"ok","ok":true,"says":"this host's clock agrees with the database's"}
+    {"check":"audit chain","level":"ok","ok":true,"says":"0 rows, whole"}
+    {"check":"processes","level":"warn","ok":true,"note":true,"says":"no worker and no daemon is alive; start `redrive worker` and `redrive daemon`"}
+    {"check":"raw sink","level":"warn","ok":true,"note":true,"says":"file:raw does not exist yet; the first worker makes it"}
+    {"check":"attempts","level":"ok","ok":true,"says":"0 under way"}
+    {"check":"partitions","level":"ok","ok":true,"says":"0 with 0 attempts, sound"}
+    {"check":"raw data","level":"ok","ok":true,"says":"0 current runs, 0 parts with 0 bytes read, every hash right"}
     --- stderr
     --- exit 0
     "#);
@@ -66,10 +68,10 @@ fn an_empty_database_needs_migrating() {
     let home = Home::new();
     home.write("redrive.db", "");
     assert_snapshot!(home.run(&["doctor"]), @r"
-            check          finding
-     ok     configuration  there is no redrive.toml; the defaults serve
-     WRONG  store          redrive.db has the schema of version 0, and this program needs 1; run `redrive migrate`
-     ok     raw sink       file:raw can be read
+           check          finding
+     ok    configuration  there is no redrive.toml; the defaults serve
+     fail  store          redrive.db has the schema of version 0, and this program needs 1; run `redrive migrate`
+     warn  raw sink       file:raw does not exist yet; the first worker makes it
     --- stderr
     --- exit 6
     ");
@@ -82,7 +84,7 @@ fn a_file_that_is_no_database_is_wrong() {
     home.write("redrive.db", &"these are notes of mine\n".repeat(100));
     let told = home.run(&["doctor"]);
     assert_eq!(told.code, 6, "{told}");
-    assert!(told.stdout.contains("WRONG  store"), "{told}");
+    assert!(told.stdout.contains("fail  store"), "{told}");
 }
 
 #[test]
@@ -93,9 +95,9 @@ fn a_raw_sink_that_cannot_be_read_is_wrong() {
     let told = home.run(&["doctor", "-o", "json"]);
     assert_eq!(told.code, 6, "{told}");
     let told = told.json();
-    assert_eq!((&told["checks"][1]["ok"], &told["checks"][5]["ok"]), (&json!(true), &json!(false)), "{told}");
+    assert_eq!((&told["checks"][1]["ok"], &told["checks"][6]["ok"]), (&json!(true), &json!(false)), "{told}");
     // The database is looked at all the same; what lies in the sink is not judged.
-    assert_eq!((&told["checks"][7]["check"], &told["checks"][8]), (&json!("partitions"), &Value::Null), "{told}");
+    assert_eq!((&told["checks"][8]["check"], &told["checks"][9]), (&json!("partitions"), &Value::Null), "{told}");
 }
 
 /// What it says of one check, and that it ends with `code`.
@@ -133,13 +135,16 @@ fn a_changed_audit_row_is_found(subject: TestProgram) {
     furnish(&subject);
     assert_eq!(
         the_finding(&subject, "audit chain", 0),
-        json!({"check": "audit chain", "ok": true, "says": "2 rows, whole"})
+        json!({"check": "audit chain", "level": "ok", "ok": true, "says": "2 rows, whole"})
     );
     subject.execute("UPDATE operations SET actor = 'somebody else'");
     let says = "broken at row 1: the row is not as it was written";
-    assert_eq!(the_finding(&subject, "audit chain", 1), json!({"check": "audit chain", "ok": false, "says": says}));
+    assert_eq!(
+        the_finding(&subject, "audit chain", 1),
+        json!({"check": "audit chain", "level": "fail", "ok": false, "says": says})
+    );
     let told = subject.home.run(&["doctor"]);
-    assert!(told.stdout.contains("WRONG  audit chain"), "{told}");
+    assert!(told.stdout.contains("fail  audit chain"), "{told}");
 }
 
 /// What is broken below the rows that are looked at: a page of an index that no check reads.
@@ -162,7 +167,7 @@ fn a_damaged_file_is_found() {
     let says = finding["says"].as_str().unwrap();
     assert!(finding["ok"] == false && says.starts_with("the database is damaged: "), "{says}");
     let quick = subject.home.run(&["doctor", "--quick"]);
-    assert!(quick.code == 1 && quick.stdout.contains("WRONG  integrity"), "{quick}");
+    assert!(quick.code == 1 && quick.stdout.contains("fail  integrity"), "{quick}");
 }
 
 fn a_schema_from_the_future_is_wrong(subject: TestProgram) {
@@ -183,3 +188,69 @@ redrive_fixture::on_both!(
     a_changed_audit_row_is_found,
     a_schema_from_the_future_is_wrong,
 );
+
+/// What would keep sources from being served is told before a worker meets it, each with what to do.
+#[test]
+fn what_cannot_work_is_found_beforehand() {
+    let settings = r#"
+[sources.program.extract]
+kind = "command"
+command = ["./missing"]
+[sources.secret.extract]
+kind = "http"
+url = "https://api.example.com/"
+headers = { A = { env = "NOT_HERE" }, B = { file = "none.txt" } }
+[sources.address.extract]
+kind = "http"
+url = "http://10.0.0.1/x"
+ca_file = "none.pem"
+[sources.bare]
+[sources.calendar]
+calendar = { start = "2026-01-01" }
+extract = { kind = "sample" }
+[process.reviews]
+categories = ["a"]
+command = ["./review"]
+"#;
+    let home = Home::with_config(settings).env("TMPDIR", "/no/such/folder");
+    home.run(&["migrate"]).done();
+    home.run(&[
+        "state",
+        "backfill",
+        "enqueue",
+        "--source",
+        "orphan",
+        "--customer-id",
+        "c",
+        "--query-name",
+        "q",
+        "--since",
+        "2026-01-01",
+        "--until",
+        "2026-01-03",
+        "--yes",
+    ])
+    .done();
+    let told = home.run(&["doctor", "--quick"]).done();
+    for part in [
+        "program cannot be used here: missing does not exist",
+        "secret cannot be used here: the environment has no NOT_HERE",
+        "none.txt",
+        "address cannot be used here: ca_file none.pem",
+        "set allow_private = true",
+        "bare has no extract",
+        "calendar has a calendar and no customers and queries",
+        "process.reviews cannot be used here: review does not exist",
+        "/no/such/folder cannot be written",
+        "file:raw does not exist yet; the first worker makes it",
+        "no worker and no daemon is alive",
+        "3 partitions of orphan wait, and nobody serves that source",
+    ] {
+        let line = told.stdout.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}:\n{told}"));
+        assert!(line.starts_with(" warn  "), "{line}");
+    }
+    assert!(!told.stdout.contains(" fail "), "{told}");
+    let checks = home.run(&["doctor", "--quick", "-o", "json"]).done().json();
+    let levels: Vec<&Value> = checks["checks"].as_array().unwrap().iter().map(|check| &check["level"]).collect();
+    assert!(levels.contains(&&json!("warn")) && levels.contains(&&json!("ok")), "{levels:?}");
+}

@@ -104,7 +104,11 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
           --config <FILE>            The configuration file [default: redrive.toml if there is one]
       -o, --output <OUTPUT>          How to print what is found [default: table] [possible values:
                                      table, json, jsonl, csv]
+          --run <RUN>                What this attempt brought, accepted or not; the beginning of its id
+                                     serves
       -q, --quiet                    Say only what is asked for
+          --stderr                   With --run: what the attempt's programs wrote on stderr, as far as
+                                     it was kept, instead of the records
       -v, --verbose...               Say more; twice for everything
           --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
                                      [default: text] [possible values: text, json]

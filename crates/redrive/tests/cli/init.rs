@@ -60,16 +60,17 @@ fn what_init_writes_is_understood_by_every_other_command() {
     --- exit 0
     ");
     assert_snapshot!(home.run(&["doctor"]), @r"
-         check          finding
-     ok  configuration  redrive.toml is understood
-     ok  store          redrive.db is at version 1
-     ok  integrity      the database finds itself sound
-     ok  clock          this host's clock agrees with the database's
-     ok  audit chain    0 rows, whole
-     ok  raw sink       file:raw can be read
-     ok  attempts       0 under way
-     ok  partitions     0 with 0 attempts, sound
-     ok  raw data       0 current runs, 0 parts with 0 bytes read, every hash right
+           check          finding
+     ok    configuration  redrive.toml is understood
+     ok    store          redrive.db is at version 1
+     ok    integrity      the database finds itself sound
+     ok    clock          this host's clock agrees with the database's
+     ok    audit chain    0 rows, whole
+     warn  processes      no worker and no daemon is alive; start `redrive worker` and `redrive daemon`
+     warn  raw sink       file:raw does not exist yet; the first worker makes it
+     ok    attempts       0 under way
+     ok    partitions     0 with 0 attempts, sound
+     ok    raw data       0 current runs, 0 parts with 0 bytes read, every hash right
     --- stderr
     --- exit 0
     ");

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 
 mod absent;
+mod attempt;
 mod bench;
 mod completions;
 mod configuration;

@@ -24,7 +24,7 @@ fn a_server_that_is_not_there_is_told() {
     }
     let told = home.run(&["doctor"]);
     assert_eq!(told.code, 6, "{told}");
-    assert!(told.stdout.contains("WRONG  store"), "{told}");
+    assert!(told.stdout.contains("fail  store"), "{told}");
     assert!(home.files().is_empty(), "{:?}", home.files());
 }
 

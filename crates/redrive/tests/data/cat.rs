@@ -56,6 +56,28 @@ fn a_manifest_that_contradicts_the_partition_is_refused(world: MigratedProgram) 
     assert!(line.ends_with("run `redrive doctor`"), "{line}");
 }
 
+/// What an attempt brought is shown whatever became of it, and the filter must fit it.
+fn an_attempt_is_shown_accepted_or_not(world: MigratedProgram) {
+    let days = furnish(&world, &Sink::files(&world));
+    let now = world.ago(std::time::Duration::ZERO);
+    let attempts = |nth: usize| world.runtime.block_on(now.store.view().attempts(&days[nth])).unwrap();
+    let rejected = attempts(2).remove(0).run_id;
+    let told = world.run(&format!("data cat --run {rejected}")).done();
+    assert_eq!(told.stdout, "{\"half\":1}\n");
+    assert!(told.stderr.contains("attempt 1 at") && told.stderr.contains("rejected, retryable: boom"), "{told}");
+    let accepted = attempts(0).remove(0).run_id.to_string();
+    let told = world.run(&format!("data cat --run {accepted} -q")).done();
+    assert_eq!((told.stdout, told.stderr.as_str()), (text(&days[0], 1), ""));
+    let key = "--source ads --customer-id 111 --query-name daily --logical-date 2026-01-03";
+    let line = world.run(&format!("data cat {key} --run {accepted} -q")).complaint(3);
+    assert!(line.contains("is an attempt at") && line.contains("2026-01-01"), "{line}");
+    assert!(world.run("data cat --run ffffffff -q").complaint(3).contains("there is no run"));
+    assert!(world.run(&format!("data cat --run {accepted} --stderr -q")).complaint(3).contains("nothing of stderr"));
+    assert_eq!(world.run("data cat --stderr").code, 2);
+    let given_back = attempts(5).remove(0).run_id;
+    assert!(world.run(&format!("data cat --run {given_back} -q")).complaint(3).contains("has no data"));
+}
+
 /// `head` and the like: the end is quiet, although far more than a pipe holds is left.
 fn a_reader_who_leaves_is_no_error(world: MigratedProgram) {
     let sink = Sink::files(&world);
@@ -92,6 +114,7 @@ redrive_fixture::on_both!(
     everything_must_be_asked_for,
     a_damaged_part_is_named_and_not_printed,
     a_manifest_that_contradicts_the_partition_is_refused,
+    an_attempt_is_shown_accepted_or_not,
     a_reader_who_leaves_is_no_error,
     a_reprocessing_is_read_once_it_is_accepted,
 );

@@ -45,6 +45,22 @@ impl Ward {
     }
 }
 
+/// Every byte of a manifest counts, also those that say nothing of the parts.
+fn a_manifest_with_one_other_byte(world: MigratedProgram) {
+    let ward = Ward::new(world);
+    let file = current_directory(&ward.world, &ward.days[0]).join("_manifest.json");
+    let hash = redrive_store::raw::Sha256::of(&std::fs::read(&file).unwrap());
+    ward.execute(&format!(
+        "UPDATE run_ends SET metrics = '{{\"manifest_sha256\":\"{hash}\"}}' WHERE run_id = {{run 1}}"
+    ));
+    ward.world.json("doctor", 0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"extractor\": \"", "\"extractor\": \"not ")).unwrap();
+    let report = ward.finds(&[("raw data", "manifest_hash", "2026-01-01")]);
+    assert!(report["breaches"][0]["says"].as_str().unwrap().contains("it was changed afterwards"), "{report}");
+    ward.world.json("doctor --quick", 1);
+}
+
 fn a_part_with_one_wrong_byte(world: MigratedProgram) {
     let ward = Ward::new(world);
     let file = current_directory(&ward.world, &ward.days[0]).join("part-00000.jsonl.zst");
@@ -192,12 +208,13 @@ fn more_damage_than_anybody_reads(world: MigratedProgram) {
     assert_eq!(told.code, 1, "{told}");
     let named = told.stdout.lines().filter(|line| line.starts_with("ads/111/query_00/")).count();
     assert_eq!(named, 20, "{told}");
-    assert!(told.stdout.contains("WRONG  partitions     1100 of 1100 break an invariant"), "{told}");
+    assert!(told.stdout.contains("fail  partitions     1100 of 1100 break an invariant"), "{told}");
     assert!(told.stdout.ends_with("and 1080 more; `-o json` names all of them\n"), "{told}");
     assert_eq!(world.json("doctor", 1)["breaches"].as_array().unwrap().len(), 1100);
 }
 
 redrive_fixture::on_both!(
+    a_manifest_with_one_other_byte,
     a_part_with_one_wrong_byte,
     a_part_that_is_gone,
     a_manifest_that_is_gone,

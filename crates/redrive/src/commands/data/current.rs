@@ -11,7 +11,7 @@ use crate::commands::state::filter;
 use crate::error::{Error, Result};
 
 pub struct CurrentRuns {
-    insight: Insight,
+    pub(super) insight: Insight,
     runs: redrive_store::CurrentRuns,
 }
 

@@ -83,7 +83,7 @@ fn in_words(outcome: &Outcome, took: Duration, findings: &[Finding], directory: 
         output::line("  doctor       all is well: every invariant holds")?;
     }
     for finding in wrong {
-        output::line(&format!("  doctor       WRONG: {}: {}", finding.check, finding.says))?;
+        output::line(&format!("  doctor       fail: {}: {}", finding.check, finding.says))?;
     }
     output::line(&format!(
         "\nLook around: cd {} and `redrive state inspect --status failed` or `redrive ingest search --word failed_orders`",

@@ -13,11 +13,13 @@ use crate::output;
 
 /// How many broken items a person is shown.
 const SHOWN: usize = 20;
-const WRONG: &str = "WRONG";
+const FAIL: &str = "fail";
 
 #[derive(Debug, Serialize)]
 pub struct Finding {
     pub check: &'static str,
+    /// `ok`, `warn` or `fail`.
+    pub level: &'static str,
     pub ok: bool,
     /// Nothing is wrong, and yet the operator may want to know.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -29,29 +31,21 @@ pub struct Finding {
 
 impl Finding {
     pub fn good(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, ok: true, note: false, says: says.into(), exit: Exit::Done }
+        Self { check, level: "ok", ok: true, note: false, says: says.into(), exit: Exit::Done }
     }
 
     pub fn note(check: &'static str, says: impl Into<String>) -> Self {
-        Self { note: true, ..Self::good(check, says) }
+        Self { level: "warn", note: true, ..Self::good(check, says) }
     }
 
     /// Something that must hold does not.
     pub fn broken(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, ok: false, note: false, says: says.into(), exit: Exit::SomeFailed }
+        Self { level: FAIL, ok: false, exit: Exit::SomeFailed, ..Self::good(check, says) }
     }
 
     /// It could not be looked at.
     pub fn unusable(check: &'static str, says: impl Into<String>) -> Self {
-        Self { check, ok: false, note: false, says: says.into(), exit: Exit::Unavailable }
-    }
-
-    fn word(&self) -> &'static str {
-        match (self.ok, self.note) {
-            (false, _) => WRONG,
-            (true, true) => "note",
-            (true, false) => "ok",
-        }
+        Self { exit: Exit::Unavailable, ..Self::broken(check, says) }
     }
 }
 
@@ -121,7 +115,7 @@ impl Findings {
                 self.breaches.iter().try_for_each(output::json)?;
             }
             Format::Csv => {
-                let named = self.breaches.iter().map(|broken| row(WRONG, broken.check, &broken.says));
+                let named = self.breaches.iter().map(|broken| row(FAIL, broken.check, &broken.says));
                 let names = ["ok", "check", "finding"];
                 output::rows(&names, &names, self.rows().chain(named).collect(), Format::Csv)?;
             }
@@ -131,7 +125,7 @@ impl Findings {
     }
 
     fn rows(&self) -> impl Iterator<Item = Vec<String>> + '_ {
-        self.checks.iter().map(|finding| row(finding.word(), finding.check, &finding.says))
+        self.checks.iter().map(|finding| row(finding.level, finding.check, &finding.says))
     }
 
     fn table(&self) -> Result<()> {

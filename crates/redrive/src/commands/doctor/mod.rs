@@ -4,11 +4,13 @@ mod attempts;
 mod clock;
 mod findings;
 mod partitions;
+mod processes;
 mod queues;
+mod setup;
 mod sink;
 
 use redrive_core::run::Workload;
-use redrive_store::raw::RawView;
+use redrive_store::raw::{RawUrl, RawView};
 use redrive_store::{Depth, Integrity, Verified, View};
 
 use super::sink::look_into_sink;
@@ -36,12 +38,7 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
     });
     match config.plan(Workload::ALL, &context.environment) {
         Err(error) => findings.add(Finding::broken("sources", format!("no worker can start: {error}"))),
-        Ok(plan) => {
-            for (source, why) in plan.sources.missing() {
-                // It may well be on other machines only.
-                findings.add(Finding::note("sources", format!("{source} cannot be used here: {why}")));
-            }
-        }
+        Ok(plan) => setup::check(config, &plan, &mut findings),
     }
     let view = store(config, context, &mut findings).await;
     if let Some(view) = &view {
@@ -49,6 +46,7 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
         clock::check(view, &mut findings).await;
         audit(view, &mut findings).await;
         queues::check(view, &config.queues, &mut findings).await;
+        processes::check(view, config, &mut findings).await;
     }
     let raw = raw_sink(config, view.as_ref(), &mut findings).await;
     if let Some(view) = &view {
@@ -80,7 +78,12 @@ async fn raw_sink(config: &Config, view: Option<&View>, findings: &mut Findings)
     };
     match opened {
         Ok(raw) => {
-            findings.add(Finding::good("raw sink", format!("{} can be read", config.raw)));
+            findings.add(match &config.raw {
+                RawUrl::File(path) if !path.exists() => {
+                    Finding::note("raw sink", format!("{} does not exist yet; the first worker makes it", config.raw))
+                }
+                RawUrl::File(_) | RawUrl::S3 { .. } => Finding::good("raw sink", format!("{} can be read", config.raw)),
+            });
             Some(raw)
         }
         Err(error) => {

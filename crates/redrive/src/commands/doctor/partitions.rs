@@ -16,6 +16,8 @@ const CHECK: &str = "partitions";
 const PAGE: u32 = 1000;
 /// How many runs are read from the sink at once. Each holds one part in memory.
 const AT_ONCE: usize = 4;
+/// How many runs are looked at together where none is read.
+const TOGETHER: usize = 250;
 
 pub async fn check(view: &View, raw: Option<&RawView>, quick: bool, progress: &Progress, findings: &mut Findings) {
     let mut seen = Seen::default();
@@ -84,21 +86,48 @@ async fn examine(
     if sink.is_lost() {
         return;
     }
-    let (raw, quick) = (sink.raw, sink.quick);
-    let jobs = partitions.iter().map(async |(partition, attempts)| {
-        let examined = match sink::Claim::of(partition, attempts) {
-            Some(claim) => Some(claim.examine(raw, quick).await),
+    let claims = partitions.iter().map(|(partition, attempts)| sink::Claim::of(partition, attempts));
+    let claims: Vec<Option<sink::Claim<'_>>> = claims.collect();
+    let examined = match sink.quick {
+        true => glance(sink.raw, claims, progress).await,
+        false => read(sink.raw, claims, progress).await,
+    };
+    for examined in examined {
+        match examined {
+            Examined::Lost(why) => return sink.lost(why),
+            Examined::Sound { .. } | Examined::Broken(_) => sink.take(examined, findings),
+        }
+    }
+}
+
+/// Reads all that the claims are about, in their order, up to where the sink is lost.
+async fn read(raw: &RawView, claims: Vec<Option<sink::Claim<'_>>>, progress: &Progress) -> Vec<Examined> {
+    let jobs = claims.iter().map(async |claim| {
+        let examined = match claim {
+            Some(claim) => Some(claim.examine(raw).await),
             None => None,
         };
         progress.one_more();
         examined
     });
     let mut all = futures_util::stream::iter(jobs).buffered(AT_ONCE);
-    while let Some(examined) = all.next().await {
-        match examined {
-            Some(Examined::Lost(why)) => return sink.lost(why),
-            Some(examined) => sink.take(examined, findings),
-            None => {}
+    let mut examined = Vec::with_capacity(claims.len());
+    while let Some(one) = all.next().await {
+        let is_lost = matches!(one, Some(Examined::Lost(_)));
+        examined.extend(one);
+        if is_lost {
+            break;
         }
     }
+    examined
+}
+
+/// Looks whether all that the claims are about is there.
+async fn glance(raw: &RawView, claims: Vec<Option<sink::Claim<'_>>>, progress: &Progress) -> Vec<Examined> {
+    let jobs = claims.chunks(TOGETHER).map(async |claims| {
+        let found = raw.look_over(claims.iter().flatten().map(sink::Claim::run).collect()).await;
+        claims.iter().for_each(|_| progress.one_more());
+        claims.iter().flatten().zip(found).map(|(claim, found)| claim.glance(found)).collect::<Vec<_>>()
+    });
+    futures_util::stream::iter(jobs).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().flatten().collect()
 }

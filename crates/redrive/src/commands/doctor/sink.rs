@@ -5,7 +5,7 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::invariants::AttemptFacts;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Partition;
-use redrive_store::raw::{self, Manifest, RawView};
+use redrive_store::raw::{self, Manifest, RawView, Sha256};
 
 use super::findings::{Broken, Finding, Findings};
 use crate::commands::data::manifest_contradiction;
@@ -19,6 +19,8 @@ pub struct Claim<'a> {
     /// None where the run is not known; the doctor reports that as a broken invariant.
     fence: Option<TaskId>,
     records: Option<u64>,
+    /// The hash of its manifest, where the run's worker reported it.
+    manifest: Option<String>,
 }
 
 /// What became of looking at a run.
@@ -36,26 +38,47 @@ impl<'a> Claim<'a> {
     pub fn of(partition: &'a Partition, attempts: &[AttemptFacts]) -> Option<Self> {
         let state = &partition.state;
         let run_id = state.current_run_id?;
-        let fence = attempts.iter().find(|attempt| attempt.run_id == run_id).and_then(|attempt| attempt.task_id);
-        Some(Self { key: &state.key, run_id, fence, records: state.record_count })
+        let current = attempts.iter().find(|attempt| attempt.run_id == run_id);
+        let fence = current.and_then(|attempt| attempt.task_id);
+        let manifest = current.and_then(|attempt| attempt.manifest.clone());
+        Some(Self { key: &state.key, run_id, fence, records: state.record_count, manifest })
     }
 
-    pub async fn examine(&self, raw: &RawView, quick: bool) -> Examined {
-        let manifest = match raw.finished(self.key, self.run_id).await {
-            Ok(manifest) => manifest,
-            Err(error) => return self.failed(error),
-        };
-        if let Some((breach, why)) = self.contradiction(&manifest) {
-            let says = format!("{}: the manifest of run {} {why}", self.key, self.run_id);
-            return Examined::Broken(self.broken(breach, says));
+    /// The run that is claimed to be there.
+    pub fn run(&self) -> (PartitionKey, RunId) {
+        (self.key.clone(), self.run_id)
+    }
+
+    /// Holds the claim against what was found of its run, without reading the parts.
+    pub fn glance(&self, found: Result<(Manifest, Sha256), raw::Error>) -> Examined {
+        match self.compare(found) {
+            Ok(manifest) => sound(&manifest),
+            Err(examined) => examined,
         }
-        let read = if quick { raw.present(&manifest).await } else { raw.verify(&manifest).await };
-        match read {
-            Ok(()) => {
-                let parts = count::of(manifest.parts.len());
-                Examined::Sound { parts, bytes: manifest.parts.iter().map(|part| part.compressed_bytes).sum() }
-            }
+    }
+
+    /// The same, and reads every part.
+    pub async fn examine(&self, raw: &RawView) -> Examined {
+        let manifest = match self.compare(raw.finished_and_hash(self.key, self.run_id).await) {
+            Ok(manifest) => manifest,
+            Err(examined) => return examined,
+        };
+        match raw.verify(&manifest).await {
+            Ok(()) => sound(&manifest),
             Err(error) => self.failed(error),
+        }
+    }
+
+    fn compare(&self, found: Result<(Manifest, Sha256), raw::Error>) -> Result<Manifest, Examined> {
+        let (manifest, hash) = found.map_err(|error| self.failed(error))?;
+        let says = |why: &str| format!("{}: the manifest of run {} {why}", self.key, self.run_id);
+        if let Some(known) = self.manifest.as_ref().filter(|known| **known != hash.to_string()) {
+            let why = format!("has sha256 {hash}, and the run was judged with {known}; it was changed afterwards");
+            return Err(Examined::Broken(self.broken("manifest_hash", says(&why))));
+        }
+        match self.contradiction(&manifest) {
+            Some((breach, why)) => Err(Examined::Broken(self.broken(breach, says(&why)))),
+            None => Ok(manifest),
         }
     }
 
@@ -86,6 +109,11 @@ impl<'a> Claim<'a> {
     fn broken(&self, breach: &'static str, says: String) -> Broken {
         Broken { check: CHECK, key: Some(self.key.clone()), run_id: Some(self.run_id), breach, says }
     }
+}
+
+fn sound(manifest: &Manifest) -> Examined {
+    let parts = count::of(manifest.parts.len());
+    Examined::Sound { parts, bytes: manifest.parts.iter().map(|part| part.compressed_bytes).sum() }
 }
 
 /// Looks at one run after another, and keeps count.
