@@ -23,6 +23,8 @@ fn help_lists_the_commands() {
       data         Read what succeeded: only the current run of each partition
       daemon       Requeue failures when their backoff has passed, and want what calendars expect
       worker       Do what is wanted: extract partitions, parse uploads, handle jobs
+      serve        Serve the HTTP API, with a worker and a daemon in the same process
+      token        Make, list and revoke the tokens that callers of the server sign in with
       bench        Measure this machine
       completions  Print a completion script for a shell
       man          Write the manual pages into a directory

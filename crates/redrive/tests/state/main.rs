@@ -19,6 +19,7 @@ mod interruption;
 mod marks;
 mod million;
 mod night;
+mod nothing;
 mod plans;
 mod prompts;
 mod retry;
