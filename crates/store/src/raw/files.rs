@@ -122,7 +122,7 @@ fn refuse_links(root: &Path, target: &Path) -> io::Result<()> {
 }
 
 /// Removes what writers that are gone left under first names in a directory; gives how many. A writer that is alive has its
-/// file locked.
+/// file locked, or is about to lock it and then looks whether it still has its name.
 pub(super) fn clear_staged(directory: &Path) -> io::Result<usize> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -132,15 +132,47 @@ pub(super) fn clear_staged(directory: &Path) -> io::Result<usize> {
     let mut removed = 0;
     for entry in entries {
         let entry = entry?;
-        if !is_first_name(&entry.file_name()) || !entry.file_type()?.is_file() {
-            continue;
-        }
-        if open_at_once(&entry.path())?.try_lock().is_ok() {
-            fs::remove_file(entry.path())?;
+        if is_first_name(&entry.file_name()) && clear_one(&entry)? {
             removed += 1;
         }
     }
     Ok(removed)
+}
+
+/// Removes a file whose writer is gone. One that is gone itself by now needs nothing.
+fn clear_one(entry: &fs::DirEntry) -> io::Result<bool> {
+    let cleared = || -> io::Result<bool> {
+        if !entry.file_type()?.is_file() {
+            return Ok(false);
+        }
+        let path = entry.path();
+        let file = open_at_once(&path)?;
+        // Locked until the name is gone, which must be the name of this very file: another sweep may have been here.
+        let is_left = file.try_lock().is_ok() && is_named(&file, &path);
+        if is_left {
+            fs::remove_file(&path)?;
+        }
+        Ok(is_left)
+    };
+    match cleared() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        cleared => cleared,
+    }
+}
+
+/// Whether a file has that name.
+#[cfg(unix)]
+fn is_named(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(file), Ok(named)) => (file.dev(), file.ino()) == (named.dev(), named.ino()),
+        (Err(_), _) | (_, Err(_)) => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_named(_file: &File, path: &Path) -> bool {
+    path.exists()
 }
 
 /// Whether a name is an object's first one: it ends in `#` and a number.
@@ -188,9 +220,13 @@ impl Staged {
             path.push(format!("#{number}"));
             match File::create_new(&path) {
                 Ok(file) => {
+                    let path = PathBuf::from(path);
                     // Where the file system knows no locks, what a crash leaves stays.
-                    let _ = file.try_lock();
-                    return Ok(Self { path: path.into(), file });
+                    let _ = file.lock();
+                    if is_named(&file, &path) {
+                        return Ok(Self { path, file });
+                    }
+                    // A sweep came before the lock, and took the file for one that was left behind.
                 }
                 // Another writer's, or left by a crash.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
@@ -247,5 +283,37 @@ fn sync_found(root: &Path, target: &Path, object: &Object) -> io::Result<Option<
             file.sync_all()?;
             Ok(Some(Sha256::of(&bytes) == object.digest))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_sweep_takes_no_file_of_a_writer_that_lives() {
+        let (directory, is_over) = (tempfile::tempdir().unwrap(), AtomicBool::new(false));
+        let left = directory.path().join("left#1");
+        fs::write(&left, "by a writer that is gone").unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        clear_staged(directory.path()).unwrap();
+                    }
+                });
+            }
+            let lost = (0..3000).filter(|nth| {
+                let target = directory.path().join(format!("object-{nth}"));
+                let staged = Staged::create_in_place(&target).unwrap();
+                fs::hard_link(staged.path(), &target).is_err()
+            });
+            let lost = lost.count();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(lost, 0, "files were taken from their writers");
+        });
+        assert!(!left.exists(), "what was left behind is gone");
     }
 }
