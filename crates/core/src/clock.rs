@@ -116,13 +116,19 @@ pub fn follow(known: Offset, sample: Sample) -> (Offset, Followed) {
 }
 
 /// For how long after a server's clock was set some process may still go by the old time: it samples every 15 s.
-const UNNOTICED: Duration = Duration::from_secs(30);
+pub const UNNOTICED: Duration = Duration::from_secs(30);
 
 /// How long a lease may be that is ended now; none where any may. After a server's clock was set, the holders of leases notice
 /// it one after another, and until each has beaten, the end of its lease is told by the old time. A holder that lives has
 /// beaten once the length of its lease has passed since all could know.
 pub fn longest_endable(since_set: Option<Duration>) -> Option<Duration> {
     since_set.map(|since| since.saturating_sub(UNNOTICED))
+}
+
+/// From when a lease counts that is given or prolonged now. As long as some process may go by the time from before the server's
+/// clock was set, from the later of both times: to that process it must not seem to have passed.
+pub fn lease_from(now: Timestamp, before: Timestamp, since_set: Duration) -> Timestamp {
+    if since_set < UNNOTICED { now.max(before) } else { now }
 }
 
 /// Whether the end of a lease of that length may be told by the time from before the server's clock was set.
@@ -230,6 +236,15 @@ mod tests {
         {
             assert_eq!(may_be_of_before(Some(since), lease), may, "{since:?}");
             assert_eq!(longest_endable(Some(since)).is_some_and(|longest| longest >= lease), !may, "{since:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_counts_from_the_later_time_as_long_as_some_may_not_know_of_the_new_one() {
+        let (earlier, later) = (Timestamp::from_micros(5), Timestamp::from_micros(HOUR));
+        for (now, before) in [(earlier, later), (later, earlier)] {
+            assert_eq!(lease_from(now, before, Duration::from_secs(1)), later);
+            assert_eq!(lease_from(now, before, UNNOTICED), now);
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redrive_core::clock::{Followed, Offset, Sample, Steady, follow};
+use redrive_core::clock::{Followed, Offset, Sample, Steady, follow, lease_from};
 use redrive_core::time::Timestamp;
 
 pub trait Clock: Send + Sync + fmt::Debug {
@@ -111,8 +111,16 @@ impl Clock for ManualClock {
 pub(crate) struct ServerClock {
     local: Arc<dyn Clock>,
     known: Mutex<Option<Offset>>,
-    /// When it was last seen that the server's clock had been set.
-    set_at: Mutex<Option<Steady>>,
+    /// The last step of the server's clock.
+    step: Mutex<Option<Step>>,
+}
+
+/// A server's clock that was set, as it was seen here.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    at: Steady,
+    /// The offset before.
+    ahead: i64,
 }
 
 /// A step of a server's clock that counts, in microseconds. Leases are longer by far.
@@ -120,7 +128,7 @@ pub(crate) const STEP: i64 = 1_000_000;
 
 impl ServerClock {
     pub(crate) fn new(local: Arc<dyn Clock>) -> Self {
-        Self { local, known: Mutex::new(None), set_at: Mutex::new(None) }
+        Self { local, known: Mutex::new(None), step: Mutex::new(None) }
     }
 
     /// The clock between whose readings a sample is taken.
@@ -137,22 +145,39 @@ impl ServerClock {
         if let Followed::Jumped { by } = followed
             && by.saturating_abs() >= STEP
         {
-            self.was_set(Duration::ZERO);
+            self.remember(Step { at: self.steady_now(), ahead: offset.ahead().saturating_sub(by) });
         }
         (offset, followed)
     }
 
-    /// Remembers that the server's clock was set so long ago.
-    pub(crate) fn was_set(&self, ago: Duration) {
-        let mut set_at = self.set_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = self.steady_now().earlier_by(ago);
-        *set_at = Some(set_at.map_or(at, |before| before.max(at)));
+    /// Takes up what another process has seen: that the server's clock was set so long ago, by so many microseconds.
+    pub(crate) fn was_set(&self, ago: Duration, by: i64) {
+        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known {
+            self.remember(Step { at: self.steady_now().earlier_by(ago), ahead: known.ahead().saturating_sub(by) });
+        }
+    }
+
+    fn remember(&self, step: Step) {
+        let mut known = self.step.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none_or(|known| known.at < step.at) {
+            *known = Some(step);
+        }
+    }
+
+    fn step(&self) -> Option<Step> {
+        *self.step.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long ago the server's clock was seen to have been set, if ever.
     pub(crate) fn since_set(&self) -> Option<Duration> {
-        let set_at = *self.set_at.lock().unwrap_or_else(PoisonError::into_inner);
-        set_at.map(|at| self.steady_now().elapsed_since(at))
+        self.step().map(|step| self.steady_now().elapsed_since(step.at))
+    }
+
+    /// From when a lease counts that is given or prolonged now.
+    pub(crate) fn lease_from(&self) -> Timestamp {
+        let (now, steady) = (self.now(), self.steady_now());
+        self.step().map_or(now, |step| lease_from(now, steady.at(step.ahead), steady.elapsed_since(step.at)))
     }
 }
 

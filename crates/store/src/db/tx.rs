@@ -39,6 +39,14 @@ impl Tx<'_> {
         }
     }
 
+    /// From when a lease counts that is given or prolonged now.
+    pub(crate) fn lease_from(&self) -> Timestamp {
+        match self {
+            Self::Sqlite { clock, .. } => clock.now(),
+            Self::Postgres(tx) => tx.clock.lease_from(),
+        }
+    }
+
     /// How long ago the clock that counts was seen to have been set, where leases were left as they were. A SQLite file moves its
     /// leases with its clock.
     pub(crate) fn since_clock_was_set(&self) -> Option<Duration> {

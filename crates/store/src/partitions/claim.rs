@@ -569,14 +569,15 @@ async fn start(
     let took = write(tx, &changes).await?;
     let claimed: Vec<Partition> =
         changes.into_iter().zip(took).filter_map(|(change, took)| took.then_some(change.after)).collect();
+    let lease_until = tx.lease_from().saturating_add(claim.lease);
     let runs: Vec<Run> =
-        claimed.iter().filter_map(|partition| begun(partition, &claim.worker, claim.lease, now)).collect();
+        claimed.iter().filter_map(|partition| begun(partition, &claim.worker, lease_until, now)).collect();
     runs::insert_attempts(tx, &runs).await?;
     Ok(claimed.into_iter().zip(runs).map(|(partition, run)| ClaimedPartition { partition, run }).collect())
 }
 
 /// The run row of an attempt that begins now.
-fn begun(partition: &Partition, worker: &str, lease: Duration, now: Timestamp) -> Option<Run> {
+fn begun(partition: &Partition, worker: &str, lease_until: Timestamp, now: Timestamp) -> Option<Run> {
     let InFlight { run_id, task_id } = partition.control.active?;
     let submitted_at = partition.control.wanted.map_or(now, |wanted| wanted.queued_at);
     let work = Work::Extract(partition.state.key.clone());
@@ -586,7 +587,7 @@ fn begun(partition: &Partition, worker: &str, lease: Duration, now: Timestamp) -
         worker: Some(worker.to_owned()),
         started_at: Some(now),
         last_heartbeat: Some(now),
-        lease_until: Some(now.saturating_add(lease)),
+        lease_until: Some(lease_until),
         ..Run::new(run_id, work, State::Running, submitted_at)
     })
 }

@@ -362,13 +362,10 @@ struct Start<'a> {
     limit: u32,
     task_id: TaskId,
     now: Timestamp,
+    lease_until: Timestamp,
 }
 
 impl Start<'_> {
-    fn lease_until(&self) -> Timestamp {
-        self.now.saturating_add(self.asked.lease)
-    }
-
     /// The parameters of a statement that picks; `which` says how many runs, or which is the last.
     fn params<'p>(&'p self, which: Param<'p>) -> [Param<'p>; 7] {
         [
@@ -378,7 +375,7 @@ impl Start<'_> {
             self.task_id.uuid().into(),
             (&self.asked.worker).into(),
             self.now.micros().into(),
-            self.lease_until().micros().into(),
+            self.lease_until.micros().into(),
         ]
     }
 
@@ -424,7 +421,7 @@ impl Start<'_> {
             worker: Some(self.asked.worker.clone()),
             started_at: Some(self.now),
             last_heartbeat: Some(self.now),
-            lease_until: Some(self.lease_until()),
+            lease_until: Some(self.lease_until),
             ..Run::new(run_id, work, State::Running, submitted_at)
         };
         Ok(ClaimedRun { run, payload })
@@ -439,9 +436,9 @@ pub(super) async fn claim(
 ) -> Result<Vec<ClaimedRun>> {
     promote(tx, asked, now).await?;
     let limit = room(tx, asked).await?;
-    let mut claimed = Vec::new();
+    let (mut claimed, lease_until) = (Vec::new(), tx.lease_from().saturating_add(asked.lease));
     for (category, limit) in shares(tx, asked, limit).await? {
-        claimed.extend(Start { asked, category: &category, limit, task_id, now }.take(tx).await?);
+        claimed.extend(Start { asked, category: &category, limit, task_id, now, lease_until }.take(tx).await?);
     }
     claimed.sort_by_key(|claimed| claimed.run.run_id);
     Ok(claimed)

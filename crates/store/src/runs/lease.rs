@@ -50,7 +50,7 @@ impl DataStore {
     pub async fn beat(&self, held: Vec<(RunId, TaskId)>, lease: Duration) -> Result<Heartbeat> {
         transact!(self.inner, "beat", |tx, held| {
             let at = tx.now();
-            let until = at.saturating_add(lease);
+            let until = tx.lease_from().saturating_add(lease);
             // A lease that no worker has ended is there. Whether it has passed cannot be said while its end may be told by the
             // time from before the clock was set.
             let is_unsure = clock::may_be_of_before(tx.since_clock_was_set(), lease);

@@ -61,13 +61,13 @@ pub(super) async fn keep(pool: Pool, clock: Arc<ServerClock>) {
 /// What other processes have seen before this one began to look. A database without a schema has nothing to tell.
 async fn recall(pool: &Pool, clock: &ServerClock) {
     let Ok(client) = Lent::from(pool).await else { return };
-    let sql = "/* clock::recall */ SELECT jumped_at FROM clock WHERE jumped_at IS NOT NULL";
+    let sql = "/* clock::recall */ SELECT jumped_at, jumped_by FROM clock WHERE jumped_at IS NOT NULL";
     let Ok(rows) = within(PROMPT, client.query_typed(sql, &[])).await else { return };
     client.give_back();
     if let Some(row) = rows.first() {
         let ago = clock.now().since(Timestamp::from_micros(row.get(0)));
         if ago < LONG_AGO {
-            clock.was_set(ago);
+            clock.was_set(ago, row.get(1));
         }
     }
 }
