@@ -21,6 +21,8 @@ pub struct Subject<'a> {
     pub expected: &'a Expected,
     /// Whether times of one partition can be compared: not where the clock that counts was set.
     pub is_time_steady: bool,
+    /// How far the clocks of two processes may be apart, in microseconds.
+    pub clock_error: i64,
 }
 
 pub fn all(subject: &mut Subject<'_>) -> Vec<Finding> {

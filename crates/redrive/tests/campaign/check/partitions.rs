@@ -51,7 +51,10 @@ pub fn check(subject: &mut Subject<'_>) -> Vec<Finding> {
     }
     let mut objections: Vec<String> = Vec::new();
     for partition in partitions.values() {
-        objections.extend(partition.objections(subject.is_time_steady));
+        objections.extend(partition.objections());
+        if subject.is_time_steady {
+            objections.extend(partition.overlaps(subject.clock_error));
+        }
     }
     objections.extend(sink::objections(&subject.folder.join("raw"), &partitions));
     findings.extend(objections.into_iter().map(|what| Finding::of(Workload::Extract, what)));
@@ -99,7 +102,7 @@ fn read(subject: &mut Subject<'_>, findings: &mut Vec<Finding>) -> BTreeMap<Key,
 }
 
 impl Partition {
-    fn objections(&self, is_time_steady: bool) -> Vec<String> {
+    fn objections(&self) -> Vec<String> {
         let mut objections = Vec::new();
         let mut object = |what: String| objections.push(format!("{:?}: {what}", self.key));
         let verdicts: Vec<&Attempt> = self.attempts.iter().filter(|attempt| attempt.verdict.is_some()).collect();
@@ -128,13 +131,18 @@ impl Partition {
                 object(format!("{} ended as {} with verdict {:?}", attempt.run_id, attempt.ended_by, attempt.verdict));
             }
         }
-        if is_time_steady {
-            for pair in self.attempts.windows(2) {
-                if pair[1].started_at < pair[0].completed_at {
-                    object(format!("{} began before {} had ended", pair[1].run_id, pair[0].run_id));
-                }
-            }
-        }
         objections
+    }
+
+    /// Attempts that began before the one before them had ended, by more than clocks may be apart.
+    fn overlaps(&self, clock_error: i64) -> Vec<String> {
+        let pairs =
+            self.attempts.windows(2).map(|pair| (&pair[0], &pair[1], pair[0].completed_at - pair[1].started_at));
+        let overlaps = pairs.filter(|(_, _, micros)| *micros > clock_error);
+        overlaps
+            .map(|(first, second, micros)| {
+                format!("{:?}: {} began {micros} us before {} had ended", self.key, second.run_id, first.run_id)
+            })
+            .collect()
     }
 }
