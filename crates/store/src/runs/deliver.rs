@@ -192,6 +192,7 @@ async fn beat(
         Column::ids(&alive, |((run, _), _)| Some(run.uuid())),
         Column::ids(&alive, |((_, task), _)| Some(task.uuid())),
         Column::ints(&alive, |_| Some(now.micros())),
+        Column::ints(&alive, |_| Some(now.micros())),
         Column::ints(&alive, |(_, until)| Some(until.micros())),
     ];
     let mut took = tx.batch(&BEAT, &columns).await?.into_iter();
