@@ -7,7 +7,7 @@ use redrive_control::{ControlPlane, Insight};
 use redrive_core::id::TokenId;
 use redrive_core::safety::Rails;
 use redrive_core::time::Timestamp;
-use redrive_data::ingest::Uploads;
+use redrive_data::ingest::{Limits, Uploads};
 use redrive_data::outside::OutsideWorkers;
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, Sha256};
 use redrive_store::{Access, Store};
@@ -25,6 +25,8 @@ pub struct Rules {
     pub config: String,
     pub raw: RawUrl,
     pub raw_options: RawOptions,
+    /// What archives are read with.
+    pub limits: Limits,
     /// What workers in other languages call.
     pub outside: OutsideWorkers,
     /// From how many on a change must be confirmed.

@@ -5,12 +5,14 @@
 
 pub mod archive;
 mod attempt;
+mod lint;
 mod parse;
 mod trouble;
 mod upload;
 mod workload;
 
 pub use archive::Limits;
+pub use lint::{Objection, lint};
 pub use trouble::ErrorType;
 pub use upload::{NotUploaded, Uploaded, Uploads};
 pub use workload::Workload;

@@ -121,6 +121,7 @@ fn rules(store: &Store, config: &Config, context: &Context) -> Result<Rules> {
         config: config.fingerprint.clone(),
         raw: config.raw.clone(),
         raw_options: config.raw_options.clone(),
+        limits: config.ingestion.limits.clone(),
         outside: OutsideWorkers::new(store.data(), sections, config.settings.worker.lease),
         rails: Rails { confirm_above: safety.confirm_above.into(), hard_limit: safety.hard_limit.into() },
     })

@@ -8,9 +8,12 @@ mod damage;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;
+#[path = "../cli/http.rs"]
+mod http;
 mod ls;
 mod s3;
 mod scene;
+mod served;
 #[path = "../state/world.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod world;

@@ -12,6 +12,8 @@ mod freezing;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;
+#[path = "../cli/http.rs"]
+mod http;
 mod ingest;
 mod ingest_memory;
 mod jobs;

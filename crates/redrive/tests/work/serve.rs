@@ -1,13 +1,12 @@
 //! `redrive serve` and `redrive token`, as processes.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use redrive_fixture::until_within;
 use serde_json::Value;
 
 use crate::home::TestProgram;
+use crate::http;
 use crate::rig::{Process, TestProcesses};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,13 +26,8 @@ fn address(rig: &TestProcesses, server: &Process) -> String {
 
 /// The status and the body of an answer.
 fn ask(address: &str, request: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let (line, rest) = request.split_once("\r\n").unwrap_or((request, ""));
-    write!(stream, "{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{rest}\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned())
+    let answer = http::ask(address, request);
+    (answer.status, answer.text())
 }
 
 /// CP-6.1: one process answers, works and ticks, and ends in order.

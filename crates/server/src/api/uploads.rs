@@ -1,14 +1,20 @@
 //! Uploads, and what is in them. Values of configurations may be secret, so that they are for those who act.
 
+use std::ops::ControlFlow;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use redrive_conf::{Context as Sight, Inherit};
 use redrive_control::Insight;
-use redrive_control::shape::{DifferenceShape, EffectiveShape, HitShape, StanzaShape, UploadRunShape};
+use redrive_control::shape::{
+    DifferenceShape, EffectiveShape, FindingShape, HitShape, StanzaShape, UploadRunShape, UploadShape,
+};
 use redrive_control::uploads::{FilePages, Selection, conf_name};
 use redrive_core::id::RunId;
 use redrive_core::run::{Run, Workload};
+use redrive_data::ingest::{Objection, archive};
+use redrive_store::raw::Blobs;
 use redrive_store::{FileRow, Match, RunPage, Search, StanzaPage, StanzaPlace, words_of};
 use serde::Serialize;
 
@@ -58,6 +64,7 @@ pub fn routes() -> Vec<Route> {
             effective,
         )
         .query(&[SIGHT]),
+        Route::get("/v1/uploads/{id}/lint", Access::Operator, "What a strict reader objects to in an upload", lint),
         Route::get("/v1/uploads/{id}/diff/{other}", Access::Operator, "How two uploads differ", diff),
         Route::get("/v1/search", Access::Operator, "Settings of all uploads, found by index", search).query(&[SEARCH]),
     ]
@@ -210,6 +217,46 @@ async fn effective(State(app): State<App>, PathText(id): PathText<String>, param
         stanzas.extend(effective.stanzas(conf, inherit).map(|stanza| EffectiveShape::new(conf, &stanza)));
     }
     json(&Effective { stanzas })
+}
+
+#[derive(Debug, Serialize)]
+struct Findings {
+    findings: Vec<FindingShape>,
+    /// Whether there are more than are told.
+    is_cut: bool,
+}
+
+async fn lint(State(app): State<App>, PathText(id): PathText<String>) -> Result<Response> {
+    let run = find(&app, &id).await?;
+    let rules = app.rules();
+    let absent = || Error::not_found(format!("the bytes of run {id} have not arrived"));
+    let upload = rules.plane.insight().view().upload(run.run_id).await?.ok_or_else(absent)?;
+    let blobs = Blobs::open_to_read(&rules.raw, &rules.raw_options.s3).await?;
+    let object = &upload.stored.object;
+    let mut bytes = blobs.open_object(object).await?.ok_or_else(|| blobs.missing(object))?;
+    let (id, name) = (run.run_id.to_string(), UploadShape::new(&run, None).file);
+    let limits = rules.limits.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let (mut findings, mut is_cut) = (Vec::new(), false);
+        let mut tell = |objection: Objection<'_>| {
+            is_cut = findings.len() == MOST_CHANGES;
+            if is_cut {
+                return ControlFlow::Break(());
+            }
+            findings.push(match objection {
+                Objection::Finding { path, finding } => FindingShape::new(&id, path, finding),
+                Objection::Link { path, target, why } => FindingShape::of_link(&id, path, target, why),
+            });
+            ControlFlow::Continue(())
+        };
+        let ended = redrive_data::ingest::lint(&name, &mut bytes, &limits, &mut tell);
+        ended.map(|()| Findings { findings, is_cut })
+    });
+    match looked.await? {
+        Ok(findings) => json(&findings),
+        Err(archive::Error::Storage(error)) => Err(Error::told(Code::SinkUnavailable, error.to_string())),
+        Err(error) => Err(Error::told(Code::BadRequest, format!("the upload cannot be read: {error}"))),
+    }
 }
 
 #[derive(Debug, Serialize)]

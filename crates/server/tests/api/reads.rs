@@ -131,6 +131,10 @@ async fn an_upload_goes_into_the_sink(served: Served) {
     assert_eq!(served.send(get(&format!("/v1/uploads/{id}/stanzas"))).await.done(200)["stanzas"], json!([]));
     served.send(get("/v1/search")).await.problem(422, "empty_filter");
     assert_eq!(served.send(get("/v1/search?key=b")).await.done(200)["settings"], json!([]));
+    let dirty = raw("dirty.conf", "[a]\nno equals sign\n").await.done(202);
+    let path = format!("/v1/uploads/{}/lint", dirty["runs"][0]["id"].as_str().unwrap());
+    let findings = served.send(get(&path)).await.done(200);
+    assert_eq!(findings["findings"][0]["source_path"], "dirty.conf", "{findings}");
     let diff = served.send(get(&format!("/v1/uploads/{id}/diff/{id}"))).await.done(200);
     assert_eq!(diff, json!({"changes": [], "is_cut": false}));
 }

@@ -44,6 +44,7 @@ const EXPECTED: &[(&str, &str, Access)] = &[
     ("POST", "/v1/uploads", Access::Operator),
     ("GET", "/v1/uploads/{id}/stanzas", Access::Operator),
     ("GET", "/v1/uploads/{id}/effective", Access::Operator),
+    ("GET", "/v1/uploads/{id}/lint", Access::Operator),
     ("GET", "/v1/uploads/{id}/diff/{other}", Access::Operator),
     ("GET", "/v1/search", Access::Operator),
     ("GET", "/v1/data", Access::Operator),

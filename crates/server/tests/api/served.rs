@@ -8,6 +8,7 @@ use redrive_control::{ControlPlane, Sink, Sources};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::role::Role;
 use redrive_core::safety::Rails;
+use redrive_data::ingest::Limits;
 use redrive_data::outside::OutsideWorkers;
 use redrive_data::process::{Section, Sections};
 use redrive_fixture::{OnDatabase, TestDatabase, TestStore};
@@ -86,7 +87,7 @@ impl Served {
         let outside = OutsideWorkers::new(store.store.data(), sections, Duration::from_secs(120));
         let rails = Rails { confirm_above: 20, hard_limit: 10_000 };
         let rules =
-            Rules { plane, config: "abc".to_owned(), raw: url, raw_options: RawOptions::default(), outside, rails };
+            Rules { plane, config: "abc".to_owned(), raw: url, raw_options: RawOptions::default(), limits: Limits::default(), outside, rails };
         let app = App::new(store.store.clone(), settings, rules, is_local);
         let address = listener.address();
         let (stop, stopped) = oneshot::channel();

@@ -4,13 +4,12 @@ use std::fs;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
-use redrive_conf::{FileKind, lint};
+use redrive_conf::FileKind;
 use redrive_control::shape::FindingShape;
 use redrive_core::run::Work;
-use redrive_data::ingest::Limits;
-use redrive_data::ingest::archive::{self, Member, Source, Visitor};
+use redrive_data::ingest::archive::{self, Source};
+use redrive_data::ingest::{self, Limits, Objection};
 use redrive_store::raw::{BlobReader, Blobs};
 use tokio::sync::mpsc;
 
@@ -155,43 +154,22 @@ fn look_at(path: &Path, limits: &Limits, findings: &Findings) -> Result<()> {
 
 /// Reads an archive or a single file, and passes on what is found in it.
 fn look_into(upload: &str, name: &str, source: &mut dyn Source, limits: &Limits, findings: &Findings) -> Result<()> {
-    let mut linter = Linter { upload, name, findings };
-    match archive::read(source, name, limits, &AtomicBool::new(false), &mut linter) {
-        Ok(_) | Err(archive::Error::Stopped | archive::Error::Cancelled) => Ok(()),
+    let mut tell = |objection: Objection<'_>| {
+        let shape = match objection {
+            Objection::Finding { path, finding } => FindingShape::new(upload, path, finding),
+            Objection::Link { path, target, why } => FindingShape::of_link(upload, path, target, why),
+        };
+        match findings.blocking_send(Told::Finding(shape)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    };
+    match ingest::lint(name, source, limits, &mut tell) {
+        Ok(()) | Err(archive::Error::Stopped | archive::Error::Cancelled) => Ok(()),
         Err(archive::Error::Refused(refusal)) => {
             Err(Error::Refused(format!("{upload} cannot be read: {refusal} ({})", refusal.reason.as_str())))
         }
         Err(archive::Error::Storage(error)) => Err(Error::io(format!("cannot read {upload}"))(error)),
-    }
-}
-
-struct Linter<'l> {
-    upload: &'l str,
-    name: &'l str,
-    findings: &'l Findings,
-}
-
-impl Visitor for Linter<'_> {
-    fn file(&mut self, member: Member<'_>) -> ControlFlow<()> {
-        // A single file is called what its user calls it.
-        let is_whole = self.name.rsplit('/').next() == Some(member.path);
-        let path = if is_whole { self.name } else { member.path };
-        let mut flow = ControlFlow::Continue(());
-        lint(member.bytes, |finding| {
-            let shape = Told::Finding(FindingShape::new(self.upload, path, &finding));
-            if flow.is_continue() && self.findings.blocking_send(shape).is_err() {
-                flow = ControlFlow::Break(());
-            }
-        });
-        flow
-    }
-
-    fn broken_link(&mut self, path: &str, target: &str, why: &'static str) -> ControlFlow<()> {
-        let shape = FindingShape::of_link(self.upload, path, target, why);
-        match self.findings.blocking_send(Told::Finding(shape)) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        }
     }
 }
 

@@ -1,0 +1,55 @@
+//! A request to a server that a test has started, and its answer.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    /// As it was sent, chunks and all.
+    pub raw: Vec<u8>,
+}
+
+/// Sends `METHOD PATH`, with headers below it, on a connection of its own.
+pub fn ask(address: &str, request: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let (line, headers) = request.split_once("\r\n").unwrap_or((request, ""));
+    write!(stream, "{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(answer.len());
+    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    Answer { status, head, raw: answer.get(end + 4..).unwrap_or_default().to_vec() }
+}
+
+impl Answer {
+    fn is_chunked(&self) -> bool {
+        self.head.to_ascii_lowercase().contains("transfer-encoding: chunked")
+    }
+
+    /// The body; of one in chunks those that came, and whether the last one did.
+    pub fn body(&self) -> (String, bool) {
+        if !self.is_chunked() {
+            return (String::from_utf8_lossy(&self.raw).into_owned(), true);
+        }
+        let (mut body, mut rest) = (Vec::new(), &self.raw[..]);
+        loop {
+            let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else { break };
+            let size = usize::from_str_radix(&String::from_utf8_lossy(&rest[..end]), 16).unwrap();
+            if size == 0 {
+                return (String::from_utf8(body).unwrap(), true);
+            }
+            let Some(chunk) = rest.get(end + 2..end + 2 + size) else { break };
+            body.extend_from_slice(chunk);
+            rest = rest.get(end + 4 + size..).unwrap_or_default();
+        }
+        (String::from_utf8(body).unwrap(), false)
+    }
+
+    pub fn text(&self) -> String {
+        self.body().0
+    }
+}
