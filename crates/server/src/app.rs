@@ -16,6 +16,7 @@ use tokio::sync::{OnceCell, watch};
 use crate::auth::{Attempts, FirstLink};
 use crate::error::Result;
 use crate::settings::Settings;
+use crate::web::Recent;
 
 /// What a reload of the configuration replaces.
 #[derive(Debug)]
@@ -45,6 +46,7 @@ struct Inner {
     is_local: bool,
     rules: RwLock<Arc<Rules>>,
     draining: watch::Sender<bool>,
+    overviews: Recent,
     /// Where uploads go; a reload cannot move it.
     sink: OnceCell<RawSink>,
     attempts: Attempts,
@@ -73,6 +75,7 @@ impl App {
             is_local,
             rules,
             draining: watch::channel(false).0,
+            overviews: Recent::default(),
             sink: OnceCell::new(),
             attempts: Attempts::default(),
             first_link: FirstLink::default(),
@@ -108,6 +111,11 @@ impl App {
     /// Who may call the server.
     pub fn access(&self) -> Access {
         self.0.store.access()
+    }
+
+    /// The overviews of a moment ago.
+    pub fn overviews(&self) -> &Recent {
+        &self.0.overviews
     }
 
     pub fn attempts(&self) -> &Attempts {

@@ -7,7 +7,7 @@ use redrive_core::key::Source;
 use crate::app::App;
 use crate::error::Result;
 use crate::routes::{Access, Route};
-use crate::web::{Param, ParamKind, Params, json};
+use crate::web::{Param, ParamKind, Params, as_json, json_bytes};
 
 const ONE_SOURCE: &[Param] = &[Param::new("source", ParamKind::Text, "Only this source")];
 
@@ -21,5 +21,6 @@ pub fn routes() -> Vec<Route> {
 async fn status(State(app): State<App>, params: Params) -> Result<Response> {
     let source: Option<Source> = params.parsed("source")?;
     let rules = app.rules();
-    json(&rules.plane.insight().overview(source.as_ref(), &rules.config).await?)
+    let look = async { json_bytes(&rules.plane.insight().overview(source.as_ref(), &rules.config).await?) };
+    Ok(as_json(app.overviews().get(params.get("source").unwrap_or_default(), look).await?))
 }

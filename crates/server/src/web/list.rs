@@ -127,9 +127,18 @@ impl<L: List> Serialize for Shape<'_, L> {
 
 /// Answers with JSON in which nothing steers a terminal.
 pub fn json(value: &impl Serialize) -> Result<Response> {
+    Ok(as_json(json_bytes(value)?))
+}
+
+/// The bytes of such an answer.
+pub fn json_bytes(value: &impl Serialize) -> Result<Bytes> {
     let text = serde_json::to_string(value)?;
-    let body = escape_json(&text).into_owned();
-    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
+    Ok(Bytes::from(escape_json(&text).into_owned()))
+}
+
+/// Answers with JSON that is written already.
+pub fn as_json(body: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

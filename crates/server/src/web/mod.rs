@@ -14,6 +14,7 @@ mod listener;
 mod params;
 mod path;
 mod problem;
+mod recent;
 
 pub use around::around;
 pub use body::{Json, media_type, parse as parse_json, read as read_body};
@@ -23,8 +24,9 @@ pub use etag::{etag, if_match};
 pub use gate::{Gate, gate};
 pub use host::{is_loopback_host, is_loopback_name};
 pub use idempotency::keyed;
-pub use list::{List, PAGING, Page, answer, json, paged};
+pub use list::{List, PAGING, Page, answer, as_json, json, json_bytes, paged};
 pub use listener::{Listener, Peer};
 pub use params::{Param, ParamKind, Params, wrong};
 pub use path::PathText;
+pub use recent::Recent;
 pub use problem::{FieldFault, Problem};
