@@ -103,20 +103,14 @@ fn data(error: &redrive_data::Error) -> Code {
 
 fn store(error: &redrive_store::Error) -> Code {
     use redrive_store::Error;
-    match error {
-        Error::Refused(refused) => Code::Refused(refused.reason()),
-        Error::Absent { .. } => Code::NotFound,
-        Error::Input { .. } => Code::BadBody,
-        Error::KeyTaken => Code::InProgress,
-        // What is left is the database's, and its text says what to do.
-        error => {
-            if error.is_unavailable() {
-                Code::StoreUnavailable
-            } else {
-                Code::Internal
-            }
-        }
+    if let Error::Refused(refused) = error {
+        return Code::Refused(refused.reason());
     }
+    if let Error::Absent { .. } = error {
+        return Code::NotFound;
+    }
+    // What is left is the database's, and its text says what to do; or what it was given.
+    if error.is_unavailable() { Code::StoreUnavailable } else { Code::BadBody }
 }
 
 impl From<NotUploaded> for Error {

@@ -70,12 +70,7 @@ impl IntoResponse for Error {
         let problem = Problem::from(self);
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let retry_after = match problem.code {
-            Code::Draining | Code::StoreUnavailable | Code::SinkUnavailable => Some("2"),
-            Code::InProgress => Some("1"),
-            _ => None,
-        };
-        if let Some(seconds) = retry_after {
+        if let Some(seconds) = retry_after(problem.code) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
         }
         if problem.code == Code::NotSignedIn {
@@ -84,6 +79,14 @@ impl IntoResponse for Error {
         response.extensions_mut().insert(Unwritten(problem));
         response
     }
+}
+
+/// When what failed may well succeed, in seconds.
+fn retry_after(code: Code) -> Option<&'static str> {
+    if matches!(code, Code::Draining | Code::StoreUnavailable | Code::SinkUnavailable) {
+        return Some("2");
+    }
+    (code == Code::InProgress).then_some("1")
 }
 
 /// Writes the problem of a response that has one.
