@@ -36,8 +36,7 @@ impl Answer {
             return (String::from_utf8_lossy(&self.raw).into_owned(), true);
         }
         let (mut body, mut rest) = (Vec::new(), &self.raw[..]);
-        loop {
-            let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else { break };
+        while let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {
             let size = usize::from_str_radix(&String::from_utf8_lossy(&rest[..end]), 16).unwrap();
             if size == 0 {
                 return (String::from_utf8(body).unwrap(), true);

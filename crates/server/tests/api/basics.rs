@@ -77,7 +77,7 @@ async fn every_answer_has_its_headers_and_its_id() {
 async fn a_foreign_host_is_refused_on_every_route() {
     let served = Served::with(TestDatabase::sqlite(), |_| {}).await;
     for route in routes::table() {
-        let path = route.path.replace('{', "").replace('}', "");
+        let path = route.path.replace(['{', '}'], "");
         let call = Call { method: route.method.to_string(), ..get(&path) };
         for host in ["evil.example", "127.0.0.1.evil.example:7117"] {
             served.send(call.clone().header("Host", host)).await.problem(403, "foreign_host");
@@ -128,7 +128,7 @@ async fn everything_lies_under_the_base_path() {
 async fn a_server_that_only_reads_changes_nothing() {
     let served = Served::with(TestDatabase::sqlite(), |settings| settings.read_only = true).await;
     for route in routes::table() {
-        let path = route.path.replace('{', "").replace('}', "");
+        let path = route.path.replace(['{', '}'], "");
         let reply = served.send(Call { method: route.method.to_string(), ..get(&path) }).await;
         match route.changes {
             true => drop(reply.problem(403, "read_only")),
