@@ -11,9 +11,9 @@ use crate::web::{Param, ParamKind, Params, wrong};
 
 /// Which partitions.
 pub const FILTER: &[Param] = &[
-    Param::new("source", ParamKind::Text, "Only this source"),
-    Param::new("customer_id", ParamKind::Text, "Only this customer"),
-    Param::new("query_name", ParamKind::Text, "Only this query"),
+    Param::new("source", ParamKind::Texts, "Only this source; more than once for several"),
+    Param::new("customer_id", ParamKind::Texts, "Only this customer; more than once for several"),
+    Param::new("query_name", ParamKind::Texts, "Only this query; more than once for several"),
     Param::new("logical_date", ParamKind::Date, "Only this day: 2026-01-31, today, yesterday, 7d"),
     Param::new("since", ParamKind::Date, "Only from this day on"),
     Param::new("until", ParamKind::Date, "Only up to this day"),
@@ -35,7 +35,7 @@ pub const RUN_FILTER: &[Param] = &[
 
 /// The partitions that parameters mean.
 pub async fn partitions(params: &Params, insight: &Insight) -> Result<Filter> {
-    let mut filter = Filter::exact(params.get("source"), params.get("customer_id"), params.get("query_name"))?;
+    let mut filter = Filter::exact(params.all("source"), params.all("customer_id"), params.all("query_name"))?;
     let day = |name: &str| -> Result<Option<LogicalDate>> {
         params.get(name).map(|text| dates::parse(text, insight.now()).map_err(|why| wrong(name, &why))).transpose()
     };

@@ -19,9 +19,9 @@ const MOST_SERIES: u32 = 1000;
 const MOST_DAYS: u64 = 1000;
 
 const TILE: &[Param] = &[
-    Param::new("source", ParamKind::Text, "Only this source"),
-    Param::new("customer_id", ParamKind::Text, "Only this customer"),
-    Param::new("query_name", ParamKind::Text, "Only this query"),
+    Param::new("source", ParamKind::Texts, "Only this source; more than once for several"),
+    Param::new("customer_id", ParamKind::Texts, "Only this customer; more than once for several"),
+    Param::new("query_name", ParamKind::Texts, "Only this query; more than once for several"),
     Param::new("since", ParamKind::Date, "The first day"),
     Param::new("until", ParamKind::Date, "The last day"),
     Param::new("after", ParamKind::Text, "Where to go on: `next` of the tile above"),

@@ -72,6 +72,7 @@ async fn a_filter_means_what_it_means_to_the_command(served: Served) {
         page["partitions"].as_array().unwrap().len()
     };
     assert_eq!(count("status=failed").await, 6);
+    assert_eq!(count("source=crm&source=ads&query_name=daily").await, 3);
     assert_eq!(count("status=success").await, 0);
     assert_eq!(count("query_name=a/b,%C3%A9&since=2025-11-02").await, 2);
     assert_eq!(count("logical_date=2025-11-01").await, 2);
