@@ -10,9 +10,16 @@ use super::archive::{self, Limits, Member, Source, Visitor};
 /// Something that a strict reader objects to, and the file that it is in.
 #[derive(Debug)]
 pub enum Objection<'a> {
-    Finding { path: &'a str, finding: &'a Finding },
+    Finding {
+        path: &'a str,
+        finding: &'a Finding,
+    },
     /// A link that gives no configuration.
-    Link { path: &'a str, target: &'a str, why: &'static str },
+    Link {
+        path: &'a str,
+        target: &'a str,
+        why: &'static str,
+    },
 }
 
 /// Reads an archive or a single file called `name`, and tells what is found in it until it is told to stop.

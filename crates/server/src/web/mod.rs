@@ -28,5 +28,5 @@ pub use list::{List, PAGING, Page, answer, as_json, json, json_bytes, paged};
 pub use listener::{Listener, Peer};
 pub use params::{Param, ParamKind, Params, wrong};
 pub use path::PathText;
-pub use recent::Recent;
 pub use problem::{FieldFault, Problem};
+pub use recent::Recent;

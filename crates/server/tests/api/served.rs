@@ -86,8 +86,15 @@ impl Served {
         let sections = Arc::new(Sections::new([outside("replays", &["any%", "100%"], None)]).unwrap());
         let outside = OutsideWorkers::new(store.store.data(), sections, Duration::from_secs(120));
         let rails = Rails { confirm_above: 20, hard_limit: 10_000 };
-        let rules =
-            Rules { plane, config: "abc".to_owned(), raw: url, raw_options: RawOptions::default(), limits: Limits::default(), outside, rails };
+        let rules = Rules {
+            plane,
+            config: "abc".to_owned(),
+            raw: url,
+            raw_options: RawOptions::default(),
+            limits: Limits::default(),
+            outside,
+            rails,
+        };
         let app = App::new(store.store.clone(), settings, rules, is_local);
         let address = listener.address();
         let (stop, stopped) = oneshot::channel();
