@@ -51,7 +51,7 @@ pub fn described() -> Value {
         "runs": {"type": ["array", "null"], "items": {"type": "string", "format": "uuid"}},
         "all": flag, "dry_run": flag, "force": flag, "confirm": {"type": ["integer", "null"], "minimum": 0},
         "reason": {"type": ["string", "null"]}, "clear_terminal": flag, "allow_missing_raw": flag, "stale": flag,
-        "force_pending": flag, "withdraw": flag, "limit": {"type": ["integer", "null"], "minimum": 1},
+        "force_pending": flag, "withdraw": flag, "limit": {"type": ["integer", "null"], "minimum": 0},
         "grant": {"type": ["string", "null"]},
     });
     json!({"application/json": {"schema": {"type": "object", "properties": properties, "additionalProperties": false}}})

@@ -34,7 +34,7 @@ fn new_jobs() -> Value {
             "payload": {},
             "submitted_at": {"type": ["string", "null"], "format": "date-time"},
             "not_before": {"type": ["string", "null"], "format": "date-time"},
-            "max_attempts": {"type": ["integer", "null"], "minimum": 1, "maximum": 1000},
+            "max_attempts": {"type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX},
         },
         "additionalProperties": false,
     });
