@@ -37,8 +37,10 @@ fn using(name: &str, texts: &[&str]) -> Vec<String> {
 #[test]
 fn only_the_sweep_ends_abandoned_attempts() {
     let calls = ["data.expire(", "data().expire("];
-    let ended: Vec<String> = ["control", "data", "redrive"].iter().flat_map(|name| using(name, &calls)).collect();
-    assert!(matches!(ended.as_slice(), [line] if line.contains("data/src/worker/sweep.rs")), "{ended:#?}");
+    let crates = ["control", "data", "server", "redrive"];
+    let ended: Vec<String> = crates.iter().flat_map(|name| using(name, &calls)).collect();
+    assert!(!ended.is_empty(), "the search finds nothing");
+    assert!(ended.iter().all(|line| line.contains("data/src/worker/sweep.rs")), "{ended:#?}");
 }
 
 /// RP-7.1

@@ -67,7 +67,7 @@ async fn check_indexes(tx: &mut Tx<'_>, depth: Depth) -> Result<Integrity> {
     if installed.is_empty() {
         return Ok(Integrity::Unchecked("PostgreSQL checks its indexes only with `CREATE EXTENSION amcheck`"));
     }
-    let tables: Vec<String> = migrate::TABLES.iter().map(|table| format!("'{table}'")).collect();
+    let tables: Vec<String> = migrate::tables().map(|table| format!("'{table}'")).collect();
     let tables = tables.join(", ");
     let sql = format!(
         "/* integrity::check_indexes */

@@ -166,7 +166,7 @@ pub(super) fn schema_of(connection: &Connection) -> Result<Schema> {
     if application != migrate::APPLICATION_ID {
         return Ok(Schema::Foreign);
     }
-    let beside_others = tables.iter().any(|table| !migrate::TABLES.contains(&table.as_str()));
+    let beside_others = tables.iter().any(|table| !migrate::is_ours(table));
     Ok(Schema::Redrive { version: user_version(connection, "the database")?, beside_others })
 }
 

@@ -42,7 +42,7 @@ impl Postgres {
         let row = client.query_typed_one("SELECT max(version) FROM redrive_schema", &[]).await.map_err(fault)?;
         client.give_back();
         let version = row.get::<_, Option<i64>>(0).unwrap_or(0);
-        let beside_others = tables.iter().any(|table| !migrate::TABLES.contains(&table.as_str()));
+        let beside_others = tables.iter().any(|table| !migrate::is_ours(table));
         Ok(Schema::Redrive { version, beside_others })
     }
 
