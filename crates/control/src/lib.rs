@@ -7,6 +7,7 @@ mod audit;
 mod change;
 pub mod daemon;
 pub mod dates;
+mod episodes;
 mod error;
 pub mod expected;
 pub mod explain;

@@ -1,4 +1,4 @@
-//! Identities made at random: runs, claims, operations and holds.
+//! Identities made at random: runs, claims, operations, holds and notifications.
 
 use std::fmt;
 use std::str::FromStr;
@@ -84,6 +84,10 @@ id!(
 id!(
     /// One hold: on a source, a customer or a query.
     HoldId
+);
+id!(
+    /// One notification: receivers tell repetitions by it.
+    NotificationId
 );
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Failure groups: one row for each fingerprint that was ever met, written in the transaction of the failure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::fingerprint::{Fingerprint, GroupId};
@@ -8,6 +9,7 @@ use redrive_core::time::Timestamp;
 
 use crate::db::{Batch, Column, Effect, Kind, Lookup, Tx};
 use crate::error::{Error, Result};
+use crate::handles::{View, read};
 
 /// What a failure group is known by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,6 +119,35 @@ pub(crate) fn read_id(number: i64) -> Result<GroupId> {
     GroupId::from_number(number).ok_or_else(|| Error::row("failure_groups", format!("{number} is no failure group")))
 }
 
+/// The first groups that a table's index has under a condition, found by steps down the index.
+pub(crate) async fn distinct(
+    tx: &mut Tx<'_>,
+    table: &str,
+    column: &str,
+    condition: &str,
+    limit: u32,
+) -> Result<Vec<GroupId>> {
+    let sql = format!(
+        "/* groups::distinct */
+         WITH RECURSIVE known(id) AS (
+             SELECT min({column})
+             FROM {table}
+             WHERE {condition}
+             UNION ALL
+             SELECT (
+                 SELECT min({column})
+                 FROM {table}
+                 WHERE {condition} AND {column} > known.id)
+             FROM known
+             WHERE known.id IS NOT NULL)
+         SELECT id
+         FROM known
+         WHERE id IS NOT NULL
+         LIMIT {limit}"
+    );
+    tx.built_rows(&sql, &[], |row| read_id(row.int(0)?)).await
+}
+
 static DESCRIBED: Lookup = Lookup::new(
     "/* groups::described */
      SELECT error_class, template, sample, first_seen, last_seen
@@ -125,13 +156,19 @@ static DESCRIBED: Lookup = Lookup::new(
     &[("group_id", Kind::Int)],
 );
 
-/// What groups are known by, each once; every one of them must be there.
-pub(crate) async fn describe(
-    tx: &mut Tx<'_>,
-    asked: impl Iterator<Item = GroupId>,
-) -> Result<BTreeMap<GroupId, Description>> {
-    let ids: Vec<GroupId> = asked.collect::<BTreeSet<_>>().into_iter().collect();
-    let values = [Column::ints(&ids, |group| Some(group.number()))];
+impl View {
+    /// What one group is known by; none where it was never met.
+    pub async fn group(&self, group: GroupId) -> Result<Option<Description>> {
+        read!(self, "group", |tx, group| one(tx, *group))
+    }
+}
+
+async fn one(tx: &mut Tx<'_>, group: GroupId) -> Result<Option<Description>> {
+    Ok(known(tx, &[group]).await?.remove(&group))
+}
+
+async fn known(tx: &mut Tx<'_>, ids: &[GroupId]) -> Result<BTreeMap<GroupId, Description>> {
+    let values = [Column::ints(ids, |group| Some(group.number()))];
     let described = tx.lookup(&DESCRIBED, &values, |mut row| {
         Ok(Description {
             class: row.word()?,
@@ -141,8 +178,16 @@ pub(crate) async fn describe(
             last_seen: row.time()?,
         })
     });
-    let found: BTreeMap<GroupId, Description> =
-        described.await?.into_iter().map(|(nth, one)| (ids[nth], one)).collect();
+    Ok(described.await?.into_iter().map(|(nth, one)| (ids[nth], one)).collect())
+}
+
+/// What groups are known by, each once; every one of them must be there.
+pub(crate) async fn describe(
+    tx: &mut Tx<'_>,
+    asked: impl Iterator<Item = GroupId>,
+) -> Result<BTreeMap<GroupId, Description>> {
+    let ids: Vec<GroupId> = asked.collect::<BTreeSet<_>>().into_iter().collect();
+    let found = known(tx, &ids).await?;
     match ids.iter().find(|group| !found.contains_key(group)) {
         Some(group) => Err(Error::row("failure_groups", format!("group {group} is missing"))),
         None => Ok(found),

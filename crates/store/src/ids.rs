@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redrive_core::id::{HoldId, OpId, RunId, TaskId, TokenId};
+use redrive_core::id::{HoldId, NotificationId, OpId, RunId, TaskId, TokenId};
 use redrive_core::time::Timestamp;
 use uuid::{ContextV7, Uuid};
 
@@ -59,6 +59,10 @@ impl Ids {
 
     pub(crate) fn hold(&self, now: Timestamp) -> HoldId {
         HoldId::from_uuid(self.next(now))
+    }
+
+    pub(crate) fn notification(&self, now: Timestamp) -> NotificationId {
+        NotificationId::from_uuid(self.next(now))
     }
 }
 

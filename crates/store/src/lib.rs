@@ -22,6 +22,7 @@ mod integrity;
 mod memory;
 mod metrics;
 mod migrate;
+mod notifications;
 mod overview;
 mod partitions;
 mod processes;
@@ -53,6 +54,9 @@ pub use integrity::{Depth, Integrity};
 pub use memory::{MemoryBudget, MemoryShare};
 pub use metrics::{PartitionMetrics, RunMetrics};
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
+pub use notifications::{
+    Delivery, DeliveryState, EpisodeStep, Notification, OpenEpisode, Outbox, OutboxDepth, RetriedGroups,
+};
 pub use overview::{BOUND, OverviewQuery, RunCounts, SourceCounts};
 pub use partitions::{
     AttemptLimits, Backlog, ClaimedPartition, Decided, DueBand, DueQuery, GroupQuery, InFlightOf, Outcome, Page,

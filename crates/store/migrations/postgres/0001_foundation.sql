@@ -426,6 +426,45 @@ CREATE TABLE streaks (
     PRIMARY KEY (source, customer_id)
 );
 
+-- Failure groups that people were told of and that are not over: since when, with how many, and what else was told.
+CREATE TABLE episodes (
+    group_id BIGINT NOT NULL PRIMARY KEY,
+    opened_at BIGINT NOT NULL,
+    opened_with BIGINT NOT NULL,
+    grown_at BIGINT,
+    exhausted_at BIGINT,
+    -- Of which sources and categories its failures were, as lists in JSON: who hears of the beginning hears of the end.
+    sources TEXT NOT NULL,
+    categories TEXT NOT NULL
+);
+
+-- What people are told, written in the transaction of what it tells of. addressed_at says when it was given to receivers.
+CREATE TABLE notifications (
+    notification_id UUID NOT NULL PRIMARY KEY,
+    at BIGINT NOT NULL,
+    addressed_at BIGINT,
+    -- As JSON, with the head of the audit trail at that moment.
+    notice TEXT NOT NULL,
+    audit_head TEXT NOT NULL
+);
+CREATE INDEX notifications_new ON notifications (notification_id) WHERE addressed_at IS NULL;
+
+-- One row for each receiver of a notification. While it is being sent, due_at is the end of the sender's lease and task_id its fence.
+CREATE TABLE deliveries (
+    notification_id UUID NOT NULL,
+    receiver TEXT COLLATE "C" NOT NULL,
+    -- Notifications of one subject reach a receiver in their order.
+    subject TEXT COLLATE "C" NOT NULL,
+    due_at BIGINT NOT NULL,
+    attempts BIGINT NOT NULL,
+    delivered_at BIGINT,
+    task_id UUID,
+    error TEXT,
+    PRIMARY KEY (notification_id, receiver)
+);
+CREATE INDEX deliveries_due ON deliveries (receiver, due_at) WHERE delivered_at IS NULL;
+CREATE INDEX deliveries_open ON deliveries (receiver, subject, notification_id) WHERE delivered_at IS NULL;
+
 CREATE TABLE operations (
     seq BIGINT NOT NULL PRIMARY KEY,
     op_id UUID NOT NULL UNIQUE,

@@ -427,6 +427,45 @@ CREATE TABLE streaks (
     PRIMARY KEY (source, customer_id)
 ) STRICT, WITHOUT ROWID;
 
+-- Failure groups that people were told of and that are not over: since when, with how many, and what else was told.
+CREATE TABLE episodes (
+    group_id INTEGER NOT NULL PRIMARY KEY,
+    opened_at INTEGER NOT NULL,
+    opened_with INTEGER NOT NULL,
+    grown_at INTEGER,
+    exhausted_at INTEGER,
+    -- Of which sources and categories its failures were, as lists in JSON: who hears of the beginning hears of the end.
+    sources TEXT NOT NULL,
+    categories TEXT NOT NULL
+) STRICT;
+
+-- What people are told, written in the transaction of what it tells of. addressed_at says when it was given to receivers.
+CREATE TABLE notifications (
+    notification_id BLOB NOT NULL PRIMARY KEY,
+    at INTEGER NOT NULL,
+    addressed_at INTEGER,
+    -- As JSON, with the head of the audit trail at that moment.
+    notice TEXT NOT NULL,
+    audit_head TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX notifications_new ON notifications (notification_id) WHERE addressed_at IS NULL;
+
+-- One row for each receiver of a notification. While it is being sent, due_at is the end of the sender's lease and task_id its fence.
+CREATE TABLE deliveries (
+    notification_id BLOB NOT NULL,
+    receiver TEXT NOT NULL,
+    -- Notifications of one subject reach a receiver in their order.
+    subject TEXT NOT NULL,
+    due_at INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    delivered_at INTEGER,
+    task_id BLOB,
+    error TEXT,
+    PRIMARY KEY (notification_id, receiver)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_due ON deliveries (receiver, due_at) WHERE delivered_at IS NULL;
+CREATE INDEX deliveries_open ON deliveries (receiver, subject, notification_id) WHERE delivered_at IS NULL;
+
 CREATE TABLE operations (
     seq INTEGER NOT NULL PRIMARY KEY,
     op_id BLOB NOT NULL UNIQUE,

@@ -95,7 +95,8 @@ static MOVE_HEAD: Sql = Sql::new(
      WHERE one = 1",
 );
 
-async fn head(tx: &mut Tx<'_>) -> Result<Head> {
+/// Where the chain ends now.
+pub(crate) async fn head(tx: &mut Tx<'_>) -> Result<Head> {
     tx.row(&READ_HEAD, &[], Head::read).await?.ok_or_else(|| Error::row("audit_head", "there is no head"))
 }
 

@@ -9,6 +9,7 @@ pub use chain::{Head, NotAHead, Verified};
 pub use changes::{AuditedChange, Subject};
 pub use operations::{Operation, PastOperation};
 
+pub(crate) use chain::head;
 pub(crate) use changes::{NewChange, PlacedSubject, WrittenChange, record};
 pub(crate) use operations::record_alone;
 

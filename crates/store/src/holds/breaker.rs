@@ -8,6 +8,7 @@ use redrive_core::fingerprint::GroupId;
 use redrive_core::hold::{Cause, Hold, HoldKind, HoldScope, Probing, SOURCE_UNUSABLE, Trip};
 use redrive_core::id::RunId;
 use redrive_core::key::{CustomerId, PartitionKey, Source};
+use redrive_core::notice::Notice;
 use redrive_core::time::Timestamp;
 use serde_json::json;
 
@@ -18,6 +19,7 @@ use crate::db::{Batch, Column, Effect, Kind, Lookup, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{DataStore, transact};
 use crate::ids::Ids;
+use crate::notifications;
 
 /// "breaker", as the advisory lock under which streaks move.
 const BREAKER: i64 = 0x6272_6561_6b65;
@@ -278,11 +280,12 @@ impl<'a> Noting<'_, 'a, '_> {
     }
 }
 
-/// Writes a breaker's hold that was not there, with its row in the audit trail.
+/// Writes a breaker's hold that was not there, with its row in the audit trail and its notification.
 async fn begin(tx: &mut Tx<'_>, ids: &Ids, hold: &Hold, now: Timestamp) -> Result<()> {
     put(tx, hold).await?;
     let operation = operation(ids, &hold.by, &hold.scope, hold.why.as_deref().unwrap_or_default(), now);
-    record(tx, &operation, &[HoldChange { before: None, after: Some(hold.clone()) }]).await
+    record(tx, &operation, &[HoldChange { before: None, after: Some(hold.clone()) }]).await?;
+    notifications::add(tx, ids, &Notice::of_breaker(hold), now).await.map(drop)
 }
 
 fn operation(ids: &Ids, worker: &str, scope: &HoldScope, why: &str, now: Timestamp) -> Operation {

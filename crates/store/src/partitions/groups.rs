@@ -81,7 +81,12 @@ impl View {
 }
 
 /// How many groups are looked at to find the largest of them.
-const GROUPS: u32 = 1000;
+pub(crate) const GROUPS: u32 = 1000;
+
+/// The first groups of what is failed now, found by steps down the index.
+pub(crate) async fn failed_groups(tx: &mut Tx<'_>) -> Result<Vec<GroupId>> {
+    groups::distinct(tx, "partitions p", "p.error_group", IN_A_GROUP, GROUPS).await
+}
 
 /// The largest groups of what is failed now, each counted to a bound. The groups themselves are found by steps down the index.
 async fn largest(tx: &mut Tx<'_>, source: Option<&Source>, at_most: u32) -> Result<Vec<(GroupId, u64)>> {

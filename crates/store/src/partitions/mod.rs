@@ -25,6 +25,7 @@ pub use tile::{TileCell, TileQuery, TileRow};
 
 pub(crate) use commit::write;
 pub(crate) use due::DUE;
+pub(crate) use groups::{GROUPS, failed_groups};
 pub(crate) use page::page;
 pub(crate) use period::Period;
 pub(crate) use read::{get_many, get_many_locked};

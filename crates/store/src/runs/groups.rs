@@ -13,6 +13,7 @@ use crate::db::{Param, Row, Tx};
 use crate::error::Result;
 use crate::groups::{self, Description};
 use crate::handles::{View, read};
+use crate::partitions;
 
 /// Runs that are failed now and have one cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +40,11 @@ impl View {
     /// there is the partition.
     pub async fn run_groups(&self, asked: RunPage) -> Result<Vec<RunGroup>> {
         read!(self, "run groups", |tx, asked| all(tx, &asked))
+    }
+
+    /// One group of jobs and uploads, with no more than so many counted of each table; none where nothing is failed.
+    pub async fn run_group(&self, group: GroupId, at_most: u32) -> Result<Option<RunGroup>> {
+        read!(self.read_by_index, "run group", |tx, group| bounded(tx, *group, at_most))
     }
 }
 
@@ -142,6 +148,38 @@ async fn count(tx: &mut Tx<'_>, table: Table, asked: &RunPage) -> Result<Vec<Cou
         conditions.join(" AND ")
     );
     tx.built_rows(&sql, &params, Count::read).await
+}
+
+async fn bounded(tx: &mut Tx<'_>, group: GroupId, at_most: u32) -> Result<Option<RunGroup>> {
+    let mut tally = Tally::default();
+    for table in Table::ALL.into_iter().filter(|table| table.has_groups()) {
+        let sql = format!(
+            "/* groups::bounded */
+             SELECT counted.error_group, counted.category, counted.error_class, count(*)
+             FROM (
+                 SELECT error_group, category, error_class
+                 FROM {}
+                 WHERE {INDEXED} AND error_group = ?1
+                 LIMIT {at_most}) counted
+             GROUP BY counted.error_group, counted.category, counted.error_class",
+            table.name()
+        );
+        for count in tx.built_rows(&sql, &[group.number().into()], Count::read).await? {
+            tally.add(table, &count);
+        }
+    }
+    let is_empty = tally.waiting + tally.final_errors + tally.exhausted == 0;
+    let found = if is_empty { BTreeMap::new() } else { BTreeMap::from([(group, tally)]) };
+    Ok(describe(tx, found).await?.pop())
+}
+
+/// The first groups of jobs and uploads that are failed now, or wait for a further attempt.
+pub(crate) async fn failed_groups(tx: &mut Tx<'_>) -> Result<Vec<GroupId>> {
+    let mut found = Vec::new();
+    for table in Table::ALL.into_iter().filter(|table| table.has_groups()) {
+        found.extend(groups::distinct(tx, table.name(), "error_group", INDEXED, partitions::GROUPS).await?);
+    }
+    Ok(found)
 }
 
 async fn describe(tx: &mut Tx<'_>, found: BTreeMap<GroupId, Tally>) -> Result<Vec<RunGroup>> {

@@ -45,6 +45,7 @@ pub(crate) use claim::{
 };
 pub(crate) use failures::recent as recent_failures;
 pub(crate) use group_commit::SubmitLine;
+pub(crate) use groups::failed_groups;
 pub(crate) use record::move_run;
 pub(crate) use standing::{FINISH, QUEUE, TAKE_CLAIM};
 pub(crate) use submit::INSERT;

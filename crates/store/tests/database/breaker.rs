@@ -6,6 +6,7 @@ use redrive_core::breaker::BreakerPolicy;
 use redrive_core::failure::ErrorClass;
 use redrive_core::hold::{HoldKind, HoldScope, Trip};
 use redrive_core::lane::Lane;
+use redrive_core::notice::NoticeKind;
 use redrive_core::partition::Judgement;
 use redrive_fixture::rejected;
 use redrive_store::{ClaimedPartition, JudgedAttempt, PartitionClaim, Verified};
@@ -48,6 +49,9 @@ async fn a_canary_goes_ahead_alone_and_its_success_lets_all_go(subject: TestStor
     let holds = subject.store.view().holds().await.unwrap();
     assert_eq!((holds.len(), holds[0].kind(), holds[0].scope.to_string().as_str()), (1, HoldKind::Breaker, "ads"));
     assert!(matches!(holds[0].probing().unwrap().trip, Trip::Group(_)));
+    let told = subject.store.view().notifications(10).await.unwrap();
+    assert_eq!((told.len(), told[0].notice.event), (1, NoticeKind::BreakerTripped));
+    assert!(!told[0].audit_head.starts_with("0:"), "its own row in the trail is before it");
     assert_eq!(claim_some(&subject, 9).await, []);
     subject.clock.advance(Duration::from_secs(300));
     let canary = claim_some(&subject, 9).await;

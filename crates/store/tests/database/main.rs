@@ -24,6 +24,7 @@ mod lease;
 mod metrics;
 mod model;
 mod outside;
+mod notifications;
 mod paging;
 mod partitions;
 mod plans;
