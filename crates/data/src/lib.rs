@@ -10,6 +10,7 @@ pub mod extract;
 mod failure;
 pub mod ingest;
 pub mod lines;
+pub mod notify;
 pub mod outside;
 pub mod process;
 pub mod program;

@@ -91,6 +91,7 @@ async fn run(command: Command, context: &Context) -> Result<Exit> {
         Command::Worker(args) => commands::worker::run(&args, context).await,
         Command::Serve(args) => commands::serve::run(&args, context).await,
         Command::Token(command) => commands::token::run(&command, context).await,
+        Command::Notify(command) => commands::notify::run(&command, context).await,
         Command::Bench(command) => commands::bench::run(&command, context).await,
         Command::Completions { shell } => commands::completions::run(shell, context),
         Command::Man { directory } => commands::man::run(&directory, context),

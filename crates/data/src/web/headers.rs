@@ -24,6 +24,13 @@ pub(crate) struct ResolvedHeader {
     pub(super) confidential: bool,
 }
 
+impl ResolvedHeader {
+    /// A header that is no secret.
+    pub(crate) fn plain(name: HeaderName, value: HeaderValue) -> Self {
+        Self { name, value, confidential: false }
+    }
+}
+
 impl<J: Placeholders> Headers<J> {
     pub(crate) fn new(settings: &BTreeMap<String, ValueRef>, around: &Surroundings) -> Result<Self, SettingError> {
         let one = |(name, value): (&String, &ValueRef)| {

@@ -13,7 +13,7 @@ mod unzip;
 
 pub(crate) use client::{Client, ClientOptions, MAX_RATIO};
 pub(crate) use excerpt::excerpt;
-pub(crate) use headers::Headers;
+pub(crate) use headers::{Headers, ResolvedHeader};
 pub(crate) use proxy::Proxy;
 pub(crate) use request::Request;
 pub(crate) use response::{Beginning, Response, without_query};

@@ -93,6 +93,9 @@ pub enum Command {
     /// Make, list and revoke the tokens that callers of the server sign in with
     #[command(subcommand)]
     Token(Token),
+    /// Look at what people were told, and try out who is told
+    #[command(subcommand)]
+    Notify(Notify),
     /// Measure this machine
     #[command(subcommand)]
     Bench(redrive_bench::Bench),
@@ -121,6 +124,7 @@ impl Command {
             | Self::Data(_)
             | Self::Ingest(_)
             | Self::Token(_)
+            | Self::Notify(_)
             | Self::Bench(_)
             | Self::Completions { .. }
             | Self::Man { .. } => false,
@@ -204,6 +208,31 @@ pub struct DataCat {
     pub stderr: bool,
     #[command(flatten)]
     pub filter: FilterArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Notify {
+    /// Send a test to the receivers of the configuration, and say what each answered
+    #[command(after_help = "\
+Examples:
+  redrive notify test
+  redrive notify test on-call
+
+A test goes past the outbox, whatever events and sources a receiver asks for, and is sent once.")]
+    Test {
+        /// Only this receiver
+        name: Option<String>,
+    },
+    /// List notifications, newest first, and which receivers have them
+    #[command(after_help = "\
+Examples:
+  redrive notify list
+  redrive notify list -o json | jq '.notifications[].deliveries[] | select(.delivered_at == null)'")]
+    List {
+        /// How many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
 }
 
 #[derive(Debug, Clone, Args)]

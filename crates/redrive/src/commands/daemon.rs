@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
-use crate::service::{self, Me, Presence, Reload};
+use crate::service::{self, Me, Notifier, Presence, Reload};
 
 pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
     let config = context.config()?;
@@ -30,7 +30,10 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
     }
     let store = open(&config, Missing::Make, context).await?;
     if args.once {
-        return once(&Ticks::of(&store, &config, context), args, context).await;
+        let sender = context.sender(&store, &config)?;
+        let ended = once(&Ticks::of(&store, &config, context), args, context).await?;
+        sender.pass().await?;
+        return Ok(ended);
     }
     serve(args, config, store, context).await
 }
@@ -39,10 +42,12 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
 pub async fn serve(args: &Daemon, config: Config, store: Store, context: &Context) -> Result<Exit> {
     let interval = interval(args, &config)?;
     let ticks = Ticks::of(&store, &config, context);
+    let notifier = Notifier::begin(context.sender(&store, &config)?);
     let presence = Presence::begin(&store, me(&config), None).await;
-    let mut service = Service { ticks, interval, living: Some(Living { store, config, presence }) };
+    let mut service = Service { ticks, interval, living: Some(Living { store, config, presence, notifier }) };
     let ended = go_on(&mut service, args, context).await;
     if let Some(living) = service.living {
+        living.notifier.end();
         living.presence.end().await;
     }
     ended
@@ -107,14 +112,19 @@ struct Living {
     store: Store,
     config: Config,
     presence: Presence,
+    notifier: Notifier,
 }
 
 impl Service {
     /// Reads the configuration again. The next tick follows at once.
     fn reload(&mut self, args: &Daemon, context: &Context) {
         let Some(living) = &mut self.living else { return };
-        let next = service::next(context, &living.config).and_then(|next| Ok((interval(args, &next)?, next)));
-        service::log(next.map(|(interval, next)| {
+        let next = service::next(context, &living.config).and_then(|next| {
+            let sender = context.sender(&living.store, &next)?;
+            Ok((interval(args, &next)?, sender, next))
+        });
+        service::log(next.map(|(interval, sender, next)| {
+            living.notifier.replace(sender);
             (self.interval, self.ticks) = (interval, Ticks::of(&living.store, &next, context));
             let me = me(&next);
             living.presence.tell(me.config.clone(), me.serves);
@@ -139,7 +149,14 @@ impl Ticks {
     async fn next(&self) -> redrive_control::Result<Tick> {
         match self {
             Self::Foreseen(insight) => insight.foresee_tick().await,
-            Self::Done(plane, actor) => plane.tick(actor).await,
+            Self::Done(plane, actor) => {
+                let tick = plane.tick(actor).await?;
+                let told = plane.follow_episodes().await?;
+                if told > 0 {
+                    tracing::info!(told, "notifications written");
+                }
+                Ok(tick)
+            }
         }
     }
 }

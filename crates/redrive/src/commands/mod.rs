@@ -11,6 +11,7 @@ pub mod ingest;
 pub mod init;
 pub mod man;
 pub mod migrate;
+pub mod notify;
 mod opening;
 pub mod runs;
 pub mod serve;
@@ -20,7 +21,11 @@ pub mod status;
 pub mod token;
 pub mod worker;
 
+use std::sync::Arc;
+
 use redrive_control::{ControlPlane, Insight, Sink};
+use redrive_data::notify::Sender;
+use redrive_store::clock::SystemClock;
 use redrive_store::{Options, Store, View};
 
 use crate::cli::Global;
@@ -64,6 +69,13 @@ impl Context {
     /// The control plane over the configured store and sink.
     pub async fn control(&self, config: &Config, missing: Missing) -> Result<ControlPlane> {
         Ok(self.control_of(&open(config, missing, self).await?, config))
+    }
+
+    /// What sends notifications by this configuration.
+    pub fn sender(&self, store: &Store, config: &Config) -> Result<Sender> {
+        let sender = Sender::new(store.outbox(), Arc::new(SystemClock), config.receivers(&self.environment)?);
+        let server = &config.settings.server;
+        Ok(sender.of_instance(server.instance.as_deref(), server.public_url.as_deref()))
     }
 
     /// The control plane over a store that is open already.

@@ -7,6 +7,7 @@ mod extraction;
 mod fingerprint;
 mod ingestion;
 mod locations;
+mod notify;
 mod overlay;
 mod processing;
 mod queues;
@@ -22,6 +23,7 @@ use redrive_control::runs::Queues;
 use redrive_core::any_of::AnyOf;
 use redrive_core::key::Source;
 use redrive_core::run::Workload;
+use redrive_data::notify::Receiver;
 use redrive_data::settings::{SettingError, Surroundings, Variables};
 use redrive_data::{extract, process};
 use redrive_store::StoreUrl;
@@ -123,6 +125,13 @@ impl Config {
         settings.sources.retain(|source, _| sources.admits(source));
         let narrowed = Self { settings, ..self.clone() };
         narrowed.plan(kinds, environment)
+    }
+
+    /// Who is told what happens.
+    pub fn receivers(&self, environment: &Environment) -> Result<Vec<Receiver>, ConfigError> {
+        let environment = environment.clone();
+        let around = Surroundings::with(Variables::new(move |name| environment.get(name).map(str::to_owned)));
+        notify::resolve(&self.settings.notify, &around).map_err(|mistake| self.locations.locate(&mistake))
     }
 
     /// What a worker serves of these kinds of work. What a source or a section needs and this machine does not have is no

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use redrive_core::breaker::BreakerPolicy;
 use redrive_core::key::{CustomerId, LogicalDate, QueryName, Source};
+use redrive_core::notice::NoticeKind;
 use redrive_core::role::Role;
-use redrive_data::settings::{SettingError, ValueRef, duration, paths};
+use redrive_data::settings::{SecretRef, SettingError, ValueRef, duration, paths};
 use redrive_data::{extract, process, validate};
 use redrive_store::{Listen, Options, StoreUrl};
 use serde::{Deserialize, Deserializer};
+
+use super::notify;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -24,6 +27,7 @@ pub struct Settings {
     pub sources: BTreeMap<Source, SourceSection>,
     pub process: BTreeMap<String, ProcessSection>,
     pub ingest: IngestSection,
+    pub notify: Vec<NotifySection>,
 }
 
 /// `[server]`: where `redrive serve` listens, and by which names it is called.
@@ -95,6 +99,54 @@ pub struct IngestSection {
     #[serde(deserialize_with = "keep")]
     pub keep: Option<Duration>,
     pub retry: RetrySection,
+}
+
+/// `[[notify]]`: who is told what happens, and how.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NotifySection {
+    pub name: String,
+    pub kind: NotifyKind,
+    /// Where a webhook or a message is posted.
+    pub url: Option<ValueRef>,
+    /// What webhooks are signed with.
+    pub secret: Option<SecretRef>,
+    /// A program that gets the notification on stdin.
+    #[serde(default)]
+    pub command: Vec<String>,
+    pub directory: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
+    #[serde(default = "notify::timeout", deserialize_with = "duration::de")]
+    pub timeout: Duration,
+    /// Only these; nothing means all.
+    #[serde(default)]
+    pub events: Vec<NoticeKind>,
+    /// Only what is of these sources; nothing means all.
+    #[serde(default)]
+    pub sources: Vec<Source>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NotifyKind {
+    Webhook,
+    Slack,
+    Command,
+}
+
+impl NotifySection {
+    fn start_from(&mut self, folder: &Path) {
+        if !self.command.is_empty() {
+            self.directory = paths::directory(self.directory.take(), folder);
+        }
+        paths::start(&mut self.ca_file, folder);
+        if let Some(secret) = &mut self.secret {
+            secret.start_from(folder);
+        }
+        if let Some(url) = &mut self.url {
+            url.start_from(folder);
+        }
+    }
 }
 
 /// `[process.NAME]`: the categories that are handled alike. With neither `command` nor `url`, outside workers claim them.
@@ -379,6 +431,7 @@ impl Settings {
             }
         }
         self.process.values_mut().for_each(|section| section.start_from(folder));
+        self.notify.iter_mut().for_each(|section| section.start_from(folder));
     }
 
     /// What no single key's type can tell.
@@ -401,6 +454,6 @@ impl Settings {
         if self.daemon.interval.is_zero() {
             return Err(SettingError::at("interval", "0 is too little; the daemon would never rest").within("daemon"));
         }
-        Ok(())
+        notify::check(&self.notify)
     }
 }

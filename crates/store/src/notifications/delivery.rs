@@ -42,6 +42,11 @@ impl Outbox {
         self.inner.now()
     }
 
+    /// An identity for a notification that is not kept.
+    pub fn new_id(&self) -> NotificationId {
+        self.inner.ids.notification(self.inner.now())
+    }
+
     /// Adds a notification that belongs to no other change.
     pub async fn add(&self, notice: redrive_core::notice::Notice) -> Result<NotificationId> {
         let now = self.inner.now();

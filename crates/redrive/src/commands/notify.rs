@@ -1,0 +1,83 @@
+//! `notify`: what people were told, and whether those who are told can be reached.
+
+use redrive_control::shape::NotificationShape;
+use redrive_core::text::one_line;
+use serde::Serialize;
+
+use super::{Context, Missing, look, open, person};
+use crate::cli::Notify;
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use crate::output::listing::{Layout, Listing, Row};
+
+pub async fn run(command: &Notify, context: &Context) -> Result<Exit> {
+    match command {
+        Notify::Test { name } => test(name.as_deref(), context).await,
+        Notify::List { limit } => list(*limit, context).await,
+    }
+}
+
+static TESTS: Layout = Layout {
+    name: "receivers",
+    header: &["receiver", "delivered", "error"],
+    columns: &["receiver", "delivered", "error"],
+    nothing: Some("no receiver is configured"),
+};
+
+/// What became of a test.
+#[derive(Debug, Serialize)]
+struct Tested {
+    receiver: String,
+    delivered: bool,
+    error: Option<String>,
+}
+
+impl Row for Tested {
+    fn lines(&self) -> Vec<Vec<String>> {
+        let delivered = if self.delivered { "yes" } else { "no" };
+        vec![vec![self.receiver.clone(), delivered.to_owned(), self.error.clone().unwrap_or_default()]]
+    }
+}
+
+async fn test(name: Option<&str>, context: &Context) -> Result<Exit> {
+    let config = context.config()?;
+    let sender = context.sender(&open(&config, Missing::Make, context).await?, &config)?;
+    let chosen = sender.receivers().iter().filter(|receiver| name.is_none_or(|name| receiver.name == name));
+    let mut tested = Vec::new();
+    for receiver in chosen {
+        let error = sender.try_out(receiver, &person()).await.err();
+        tested.push(Tested { receiver: receiver.name.clone(), delivered: error.is_none(), error });
+    }
+    if tested.is_empty() {
+        let what = name.map_or_else(|| "receiver".to_owned(), |name| format!("receiver {name:?}"));
+        return Err(Error::NothingFound(format!("the configuration has no {what}; add a [[notify]] section")));
+    }
+    Listing::print(&TESTS, &context.global, &tested)?;
+    Ok(if tested.iter().all(|one| one.delivered) { Exit::Done } else { Exit::SomeFailed })
+}
+
+static NOTIFICATIONS: Layout = Layout {
+    name: "notifications",
+    header: &["at", "event", "what", "receivers"],
+    columns: &["id", "at", "event", "what", "count", "since", "next", "audit_head"],
+    nothing: Some("nobody was told anything yet"),
+};
+
+impl Row for NotificationShape {
+    fn lines(&self) -> Vec<Vec<String>> {
+        let state = |delivery: &redrive_control::shape::DeliveryShape| match &delivery.delivered_at {
+            Some(_) => format!("{} has it", delivery.receiver),
+            None => format!("{} not yet ({} tried)", delivery.receiver, delivery.attempts),
+        };
+        let receivers: Vec<String> = self.deliveries.iter().map(state).collect();
+        vec![vec![self.at.to_string(), self.event.to_string(), one_line(&self.what), receivers.join(", ")]]
+    }
+}
+
+async fn list(limit: u32, context: &Context) -> Result<Exit> {
+    let config = context.config()?;
+    let found = look(&config, context).await?.notifications(limit).await?;
+    let shapes: Vec<NotificationShape> = found.into_iter().map(NotificationShape::from).collect();
+    Listing::print(&NOTIFICATIONS, &context.global, &shapes)?;
+    Ok(Exit::Done)
+}
