@@ -15,6 +15,8 @@ use tokio::sync::{OnceCell, watch};
 
 use crate::auth::{Attempts, FirstLink};
 use crate::error::Result;
+use crate::events::Events;
+use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::web::Recent;
 
@@ -47,6 +49,8 @@ struct Inner {
     rules: RwLock<Arc<Rules>>,
     draining: watch::Sender<bool>,
     overviews: Recent,
+    metrics: Metrics,
+    events: Events,
     /// Where uploads go; a reload cannot move it.
     sink: OnceCell<RawSink>,
     attempts: Attempts,
@@ -74,6 +78,8 @@ impl App {
             settings,
             is_local,
             rules,
+            metrics: Metrics::default(),
+            events: Events::default(),
             draining: watch::channel(false).0,
             overviews: Recent::default(),
             sink: OnceCell::new(),
@@ -164,6 +170,14 @@ impl App {
 
     pub fn is_local(&self) -> bool {
         self.0.is_local
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    pub fn events(&self) -> &Events {
+        &self.0.events
     }
 
     /// Where a path of the server is found.

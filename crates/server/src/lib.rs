@@ -8,6 +8,8 @@ mod app;
 mod auth;
 mod background;
 mod error;
+mod events;
+mod metrics;
 mod settings;
 mod web;
 

@@ -48,6 +48,8 @@ pub enum Gives {
     Lines,
     Html,
     Script,
+    Text,
+    Events,
     Nothing,
 }
 
@@ -148,6 +150,8 @@ impl Route {
 pub fn table() -> Vec<Route> {
     [
         api::health::routes(),
+        api::metrics::routes(),
+        api::events::routes(),
         api::problems::routes(),
         api::openapi::routes(),
         api::login::routes(),

@@ -7,6 +7,7 @@ mod access;
 mod audit;
 mod blocking;
 mod bulk;
+mod changes;
 pub mod clock;
 mod clock_row;
 mod current;
@@ -26,6 +27,7 @@ mod notifications;
 mod overview;
 mod partitions;
 mod processes;
+mod queues;
 pub mod raw;
 mod runs;
 mod series;
@@ -41,6 +43,7 @@ pub use audit::{AuditedChange, Head, NotAHead, Operation, PastOperation, Subject
 pub use bulk::{
     BulkItem, BulkOperation, BulkState, CancelOutcome, ItemOutcome, KeptPlan, NewBulkOperation, Progress, SettledItem,
 };
+pub use changes::{Changed, Changes};
 pub use clock_row::ClockJump;
 pub use current::{CurrentPages, CurrentRun, CurrentRuns, NotReadable, manifest_contradiction};
 pub use db::{Listen, Options, Schema};
@@ -63,6 +66,7 @@ pub use partitions::{
     PartitionClaim, PartitionGroup, QuerySpan, Queued, RejectedBand, Rotation, TileCell, TileQuery, TileRow,
 };
 pub use processes::OutsideCall;
+pub use queues::QueueState;
 pub use runs::{
     ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, InFlightLimit, JudgedAttempt, NewRun, OutsideBeat,
     OutsideClaim, OutsideReport, PastFailure, PastIncident, Prunable, Pruning, Recorded, RunChangeOutcome, RunClaim,

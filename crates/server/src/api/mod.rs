@@ -3,12 +3,14 @@
 pub mod audit;
 pub mod change;
 pub mod data;
+pub mod events;
 pub mod filter;
 pub mod groups;
 pub mod health;
 pub mod heatmap;
 pub mod holds;
 pub mod login;
+pub mod metrics;
 pub mod openapi;
 pub mod operations;
 pub mod outside;

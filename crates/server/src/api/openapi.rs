@@ -88,6 +88,8 @@ fn success(route: &Route) -> Value {
         Gives::Lines => json!({"application/jsonl": text}),
         Gives::Html => json!({"text/html": text}),
         Gives::Script => json!({"text/javascript": text}),
+        Gives::Text => json!({"text/plain": text}),
+        Gives::Events => json!({"text/event-stream": text}),
         Gives::Nothing => return json!({"description": route.what}),
     };
     json!({"description": route.what, "content": content})

@@ -45,6 +45,7 @@ pub async fn around(State(app): State<App>, request: Request, next: Next) -> Res
         let status = response.status().as_u16();
         let ms = begun.elapsed().as_millis();
         tracing::debug!(%method, route, status, ms, "answered");
+        app.metrics().requests.count(&route, &method, status, begun.elapsed());
         response
     };
     let response = answering.instrument(span).await;

@@ -44,6 +44,14 @@ impl Call {
     }
 
     async fn exchange(&self, to: SocketAddr) -> Reply {
+        let mut stream = self.open(to).await;
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        Reply::parse(&bytes)
+    }
+
+    /// Sends it, and leaves the answer to be read.
+    pub async fn open(&self, to: SocketAddr) -> TcpStream {
         let mut stream = TcpStream::connect(to).await.unwrap();
         let mut head = format!("{} {} HTTP/1.1\r\nConnection: close\r\n", self.method, self.path);
         if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -59,9 +67,7 @@ impl Call {
         stream.write_all(head.as_bytes()).await.unwrap();
         // A server that has refused a body may have closed already.
         let _ = stream.write_all(&self.body).await;
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).await.unwrap();
-        Reply::parse(&bytes)
+        stream
     }
 }
 
