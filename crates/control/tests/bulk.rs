@@ -163,6 +163,8 @@ async fn survive(desk: Desk, count: usize) {
     let done = desk.shape(op).await;
     assert_eq!((done.state, done.matched, done.changed, done.skipped, done.failed), ("done", all, all, 0, 0));
     assert_eq!(desk.on.store.view().count_changes(op).await.unwrap(), all, "one row of the audit trail for each");
+    let told = desk.on.store.view().notifications(10).await.unwrap();
+    assert_eq!(told.iter().map(|one| one.notice.count).collect::<Vec<_>>(), [all], "people are told once");
     assert_eq!(desk.statuses().await, (count, 0));
     assert!(desk.on.store.view().verify_audit().await.is_ok());
     let (left, _) = desk.plane.insight().bulk_items(op, 0, None, 100_000).await.unwrap();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::id::OpId;
+use redrive_core::notice::Notice;
 use redrive_core::time::Timestamp;
 use uuid::Uuid;
 
@@ -13,6 +14,7 @@ use super::plans;
 use crate::db::{Row, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::handles::{ControlStore, View, read, transact};
+use crate::notifications;
 
 /// How an operation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,9 +121,10 @@ impl ControlStore {
         transact!(self.inner, "note progress", |tx, progress| note(tx, &progress, held_for).await)
     }
 
-    /// Ends an operation; says whether the caller still held it.
+    /// Ends an operation and has people told; says whether the caller still held it.
     pub async fn end_bulk(&self, op_id: OpId, holder: Uuid, state: BulkState, fault: Option<String>) -> Result<bool> {
-        transact!(self.inner, "end operation", |tx, fault| {
+        let inner = Arc::clone(&self.inner);
+        transact!(self.inner, "end operation", |tx, fault, inner| {
             let params = [
                 op_id.uuid().into(),
                 holder.into(),
@@ -129,7 +132,14 @@ impl ControlStore {
                 tx.now().micros().into(),
                 (*fault).as_deref().into(),
             ];
-            Ok(tx.execute(&END, &params).await? > 0)
+            let is_ended = tx.execute(&END, &params).await? > 0;
+            if is_ended && let Some(ended) = get(tx, op_id).await? {
+                let BulkOperation { verb, changed, started_at, .. } = &ended;
+                let notice = Notice::of_operation(op_id, verb, state.as_str(), *changed, *started_at);
+                let now = tx.now();
+                notifications::add(tx, &inner.ids, &notice, now).await?;
+            }
+            Ok(is_ended)
         })
     }
 
