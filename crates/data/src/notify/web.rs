@@ -67,7 +67,7 @@ impl Web {
             redirects: false,
             max_ratio: MAX_RATIO,
         };
-        Ok(Self { url, form, client: Client::new(options)? })
+        Ok(Self { url, form, client: Client::new(options, None)? })
     }
 
     /// Posts; anything but a 2xx is a failure.
