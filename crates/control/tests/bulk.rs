@@ -47,7 +47,10 @@ impl OnDatabase for Desk {
     }
 }
 
-const GO: AtomicBool = AtomicBool::new(false);
+/// No one has asked to stop.
+fn go() -> AtomicBool {
+    AtomicBool::new(false)
+}
 
 /// So many partitions, ten years of each customer.
 fn days(count: usize) -> Vec<PartitionKey> {
@@ -66,7 +69,7 @@ fn retry() -> PlanAsk {
 
 impl Desk {
     async fn plan(&self, ask: &PlanAsk) -> uuid::Uuid {
-        let go = GO;
+        let go = go();
         let watch = Watch { cancelled: &go, progress: &|_| {}, stop_after: None };
         self.plane.keep_plan(ask, watch).await.unwrap().plan_id
     }
@@ -103,7 +106,7 @@ async fn a_plan_binds(desk: Desk) {
     // One is retried by somebody else, and one more fails: neither is touched.
     let verb = Verb::Retry { clear_terminal: false, allow_missing_raw: true, stale: false, grant: None };
     let request = Request { verb, filter: Filter::key(&days(1)[0]), audit: desk.audit(), limit: None };
-    let go = GO;
+    let go = go();
     desk.plane.operate(&request, Watch { cancelled: &go, progress: &|_| {}, stop_after: None }).await.unwrap();
     let op = desk.plane.begin_plan(plan, &desk.audit()).await.unwrap();
     assert_eq!(desk.plane.begin_plan(plan, &desk.audit()).await.unwrap(), op, "a plan makes one operation");
@@ -146,7 +149,7 @@ async fn survive(desk: Desk, count: usize) {
     }
     let plan = desk.plan(&retry()).await;
     let op = desk.plane.begin_plan(plan, &desk.audit()).await.unwrap();
-    let (mut kills, go) = (0_u32, GO);
+    let (mut kills, go) = (0_u32, go());
     loop {
         // Killed: the future is dropped wherever it is, the first time at its first await, then ever later.
         let other = plane(&desk.on.again().await, &desk.raw);
@@ -192,7 +195,7 @@ async fn an_operation_can_be_cancelled(desk: Desk) {
     let (_, _) = control.take_bulk(Some(op), Duration::from_secs(30)).await.unwrap().unwrap();
     assert_eq!(control.cancel_bulk(op).await.unwrap(), CancelOutcome::Asked);
     desk.on.clock.advance(Duration::from_secs(31));
-    let go = GO;
+    let go = go();
     assert_eq!(desk.plane.carry_on(None, &go).await.unwrap(), CarriedOn::Ended(op));
     assert_eq!((desk.shape(op).await.state, desk.statuses().await), ("cancelled", (0, 3)));
     assert_eq!(control.cancel_bulk(op).await.unwrap(), CancelOutcome::Over(BulkState::Cancelled));
@@ -214,7 +217,7 @@ async fn runs_and_backfills_are_done_in_steps_too(desk: Desk) {
         RunRequest { verb: RunVerb::Cancel, runs: RunSelection::Ids { runs: ids.clone() }, audit: desk.audit() };
     let plan = desk.plan(&PlanAsk::Runs(request)).await;
     let op = desk.plane.begin_plan(plan, &desk.audit()).await.unwrap();
-    let go = GO;
+    let go = go();
     desk.plane.carry_on_all(&go).await.unwrap();
     assert_eq!((desk.shape(op).await.changed, desk.shape(op).await.operation.as_str()), (2, "cancel"));
     assert_eq!(desk.on.run(ids[0]).await.state.as_str(), "dead");

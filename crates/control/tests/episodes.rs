@@ -60,7 +60,7 @@ impl Followed {
     /// Fails these partitions with messages that differ in what is folded.
     async fn fail(&self, keys: &[PartitionKey]) {
         self.on.want(Lane::Fresh, keys.to_vec()).await;
-        self.judge(|key| unavailable(key)).await;
+        self.judge(unavailable).await;
     }
 
     async fn judge(&self, judgement: impl Fn(&PartitionKey) -> Judgement) {
@@ -73,6 +73,7 @@ impl Followed {
                 judgement: judgement(&claimed.partition.state.key),
                 claimed,
                 metrics: "{}".to_owned(),
+                trace: None,
                 breaker: BreakerPolicy::OFF,
             });
             self.on.store.verdicts().judge_many(&judged.collect::<Vec<_>>()).await.unwrap();
@@ -85,8 +86,8 @@ impl Followed {
         let filter = Filter { status: Some(Status::Failed), ..Filter::default() };
         let page = Page { filter, limit: 10_000, ..Page::default() };
         let failed = self.on.store.view().partitions(page).await.unwrap();
-        let retry =
-            |partition| (partition, ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false });
+        let event = ControlEvent::Retry { policy: &policy, clear_terminal: false, stale: false, grant: None };
+        let retry = |partition| (partition, event.clone());
         self.on.put_all(failed.into_iter().map(retry).collect()).await;
     }
 }

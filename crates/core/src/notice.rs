@@ -201,7 +201,7 @@ impl GroupFacts {
                 format!("none is tried again until a person asks, as {retry}")
             }
             (ErrorClass::Retryable | ErrorClass::RateLimited, left) if left == self.failed => {
-                format!("all are tried again by themselves")
+                "all are tried again by themselves".to_owned()
             }
             (ErrorClass::Retryable | ErrorClass::RateLimited, left) => {
                 format!("{left} are tried again by themselves, the others only when a person asks, as {retry}")

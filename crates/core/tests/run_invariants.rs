@@ -329,10 +329,7 @@ proptest! {
                 prop_assert_eq!(after.retry_count, seen.before.retry_count);
                 prop_assert_eq!(&after.error_message, &seen.before.error_message);
             }
-            prop_assert_eq!(after.awaits_ack, match seen.event {
-                Event::Delivered { .. } => true,
-                _ => false,
-            });
+            prop_assert_eq!(after.awaits_ack, matches!(seen.event, Event::Delivered { .. }));
             Ok(())
         })?;
     }

@@ -1,7 +1,5 @@
 //! How long queues are and how old what waits in them is, for metrics. Every count ends at a bound.
 
-use std::sync::Arc;
-
 use redrive_core::lane::Lane;
 use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
@@ -47,7 +45,7 @@ static LANE: Sql = Sql::new(
 
 async fn lanes(tx: &mut Tx<'_>) -> Result<Vec<QueueState<Lane>>> {
     let mut all = Vec::new();
-    for queue in Lane::ALL {
+    for &queue in Lane::ALL {
         let row = tx.row(&LANE, &[queue.as_str().into()], |row| Ok((row.int(0)?, row.opt_int(1)?))).await?;
         let (depth, oldest) = row.unwrap_or((0, None));
         let depth = u64::try_from(depth).unwrap_or(0);

@@ -35,10 +35,7 @@ impl From<KeptPlan> for PlanShape {
         };
         Self {
             plan_id: plan.plan_id,
-            operation: match said("operation") {
-                Value::Null => "backfill".into(),
-                operation => operation,
-            },
+            operation: Some(said("operation")).filter(|said| !said.is_null()).unwrap_or_else(|| "backfill".into()),
             expires_at: plan.expires_at,
             matched: plan.matched,
             would_change: plan.would_change,

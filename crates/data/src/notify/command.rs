@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::receiver::{Envelope, Nothing, ReceiverSettings};
 use crate::failure::Failure;
-use crate::program::{ChildTracker, Cut, Launch, Program, Start};
+use crate::program::{ChildTracker, Cut, Launch, Program, Start, Stdin};
 use crate::settings::{SettingError, Surroundings};
 
 const LONGEST_LINE: usize = 1 << 20;
@@ -24,8 +24,8 @@ impl Command {
     pub(super) async fn send(&self, envelope: &Envelope<'_>) -> Result<(), Failure> {
         let tracker = ChildTracker::default();
         let env = [("REDRIVE_EVENT", envelope.notification.notice.event.to_string())];
-        let input = Some((envelope.json() + "\n").into_bytes());
-        let start = Start { env: &env, input, ..Start::new(&tracker, LONGEST_LINE) };
+        let stdin = Stdin::Bytes((envelope.json() + "\n").into_bytes());
+        let start = Start { env: &env, stdin, ..Start::new(&tracker, LONGEST_LINE) };
         let mut child = self.program.invocation(&Nothing).await?.start(start)?;
         loop {
             match child.block().await {

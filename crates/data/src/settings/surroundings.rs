@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use crate::program::ChildReaper;
 
+type Find = dyn Fn(&str) -> Option<String> + Send + Sync;
+
 /// The environment as it was when the program started.
 #[derive(Clone)]
-pub struct Variables(Arc<dyn Fn(&str) -> Option<String> + Send + Sync>);
+pub struct Variables(Arc<Find>);
 
 impl Variables {
     pub fn new(find: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {

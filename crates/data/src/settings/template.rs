@@ -133,7 +133,7 @@ fn escaped(text: &str, escape: Escape) -> String {
             quoted[1..quoted.len() - 1].to_owned()
         }
         Escape::FileName => {
-            let (first, rest) = if text.starts_with('.') { ("%2E", &text[1..]) } else { ("", text) };
+            let (first, rest) = text.strip_prefix('.').map_or(("", text), |rest| ("%2E", rest));
             let encoded = rest.split('.').map(|piece| utf8_percent_encode(piece, FILE_NAME).to_string());
             format!("{first}{}", encoded.collect::<Vec<_>>().join("."))
         }

@@ -79,7 +79,7 @@ fn params(filter: &Map<String, Value>, known: &[Param]) -> Result<Params> {
         match value {
             Value::Null => {}
             Value::Array(values) => values.iter().try_for_each(add)?,
-            value => add(value)?,
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => add(value)?,
         }
     }
     let params = Params::of(pairs);

@@ -91,7 +91,13 @@ fn known(caller: &Caller, peer: Option<&Extension<Peer>>) -> outside::Caller {
 fn data(error: redrive_data::Error) -> Error {
     match error {
         redrive_data::Error::Store(error) => error.into(),
-        error => Error::Internal(error.to_string()),
+        redrive_data::Error::Raw(_)
+        | redrive_data::Error::Scratch(_)
+        | redrive_data::Error::Unusable { .. }
+        | redrive_data::Error::Missing(_)
+        | redrive_data::Error::Thread(_)
+        | redrive_data::Error::KeeperGone
+        | redrive_data::Error::CompleterGone => Error::Internal(error.to_string()),
     }
 }
 

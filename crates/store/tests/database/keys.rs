@@ -16,10 +16,9 @@ fn request(body: u8) -> KeyedRequest {
 }
 
 async fn fresh(subject: &TestStore) -> KeyHold {
-    match subject.store.begin_key(request(1)).await.unwrap() {
-        KeyFound::Fresh(hold) => hold,
-        other => panic!("{other:?}"),
-    }
+    let found = subject.store.begin_key(request(1)).await.unwrap();
+    let KeyFound::Fresh(hold) = found else { panic!("{found:?}") };
+    hold
 }
 
 async fn submit_under(subject: &TestStore, hold: &KeyHold) -> redrive_store::Result<()> {

@@ -69,6 +69,7 @@ impl<'a> Claim<'a> {
         }
     }
 
+    #[expect(clippy::result_large_err, reason = "it is made for each run once, and unfolded by its caller")]
     fn compare(&self, found: Result<(Manifest, Sha256), raw::Error>) -> Result<Manifest, Examined> {
         let (manifest, hash) = found.map_err(|error| self.failed(error))?;
         let says = |why: &str| format!("{}: the manifest of run {} {why}", self.key, self.run_id);
