@@ -71,6 +71,17 @@ impl DataStore {
     }
 }
 
+/// A run that no worker has ended, as it is judged by the clock. While the end of its lease may be told by the time from before the
+/// server's clock was set, nobody can say that the lease has passed.
+pub(super) fn by_the_clock(tx: &Tx<'_>, run: Run) -> Run {
+    let length = match (run.lease_until, run.last_heartbeat) {
+        (Some(until), Some(beaten)) => until.since(beaten),
+        (None, _) | (_, None) => Duration::ZERO,
+    };
+    let is_unsure = clock::may_be_of_before(tx.since_clock_was_set(), length);
+    if is_unsure { Run { lease_until: None, ..run } } else { run }
+}
+
 /// The one write that is not worth reading a run for. It agrees with `Event::Beat`; a test compares them.
 pub(super) static BEAT: Batch = Batch::new(
     "/* runs::beat */

@@ -14,6 +14,7 @@ use redrive_core::time::Timestamp;
 
 use super::failures;
 use super::incidents::{self, Noted};
+use super::lease::by_the_clock;
 use super::row::{get, get_locked};
 use super::standing;
 use super::verdicts::{JudgedAttempt, noted_verdict};
@@ -130,7 +131,7 @@ impl Report<'_> {
         if self.is_in(&stored, now) {
             return Ok(Recorded::As(stored));
         }
-        let Ok(change) = self.change(&stored, now) else {
+        let Ok(change) = self.change(&by_the_clock(tx, stored), now) else {
             return Ok(held.map_or(Recorded::Lost, Recorded::Refused));
         };
         let took = write(tx, std::slice::from_ref(&change)).await? == [true];
@@ -186,6 +187,7 @@ impl Ending {
         // Runs are locked before partitions everywhere, so that no two transactions wait for each other.
         let run =
             get_locked(tx, (Workload::Extract, ""), run_id).await?.ok_or_else(|| absent("run", run_id.to_string()))?;
+        let run = by_the_clock(tx, run);
         let partition = partitions::get_many_locked(tx, std::slice::from_ref(&self.key)).await?;
         let partition =
             partition.into_iter().flatten().next().ok_or_else(|| absent("partition", self.key.to_string()))?;
