@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use redrive_control::shape::SubmittedShape;
-use redrive_core::run::{Job, MAX_JOB_BYTES};
+use redrive_core::run::{Job, MAX_JOB_BYTES, MAX_NAME_BYTES};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -29,8 +29,8 @@ fn new_jobs() -> Value {
         "type": "object",
         "required": ["category"],
         "properties": {
-            "category": {"type": "string", "minLength": 1, "maxLength": 256},
-            "external_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 256},
+            "category": {"type": "string", "minLength": 1, "maxLength": MAX_NAME_BYTES},
+            "external_id": {"type": ["string", "null"], "minLength": 1, "maxLength": MAX_NAME_BYTES},
             "payload": {},
             "submitted_at": {"type": ["string", "null"], "format": "date-time"},
             "not_before": {"type": ["string", "null"], "format": "date-time"},

@@ -127,7 +127,8 @@ async fn everything_lies_under_the_base_path() {
 #[tokio::test]
 async fn a_server_that_only_reads_changes_nothing() {
     let served = Served::with(TestDatabase::sqlite(), |settings| settings.read_only = true).await;
-    for route in routes::table() {
+    // A stream has no end; events.rs follows one.
+    for route in routes::table().into_iter().filter(|route| route.path != "/events") {
         let path = route.path.replace(['{', '}'], "");
         let reply = served.send(Call { method: route.method.to_string(), ..get(&path) }).await;
         match route.changes {

@@ -149,7 +149,8 @@ async fn a_viewer_sees_neither_payloads_nor_raw_data() {
     let made = served.send(post("/v1/runs").json(&job).header("Authorization", &operator)).await.done(201);
     let id = made["runs"][0]["id"].as_str().unwrap();
     for route in redrive_server::routes::table() {
-        if route.method != "GET" || !route.access.admits(Role::Viewer) {
+        // A stream has no end; events.rs follows one.
+        if route.method != "GET" || route.path == "/events" || !route.access.admits(Role::Viewer) {
             continue;
         }
         let path = route.path.replace("{id}", id).replace(['{', '}'], "");
