@@ -60,19 +60,7 @@ impl Route {
         H: Handler<T, App>,
         T: 'static,
     {
-        let handler = routing::get(handler);
-        Self {
-            method: Method::GET,
-            path,
-            access,
-            changes: false,
-            query: &[],
-            what,
-            status: 200,
-            gives: Gives::Json,
-            takes: None,
-            handler,
-        }
+        Self { changes: false, ..Self::new(Method::GET, path, access, what, routing::get(handler)) }
     }
 
     pub fn post<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
@@ -80,19 +68,7 @@ impl Route {
         H: Handler<T, App>,
         T: 'static,
     {
-        let handler = routing::post(handler);
-        Self {
-            method: Method::POST,
-            path,
-            access,
-            changes: true,
-            query: &[],
-            what,
-            status: 200,
-            gives: Gives::Json,
-            takes: None,
-            handler,
-        }
+        Self::new(Method::POST, path, access, what, routing::post(handler))
     }
 
     pub fn delete<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
@@ -100,19 +76,13 @@ impl Route {
         H: Handler<T, App>,
         T: 'static,
     {
-        let handler = routing::delete(handler);
-        Self {
-            method: Method::DELETE,
-            path,
-            access,
-            changes: true,
-            query: &[],
-            what,
-            status: 200,
-            gives: Gives::Json,
-            takes: None,
-            handler,
-        }
+        Self::new(Method::DELETE, path, access, what, routing::delete(handler))
+    }
+
+    /// A route that changes something and answers with JSON, unless more is said of it.
+    fn new(method: Method, path: &'static str, access: Access, what: &'static str, handler: MethodRouter<App>) -> Self {
+        let (status, gives) = (200, Gives::Json);
+        Self { method, path, access, changes: true, query: &[], what, status, gives, takes: None, handler }
     }
 
     #[must_use]

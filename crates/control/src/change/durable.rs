@@ -1,5 +1,5 @@
-//! Operations in steps, which go on whoever does them: a step changes a chunk by the path of every other change, and then its outcome is
-//! written down. Whoever takes an operation over finds in the audit trail what was changed and not written down yet, so that no item is
+//! Operations in steps, which any server or daemon can go on with: a step changes a chunk by the path of every other change, and then its outcome is
+//! written down. A process that takes an operation over finds in the audit trail what was changed and not written down yet, so that no item is
 //! changed or counted twice.
 
 use std::collections::{BTreeMap, HashSet};
@@ -211,7 +211,7 @@ impl ControlPlane {
         let report = Report::new(held.task.name()?, false);
         let report = self.work_through(selection, &held.audit, held.operation.clone(), report, watch).await?;
         if let Some(Halt::Fault(error)) = report.halt {
-            // What the step did by now is in the audit trail; whoever takes the operation up finds it there.
+            // What the step did by now is in the audit trail; the process that takes the operation up finds it there.
             return Err(error);
         }
         Ok(Some(held.progress(&report, items, done_to)))

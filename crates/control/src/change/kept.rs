@@ -102,7 +102,7 @@ impl Task {
     }
 }
 
-/// What an operation in steps needs to know of its request to act as that, whoever does it.
+/// What an operation in steps needs to know of its request to act as that, in any process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct KeptRequest {
     pub(super) actor: String,

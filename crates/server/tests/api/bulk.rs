@@ -1,9 +1,7 @@
 //! SV-3, SV-5: changes by filter, plans, operations, and Idempotency-Key, over HTTP.
 
-use std::time::Duration;
-
 use redrive_core::key::PartitionKey;
-use redrive_fixture::boom;
+use redrive_fixture::{boom, eventually};
 use serde_json::{Value, json};
 
 use crate::client::{Call, get, post};
@@ -25,14 +23,13 @@ fn retry(more: Value) -> Call {
 
 /// The state of an operation once it has ended.
 async fn ended(served: &Served, place: &str) -> Value {
-    for _ in 0..600 {
-        let operation = served.send(get(place)).await.done(200);
-        if operation["state"] != "running" {
-            return operation;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("{place} does not end");
+    let mut operation = Value::Null;
+    eventually("the operation has ended", async || {
+        operation = served.send(get(place)).await.done(200);
+        operation["state"] != "running"
+    })
+    .await;
+    operation
 }
 
 /// The command line's report, and what keeps a caller from changing too much.
