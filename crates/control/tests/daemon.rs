@@ -56,9 +56,9 @@ impl TestControlPlane {
     /// Successes that were to be reprocessed, and whose first attempt at it came out so.
     async fn reprocessed(&self, keys: &[PartitionKey], judgement: &Judgement) {
         self.failed(keys, &Judgement::Accepted { records: 7 }).await;
-        for key in keys {
-            self.put(key, ControlEvent::Reprocess).await;
-        }
+        let read = self.all().await.into_iter().filter(|partition| keys.contains(&partition.state.key));
+        let outcomes = self.put_all(read.map(|partition| (partition, ControlEvent::Reprocess)).collect()).await;
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Changed { .. })), "{outcomes:?}");
         assert_eq!(self.judge_all(judgement).await, keys.len());
     }
 

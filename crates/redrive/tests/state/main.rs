@@ -14,6 +14,8 @@ mod hold;
 #[path = "../cli/home.rs"]
 #[expect(dead_code, reason = "the other test binary uses more of it")]
 mod home;
+#[path = "../cli/http.rs"]
+mod http;
 mod inspect;
 mod interruption;
 mod marks;

@@ -1,10 +1,14 @@
 //! How long an operator waits for an answer where there are a million partitions and a million runs.
 
+use std::fs::File;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use redrive_fixture::until_within;
 use redrive_store::clock::{Clock as _, SystemClock};
 use serde_json::Value;
 
+use crate::http;
 use crate::world::MigratedProgram;
 
 const PARTITIONS: u32 = 1_000_000;
@@ -92,6 +96,48 @@ fn took(world: &MigratedProgram, line: &str) -> (Duration, Value) {
     (all[2], told)
 }
 
+/// A server that only looks, and where it listens.
+fn serve(world: &MigratedProgram) -> (Child, String) {
+    let log = File::create(world.home.file("serve.log")).unwrap();
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--no-worker", "--no-daemon", "--read-only"];
+    let child = world.home.command(&arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+    let mut address = None;
+    until_within(Duration::from_secs(60), "the server listens", || {
+        let log = world.home.read("serve.log");
+        address = log.lines().find_map(|line| line.strip_prefix("listening on http://").map(str::to_owned));
+        address.is_some()
+    });
+    (child, address.unwrap().trim_end_matches('/').to_owned())
+}
+
+/// What the pages ask for: the first answer, which nothing has prepared, and the middle of eleven.
+fn served(world: &MigratedProgram, kind: &str) {
+    let (mut child, address) = serve(world);
+    for path in [
+        "/v1/status",
+        "/v1/groups",
+        "/v1/partitions?limit=100",
+        "/v1/partitions?status=failed&limit=100",
+        "/v1/runs?limit=100",
+        "/v1/heatmap?since=2025-01-12&until=2025-09-24",
+        "/metrics",
+    ] {
+        let mut all: Vec<Duration> = (0..11)
+            .map(|_| {
+                let begun = Instant::now();
+                let answer = http::ask(&address, &format!("GET {path}"));
+                assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+                begun.elapsed()
+            })
+            .collect();
+        let first = all[0];
+        all.sort();
+        println!("{kind}: GET {path}: first {first:?}, then {:?}", all[5]);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 fn looks(world: MigratedProgram) {
     let calendar = |nth| {
         format!(
@@ -121,6 +167,7 @@ fn looks(world: MigratedProgram) {
             assert!(told["sources"][0]["at_least"].to_string().contains("success"), "{told}");
         }
     }
+    served(&world, kind);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "a random test prints its seed")]
 
 mod breaker;
+mod busy;
 mod clock_steps;
 mod demo;
 mod draining;

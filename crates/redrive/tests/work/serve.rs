@@ -14,7 +14,7 @@ const SETTINGS: &str = "[worker]\npoll = \"100ms\"\ngrace = \"1s\"\n[process.ech
     command = [\"/bin/sh\", \"-c\", \"echo '{\\\"verdict\\\":\\\"passed\\\"}'\"]\n";
 
 /// Where a server says that it listens.
-fn address(rig: &TestProcesses, server: &Process) -> String {
+pub fn address(rig: &TestProcesses, server: &Process) -> String {
     let mut found = None;
     until_within(PATIENCE, "the server listens", || {
         let log = rig.log(server);
@@ -25,7 +25,7 @@ fn address(rig: &TestProcesses, server: &Process) -> String {
 }
 
 /// The status and the body of an answer.
-fn ask(address: &str, request: &str) -> (u16, String) {
+pub fn ask(address: &str, request: &str) -> (u16, String) {
     let answer = http::ask(address, request);
     (answer.status, answer.text())
 }
