@@ -10,7 +10,7 @@ use crate::figures::{Summary, alone, compared};
 use crate::flags::BenchQueue;
 use crate::measure::{OnPhase, millis, percentiles, phase, rate, ratio};
 use crate::scratch::Scratch;
-use crate::{Error, Result, queue_commands, queue_limit, queue_loop, queue_worker};
+use crate::{Error, Result, plain, queue_commands, queue_limit, queue_loop, queue_worker};
 
 pub const CATEGORY: &str = "bench";
 pub const PAYLOAD: &str = "{}";
@@ -78,7 +78,7 @@ pub async fn run(args: &BenchQueue, url: &StoreUrl, on_phase: OnPhase<'_>) -> Re
         let callers = args.singles.map_or(0, |_| CALLERS);
         let store = scratch.open(callers.max(args.workers + 2)).await?;
         let kind = store.kind();
-        ours(store, args, on_phase).await.map(|figures| (kind, figures))
+        ours(store, &scratch.url, args, on_phase).await.map(|figures| (kind, figures))
     };
     let (kind, Ours { enqueue, drain, pickups, singles, claim, beside_history }) = scratch.during(measure).await?;
     let worker = match args.worker {
@@ -207,7 +207,7 @@ struct Ours {
     beside_history: Option<Duration>,
 }
 
-async fn ours(store: Store, args: &BenchQueue, on_phase: OnPhase<'_>) -> Result<Ours> {
+async fn ours(store: Store, url: &StoreUrl, args: &BenchQueue, on_phase: OnPhase<'_>) -> Result<Ours> {
     let ((), enqueue) = phase(on_phase, "enqueue", enqueue(&store, args)).await?;
     let (drained, drain) = phase(on_phase, "drain", drain(&store, args)).await?;
     if drained != args.jobs {
@@ -223,7 +223,8 @@ async fn ours(store: Store, args: &BenchQueue, on_phase: OnPhase<'_>) -> Result<
     };
     let (claim, beside_history) = match args.history {
         Some(history) => {
-            beside(&store, args, history, on_phase).await.map(|(alone, beside)| (Some(alone), Some(beside)))?
+            let (alone, beside) = beside(&store, url, args, history, on_phase).await?;
+            (Some(alone), Some(beside))
         }
         None => (None, None),
     };
@@ -246,7 +247,14 @@ async fn submit_singly(store: &Store, each: u32) -> Result<()> {
 }
 
 /// What claims take before and after there is history.
-async fn beside(store: &Store, args: &BenchQueue, history: u32, on_phase: OnPhase<'_>) -> Result<(Duration, Duration)> {
+async fn beside(
+    store: &Store,
+    url: &StoreUrl,
+    args: &BenchQueue,
+    history: u32,
+    on_phase: OnPhase<'_>,
+) -> Result<(Duration, Duration)> {
+    phase(on_phase, "vacuum", vacuum(url)).await?;
     let (alone, _) = phase(on_phase, "claims", claims(store, args.batch)).await?;
     let past = BenchQueue { jobs: history, ..args.clone() };
     phase(on_phase, "history", async {
@@ -255,8 +263,18 @@ async fn beside(store: &Store, args: &BenchQueue, history: u32, on_phase: OnPhas
     })
     .await?;
     phase(on_phase, "waiting", wait(store, args)).await?;
+    phase(on_phase, "vacuum", vacuum(url)).await?;
     let (beside, _) = phase(on_phase, "claims beside history", claims(store, args.batch)).await?;
     Ok((alone, beside))
+}
+
+/// Has PostgreSQL clear away what was deleted, as its own vacuum does within a minute: what is measured is a claim beside rows
+/// that are there, not beside those that are gone.
+async fn vacuum(url: &StoreUrl) -> Result<()> {
+    match url {
+        StoreUrl::Sqlite(_) => Ok(()),
+        StoreUrl::Postgres(_) => plain::execute(url, "VACUUM ANALYZE").await,
+    }
 }
 
 /// Submits runs whose time has not come.
