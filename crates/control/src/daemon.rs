@@ -15,7 +15,9 @@ use redrive_core::lane::Lane;
 use redrive_core::outlook::{self, Outlook};
 use redrive_core::partition::{ControlEvent, Partition};
 use redrive_core::retry::RetryPolicy;
+use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
+use redrive_metrics::Event;
 use redrive_store::{DueBand, DueQuery, Outcome, RejectedBand};
 use serde::Serialize;
 use serde_json::json;
@@ -66,6 +68,7 @@ impl ControlPlane {
         let audit = Audit::new(actor, COMMAND);
         let tick =
             Ticking { insight: &self.insight, acting: Some((self, &audit)), tick: Tick::default() }.run().await?;
+        self.store.metrics().daemon_passed(self.store.now());
         if tick.requeued + tick.enqueued > 0 {
             self.log_head().await;
         }
@@ -185,6 +188,8 @@ impl Ticking<'_> {
                         self.tick.requeued += 1;
                         let (key, attempts) = (&partition.state.key, partition.state.attempt_count);
                         tracing::info!(%key, attempt_count = attempts, delay_s = delay.as_secs(), "requeued");
+                        let retry = Event::RetryIn { workload: Workload::Extract, delay: *delay };
+                        plane.store.metrics().report(vec![retry]);
                     }
                     Outcome::Overtaken(_) | Outcome::Refused(_) => self.tick.overtaken += 1,
                 }

@@ -234,7 +234,29 @@ async fn a_reprocess_is_tried_until_it_runs_out(subject: TestControlPlane) {
     assert_eq!(subject.plane.tick("tester").await.unwrap().requeued, 1);
 }
 
+/// What the process shows of a daemon: when it last passed, and how long what it requeued had to wait. A look counts for nothing.
+async fn a_pass_is_shown(subject: TestControlPlane) {
+    let shown = |series: &str| {
+        let mut page = redrive_metrics::Page::default();
+        subject.store.metrics().write(&mut page);
+        let text = page.into_text();
+        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')).map(str::to_owned)
+    };
+    let (passed, delays) =
+        ("redrive_daemon_last_pass_timestamp_seconds", "redrive_retry_delay_seconds_count{workload=\"extract\"}");
+    subject.failed(&keys("111", 3), &boom()).await;
+    subject.clock.advance(6 * MINUTE);
+    subject.plane.insight().foresee_tick().await.unwrap();
+    assert_eq!((shown(passed), shown(delays)), (None, None));
+    subject.plane.tick("tester").await.unwrap();
+    let seconds = (START.micros() / 1_000_000 + 360).to_string();
+    assert_eq!((shown(passed), shown(delays)), (Some(seconds), Some("3".to_owned())));
+    subject.plane.tick("tester").await.unwrap();
+    assert_eq!(shown(delays), Some("3".to_owned()), "nothing more was requeued");
+}
+
 redrive_fixture::on_both_databases!(
+    a_pass_is_shown,
     a_grant_is_used_up_by_the_daemon,
     a_reprocess_is_granted_further_attempts,
     a_tick_with_nothing_due_reads_no_failure,

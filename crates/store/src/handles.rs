@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use redrive_core::id::OpId;
 use redrive_core::time::Timestamp;
+use redrive_metrics::Metrics;
 use tokio::sync::watch;
 
 use crate::access::Access;
@@ -118,6 +119,11 @@ impl Store {
         }
     }
 
+    /// What this process counts; it was given when the store was opened.
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.db.metrics
+    }
+
     pub fn now(&self) -> Timestamp {
         self.inner.now()
     }
@@ -215,6 +221,11 @@ impl ControlStore {
         self.inner.now()
     }
 
+    /// What this process counts; it was given when the store was opened.
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.db.metrics
+    }
+
     pub fn new_operation_id(&self) -> OpId {
         self.inner.ids.operation(self.inner.now())
     }
@@ -270,6 +281,11 @@ impl DataStore {
 
     pub fn now(&self) -> Timestamp {
         self.inner.now()
+    }
+
+    /// What this process counts; it was given when the store was opened.
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.db.metrics
     }
 
     pub fn wakeups(&self) -> watch::Receiver<u64> {

@@ -140,6 +140,13 @@ impl Partition {
         self.tried().saturating_sub(self.control.granted)
     }
 
+    /// Whether one more rejection makes it the last of so many attempts that the policy allows. Attempts beyond are not
+    /// the last any more, so that each time a partition runs out of attempts is told once.
+    pub fn has_one_left(&self, max_attempts: Option<u32>) -> bool {
+        let next = self.tried().saturating_add(1).saturating_sub(self.control.granted);
+        max_attempts == Some(next)
+    }
+
     /// Takes down what an operation may change, as the audit keeps it before and after, and as undo puts it back.
     pub fn snapshot(&self) -> ControlSnapshot {
         ControlSnapshot {
@@ -227,4 +234,26 @@ pub fn terminal<'a>(partition: &'a Partition, policy: &RetryPolicy, now: Timesta
         return Some(Terminal::ByPolicy(StopReason::TooOld));
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each time that attempts run out is told by exactly one of them.
+    #[test]
+    fn of_all_attempts_one_is_the_last_that_the_policy_allows() {
+        let key = PartitionKey::new("ads", "1", "daily", "2026-01-01").expect("it is a key");
+        let mut partition = Partition::new(key, Lane::Fresh, Timestamp::from_micros(0));
+        let mut last = |tried, granted, reprocess: Option<u32>| {
+            partition.state.attempt_count = tried;
+            partition.control.granted = granted;
+            partition.control.reprocess = reprocess.map(|rejected| Reprocess { rejected });
+            partition.has_one_left(Some(3))
+        };
+        assert_eq!([0, 1, 2, 3, 4].map(|tried| last(tried, 0, None)), [false, false, true, false, false]);
+        assert_eq!([2, 3, 4, 5].map(|tried| last(tried, 2, None)), [false, false, true, false], "two were granted");
+        assert!(last(9, 0, Some(2)), "a reprocess counts from its request");
+        assert!(!partition.has_one_left(None), "without a limit none is the last");
+    }
 }

@@ -13,7 +13,9 @@ use redrive_core::hold::HoldScope;
 use redrive_core::id::TaskId;
 use redrive_core::partition::Judgement;
 use redrive_core::retry;
+use redrive_core::run::Workload as Kind;
 use redrive_core::time::Timestamp;
+use redrive_metrics::Event;
 use redrive_store::raw::{self, RawSink, RunOutcome};
 use redrive_store::{ClaimedPartition, Cooldown, DataStore, Recorded};
 use serde_json::{Map, Value};
@@ -384,11 +386,24 @@ impl Attempt {
         let answer = self.lease.answered(self.recorder.record(judged)).await.map_err(NotJudged::LeaseEnded)?;
         let verdict = answer.map_err(NotJudged::Failed)?;
         self.log(&verdict, &metrics);
+        self.count_exhausted(&verdict);
         Ok(match verdict {
             Verdict::Recorded(Judgement::Accepted { records }) => AttemptEnd::Accepted { records },
             Verdict::Recorded(Judgement::Rejected { class, .. }) => AttemptEnd::Rejected { class },
             Verdict::Refused(refused) => AttemptEnd::Refused(refused),
         })
+    }
+
+    /// Counts a rejection after which the policy allows no further attempt.
+    fn count_exhausted(&self, verdict: &Verdict) {
+        let class = match verdict {
+            Verdict::Recorded(Judgement::Rejected { class, .. }) => *class,
+            Verdict::Recorded(Judgement::Accepted { .. }) | Verdict::Refused(_) => return,
+        };
+        let partition = &self.claimed.partition;
+        if class != ErrorClass::Final && partition.has_one_left(self.source.max_attempts) {
+            self.data.metrics().report(vec![Event::RetriesExhausted { workload: Kind::Extract }]);
+        }
     }
 
     /// Gives the partition back, as long as its lease lasts.

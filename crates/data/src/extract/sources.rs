@@ -32,6 +32,8 @@ pub struct ConfiguredSource {
     /// How long the waits that its rate limits ask of one request may be together, before one counts; none means for ever.
     pub rate_limit_budget: Option<Duration>,
     pub breaker: BreakerPolicy,
+    /// After how many attempts its policy has it tried no more. The daemon decides that; here it is only counted.
+    pub max_attempts: Option<u32>,
 }
 
 impl ConfiguredSource {

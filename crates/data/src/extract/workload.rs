@@ -89,8 +89,10 @@ impl worker::Workload for Workload {
     }
 
     /// A partition is retried by the daemon and the policy of its source; the run itself never is.
-    fn policy(&self, _: &Run) -> RetryPolicy {
-        RetryPolicy::partitions()
+    fn policy(&self, run: &Run) -> RetryPolicy {
+        let otherwise = RetryPolicy::partitions();
+        let source = run.key().and_then(|key| self.sources.get(&key.source));
+        RetryPolicy { max_attempts: source.map_or(otherwise.max_attempts, |source| source.max_attempts), ..otherwise }
     }
 
     fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::partition::{ControlEvent, Judgement, Status};
+use redrive_core::retry::RetryPolicy;
 use redrive_core::run::State;
 use redrive_data::extract::Failure;
 use redrive_data::validate::{JudgedAttempt, Recorder, Verdict};
@@ -282,7 +283,7 @@ async fn a_rerun_that_shrinks_is_refused_whatever_the_status(house: TestDataPlan
     let settings = redrive_data::validate::Settings { max_shrink: Some(0.5), ..Default::default() };
     let work = |source: &Arc<Source>| Work { rules: settings.build().unwrap(), ..Work::with(Arc::clone(source) as _) };
     assert_eq!(house.worker(work(&source)).await.0.run().await.unwrap().accepted, 1);
-    let policy = redrive_core::retry::RetryPolicy::partitions();
+    let policy = RetryPolicy::partitions();
     let event = ControlEvent::Backfill { policy: &policy, force_pending: true };
     let before = house.partition(&key).await;
     house.put(before.clone(), event).await;
@@ -290,6 +291,34 @@ async fn a_rerun_that_shrinks_is_refused_whatever_the_status(house: TestDataPlan
     let state = house.partition(&key).await.state;
     assert_eq!((state.status, state.current_run_id), (Status::Failed, before.state.current_run_id));
     assert!(state.error_message.unwrap().contains("max_shrink"));
+}
+
+/// A partition that runs out of attempts is counted when it does, and one whose error is final is not.
+async fn running_out_of_attempts_is_counted_once(house: TestDataPlane) {
+    let exhausted = || {
+        let mut page = redrive_metrics::Page::default();
+        house.store.metrics().write(&mut page);
+        let text = page.into_text();
+        let series = "redrive_retries_exhausted_total{workload=\"extract\"} ";
+        text.lines().find_map(|line| line.strip_prefix(series)).unwrap().to_owned()
+    };
+    let keys = [key("later", 0), key("final", 0)];
+    let source = Source::new(|job| match job.key.customer_id.as_str() {
+        "final" => Act::Fail(Failure::fatal("no such report")),
+        _ => Act::Fail(Failure::retryable("connection reset")),
+    });
+    let work = || Work { max_attempts: Some(2), ..Work::with(source.clone()) };
+    house.want(&keys).await;
+    for (attempt, counted) in [(1, "0"), (2, "1"), (3, "1")] {
+        house.worker(work()).await.0.run().await.unwrap();
+        assert_eq!(exhausted(), counted, "after attempt {attempt}");
+        // A policy that allows more lets a third attempt begin.
+        let more = RetryPolicy { max_attempts: Some(9), ..RetryPolicy::partitions() };
+        for key in &keys {
+            let retry = ControlEvent::Retry { policy: &more, clear_terminal: false, stale: false, grant: None };
+            house.ask(key, retry).await;
+        }
+    }
 }
 
 redrive_fixture::on_both_databases!(
@@ -304,6 +333,7 @@ redrive_fixture::on_both_databases!(
     a_secret_reaches_neither_state_nor_manifest,
     a_verdict_given_twice_counts_once,
     a_released_run_is_refused_its_verdict,
+    running_out_of_attempts_is_counted_once,
     a_sink_that_fails_burns_no_attempt,
     a_sink_that_fails_is_left_in_peace_until_it_is_well,
 );

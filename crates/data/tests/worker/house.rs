@@ -123,6 +123,7 @@ pub struct Work {
     pub max_in_flight: Option<u32>,
     pub rate_limit_budget: Duration,
     pub breaker: BreakerPolicy,
+    pub max_attempts: Option<u32>,
     pub rules: Rules,
     pub validator: Option<Arc<ValidatorProgram>>,
     pub terms: LeaseTerms,
@@ -145,6 +146,7 @@ impl Work {
             cooldown: Duration::from_secs(3600),
             rate_limit_budget: Some(self.rate_limit_budget),
             breaker: self.breaker,
+            max_attempts: self.max_attempts,
         }
     }
 
@@ -156,6 +158,7 @@ impl Work {
             max_in_flight: None,
             rate_limit_budget: Duration::from_secs(86_400),
             breaker: BreakerPolicy::OFF,
+            max_attempts: Some(8),
             rules: Rules::default(),
             validator: None,
             terms: TERMS,

@@ -44,6 +44,7 @@ fn source_plan(
         return Err(SettingError::at("max_bytes", "0 is too little; no record would fit"));
     }
     let validator = section.validate.program(&context.around);
+    let retry = policy(&section.retry, RetryPolicy::partitions())?;
     Ok(ConfiguredSource {
         extractor: extract.build(context).map_err(|mistake| mistake.within("extract"))?,
         timeout: extract.timeout(),
@@ -52,10 +53,11 @@ fn source_plan(
         validator: validator.map_err(|mistake| mistake.within("validate"))?.map(Arc::new),
         max_in_flight: section.max_in_flight,
         max_bytes: section.max_bytes.unwrap_or(MAX_BYTES),
-        longest_hint: policy(&section.retry, RetryPolicy::partitions())?.longest_hint(),
+        longest_hint: retry.longest_hint(),
         cooldown: section.cooldown.unwrap_or(COOLDOWN),
-        rate_limit_budget: section.retry.rate_limit_budget.or(RetryPolicy::partitions().rate_limit_budget),
+        rate_limit_budget: retry.rate_limit_budget,
         breaker: section.breaker.policy(),
+        max_attempts: retry.attempt_limit(),
     })
 }
 

@@ -16,8 +16,10 @@ mod tx;
 mod value;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::future::BoxFuture;
+use redrive_metrics::{Metrics, Op};
 use tokio::sync::watch;
 
 use crate::clock::{Clock, ServerClock};
@@ -50,6 +52,8 @@ pub struct Options {
     pub prepared: bool,
     /// How much time calls have left, for a program that may be told to stop.
     pub hurry: Hurry,
+    /// Where the process counts what is committed, and how long its calls took.
+    pub metrics: Metrics,
 }
 
 impl Default for Options {
@@ -61,6 +65,7 @@ impl Default for Options {
             listen: Listen::Same,
             prepared: true,
             hurry: Hurry::default(),
+            metrics: Metrics::default(),
         }
     }
 }
@@ -70,6 +75,7 @@ pub(crate) struct Db {
     backend: Backend,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) place: String,
+    pub(crate) metrics: Metrics,
 }
 
 #[derive(Debug)]
@@ -84,7 +90,7 @@ impl Db {
         match url {
             StoreUrl::Sqlite(path) => {
                 let backend = Backend::Sqlite(sqlite::Sqlite::open(path, create, &options).await?);
-                Ok(Self { backend, clock: options.clock, place: url.place() })
+                Ok(Self { backend, clock: options.clock, place: url.place(), metrics: options.metrics })
             }
             StoreUrl::Postgres(server) => Self::connect(server, url.place(), options).await,
         }
@@ -95,7 +101,7 @@ impl Db {
         match url {
             StoreUrl::Sqlite(path) => {
                 let backend = Backend::Sqlite(sqlite::Sqlite::open_to_read(path, &options).await?);
-                Ok(Self { backend, clock: options.clock, place: url.place() })
+                Ok(Self { backend, clock: options.clock, place: url.place(), metrics: options.metrics })
             }
             StoreUrl::Postgres(server) => Self::connect(server, url.place(), options).await,
         }
@@ -104,7 +110,7 @@ impl Db {
     async fn connect(server: &str, place: String, options: Options) -> Result<Self> {
         let clock = Arc::new(ServerClock::new(Arc::clone(&options.clock)));
         let backend = postgres::Postgres::open(server, &place, &options, Arc::clone(&clock)).await?;
-        Ok(Self { backend: Backend::Postgres(backend), clock, place })
+        Ok(Self { backend: Backend::Postgres(backend), clock, place, metrics: options.metrics })
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -118,6 +124,17 @@ impl Db {
     /// something. It is called again when the database asks for another try, and its
     /// effects are durable when this returns.
     pub(crate) async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
+    {
+        let begun = Instant::now();
+        let written = self.write_keyed(name, work).await;
+        self.metrics.called(op_of(name, Op::Write), begun.elapsed());
+        written
+    }
+
+    async fn write_keyed<T, F>(&self, name: &'static str, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
@@ -152,10 +169,7 @@ impl Db {
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
-        match &self.backend {
-            Backend::Sqlite(db) => db.read(name, work).await,
-            Backend::Postgres(db) => db.read(name, Planner::Server, work).await,
-        }
+        self.read_by(Planner::Server, name, work).await
     }
 
     /// The same for pages and for what the daemon and the workers look for all day: their statements must step down their
@@ -165,10 +179,21 @@ impl Db {
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
-        match &self.backend {
+        self.read_by(Planner::Indexes, name, work).await
+    }
+
+    async fn read_by<T, F>(&self, planner: Planner, name: &'static str, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
+    {
+        let begun = Instant::now();
+        let read = match &self.backend {
             Backend::Sqlite(db) => db.read(name, work).await,
-            Backend::Postgres(db) => db.read(name, Planner::Indexes, work).await,
-        }
+            Backend::Postgres(db) => db.read(name, planner, work).await,
+        };
+        self.metrics.called(op_of(name, Op::Read), begun.elapsed());
+        read
     }
 
     /// Brings the schema up to date; gives the version it had and the one it has.
@@ -200,6 +225,18 @@ impl Db {
             Backend::Sqlite(db) => db.wakeups(),
             Backend::Postgres(db) => db.wakeups(),
         }
+    }
+}
+
+/// What a transaction is to a person who watches the database: few kinds, whatever its name.
+fn op_of(name: &str, otherwise: Op) -> Op {
+    match name {
+        "claim partitions" | "claim runs" | "deliver runs" => Op::Claim,
+        "judge" | "judge many" | "record runs" | "release" | "rate limited" | "report of an outside worker" => {
+            Op::Record
+        }
+        "beat" | "beat of an outside worker" => Op::Beat,
+        _ => otherwise,
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::task::{Context, Poll, Waker};
 
 use futures_util::future::BoxFuture;
+use redrive_metrics::{Event, Metrics};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot, watch};
 
@@ -59,6 +60,14 @@ pub(crate) struct Sqlite {
     clock: HostClock,
     wake: Arc<watch::Sender<u64>>,
     cancelled: Arc<watch::Sender<u64>>,
+    metrics: Metrics,
+}
+
+/// A piece of work that is done, and what it leaves to be told and counted once it is durable.
+struct Done<T> {
+    value: T,
+    tells: Tells,
+    events: Vec<Event>,
 }
 
 /// The writer, or where there is none the anchor, is the last to close, so that it can fold the write-ahead log into the file and leave nothing beside it.
@@ -101,7 +110,8 @@ impl Sqlite {
         let readers = Readers::new(path, FileSystem::Writable, options.connections, &watch);
         let (wake, cancelled) = (Arc::new(watch::channel(0).0), Arc::new(watch::channel(0).0));
         let (path, jobs, writer) = (path.to_owned(), Some(jobs), Some(writer));
-        Ok(Self { path, jobs, writer, readers, watch, anchor: None, clock, wake, cancelled })
+        let metrics = options.metrics.clone();
+        Ok(Self { path, jobs, writer, readers, watch, anchor: None, clock, wake, cancelled, metrics })
     }
 
     /// Opens a file that must be there, without a writer: every write is refused.
@@ -113,7 +123,8 @@ impl Sqlite {
         let (wake, cancelled) = (Arc::new(watch::channel(0).0), Arc::new(watch::channel(0).0));
         let (path, anchor) = (path.to_owned(), Some(Mutex::new(anchor)));
         let clock = HostClock::new(Arc::clone(&options.clock), options.follow_database_clock);
-        Ok(Self { path, jobs: None, writer: None, readers, watch, anchor, clock, wake, cancelled })
+        let metrics = options.metrics.clone();
+        Ok(Self { path, jobs: None, writer: None, readers, watch, anchor, clock, wake, cancelled, metrics })
     }
 
     pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -130,23 +141,24 @@ impl Sqlite {
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
         self.submit(name, move |connection, clock| {
-            let mut tx = Tx::Sqlite { connection, name, tells: Tells::default(), clock };
+            let mut tx = Tx::Sqlite { connection, name, tells: Tells::default(), events: vec![], clock };
             let value = ready(work(&mut tx))?;
-            let Tx::Sqlite { tells, .. } = tx else { unreachable!("a transaction changed its kind") };
-            Ok((value, tells))
+            let Tx::Sqlite { tells, events, .. } = tx else { unreachable!("a transaction changed its kind") };
+            Ok(Done { value, tells, events })
         })
         .await
     }
 
     /// Hands work to the writer thread, which does it in a savepoint of its own; what it gives comes back after the commit.
-    /// The work says beside its value what this process's waiters are to be told.
+    /// The work says beside its value what this process's waiters are to be told, and what it is to count.
     async fn submit<T: Send + 'static>(
         &self,
         name: &'static str,
-        work: impl FnOnce(&mut Connection, TxClock) -> Result<(T, Tells)> + Send + 'static,
+        work: impl FnOnce(&mut Connection, TxClock) -> Result<Done<T>> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let (wake, cancelled) = (Arc::clone(&self.wake), Arc::clone(&self.cancelled));
+        let metrics = self.metrics.clone();
         let job: Job = Box::new(move |turn| {
             let result = turn.and_then(|turn| atomically(name, turn, work));
             Box::new(move |fault| {
@@ -154,15 +166,18 @@ impl Sqlite {
                     Some(fault) => result.and(Err(fault)),
                     None => result,
                 };
-                let tells = result.as_ref().map_or_else(|_| Tells::default(), |(_, tells)| *tells);
+                let tells = result.as_ref().map_or_else(|_| Tells::default(), |done| done.tells);
                 if tells.work {
                     wake.send_modify(|count| *count = count.wrapping_add(1));
                 }
                 if tells.cancel {
                     cancelled.send_modify(|count| *count = count.wrapping_add(1));
                 }
-                // No caller waits any more when it was cancelled; the work stands all the same.
-                let _ = reply.send(result.map(|(value, _)| value));
+                // The caller counts, and not this thread, for which all others wait. No caller waits any more when it
+                // was cancelled; the work stands all the same.
+                if let Err(Ok(done)) = reply.send(result) {
+                    metrics.report(done.events);
+                }
             })
         });
         let gone = |name| Error::Lost { place: String::new(), name, why: "the writer thread has ended".to_owned() };
@@ -170,7 +185,9 @@ impl Sqlite {
             Some(Ok(())) => answer.await.unwrap_or_else(|_| Err(gone(name))),
             Some(Err(_)) | None => Err(gone(name)),
         };
-        result.map_err(|error| self.explain(error))
+        let done = result.map_err(|error| self.explain(error))?;
+        self.metrics.report(done.events);
+        Ok(done.value)
     }
 
     /// Names the file, or says that it is another one now: that explains every other fault.
@@ -194,8 +211,8 @@ impl Sqlite {
             let fault = |error| sqlite_fault(name, error);
             connection.execute_batch("BEGIN").map_err(fault)?;
             let clock = clock.of_reader(&connection).map_err(fault)?;
-            let tells = Tells::default();
-            let result = ready(work(&mut Tx::Sqlite { connection: &mut connection, name, tells, clock }));
+            let (tells, events) = (Tells::default(), vec![]);
+            let result = ready(work(&mut Tx::Sqlite { connection: &mut connection, name, tells, events, clock }));
             connection.execute_batch("COMMIT").map_err(fault)?;
             readers.give_back(connection);
             result
@@ -220,7 +237,7 @@ impl Sqlite {
                 connection.pragma_update(None, "application_id", migrate::APPLICATION_ID).map_err(fault)?;
                 version = step.version;
             }
-            Ok(((found, version), Tells::default()))
+            Ok(Done { value: (found, version), tells: Tells::default(), events: vec![] })
         })
         .await
     }

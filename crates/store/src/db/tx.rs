@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redrive_core::text::one_line;
 use redrive_core::time::Timestamp;
+use redrive_metrics::Event;
 
 use crate::clock::Clock as _;
 use crate::error::{Error, Result};
@@ -26,7 +27,13 @@ pub(crate) struct Tells {
 }
 
 pub(crate) enum Tx<'a> {
-    Sqlite { connection: &'a mut rusqlite::Connection, name: &'static str, tells: Tells, clock: TxClock },
+    Sqlite {
+        connection: &'a mut rusqlite::Connection,
+        name: &'static str,
+        tells: Tells,
+        events: Vec<Event>,
+        clock: TxClock,
+    },
     Postgres(PgTx<'a>),
 }
 
@@ -229,6 +236,14 @@ impl Tx<'_> {
         match self {
             Self::Sqlite { tells, .. } => tells.cancel = true,
             Self::Postgres(tx) => tx.tells.cancel = true,
+        }
+    }
+
+    /// Has this process count something, once the transaction has committed.
+    pub(crate) fn count(&mut self, event: Event) {
+        match self {
+            Self::Sqlite { events, .. } => events.push(event),
+            Self::Postgres(tx) => tx.events.push(event),
         }
     }
 

@@ -18,6 +18,7 @@ use redrive_core::partition::{self, DataEvent, Event, InFlight, Partition};
 use redrive_core::run::{Run, State, Work, Workload};
 use redrive_core::share::{Capacity, CustomerQueue, Gate, take_round_robin};
 use redrive_core::time::Timestamp;
+use redrive_metrics::{Event as Counted, Queue};
 
 use super::commit::write;
 use super::row::read_from;
@@ -573,7 +574,15 @@ async fn start(
     let runs: Vec<Run> =
         claimed.iter().filter_map(|partition| begun(partition, &claim.worker, lease_until, now)).collect();
     runs::insert_attempts(tx, &runs).await?;
+    claimed.iter().filter_map(|partition| taken(partition, now)).for_each(|event| tx.count(event));
     Ok(claimed.into_iter().zip(runs).map(|(partition, run)| ClaimedPartition { partition, run }).collect())
+}
+
+/// What a claim counts: how long the partition could have been claimed.
+fn taken(partition: &Partition, now: Timestamp) -> Option<Counted> {
+    let wanted = partition.control.wanted?;
+    let since = partition.control.not_before.map_or(wanted.queued_at, |at| at.max(wanted.queued_at));
+    Some(Counted::Taken { queue: Queue::Lane(wanted.lane), waited: now.since(since) })
 }
 
 /// The run row of an attempt that begins now.

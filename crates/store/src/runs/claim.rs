@@ -15,6 +15,7 @@ use redrive_core::run::{Run, State, Work, Workload};
 use redrive_core::share;
 use redrive_core::time::Timestamp;
 
+use super::counted;
 use super::limit::{InFlightLimit, room};
 use super::list::categories_of;
 use super::row::{opt_count, progress, span};
@@ -441,6 +442,7 @@ pub(super) async fn claim(
         claimed.extend(Start { asked, category: &category, limit, task_id, now, lease_until }.take(tx).await?);
     }
     claimed.sort_by_key(|claimed| claimed.run.run_id);
+    claimed.iter().filter_map(|claimed| counted::of_claim(&claimed.run, now)).for_each(|event| tx.count(event));
     Ok(claimed)
 }
 

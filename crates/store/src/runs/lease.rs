@@ -12,7 +12,8 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{self, Event, Fault, Run, Workload};
 use redrive_core::time::{Timestamp, whole_micros};
 
-use super::record::write;
+use super::counted;
+use super::record::write_expired;
 use super::row::get_many;
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::Result;
@@ -173,8 +174,8 @@ async fn expire(
         .iter()
         .map(|run| run::apply(run, Event::LeaseExpired { policy: policy(run) }, now))
         .collect::<Result<Vec<_>, Refused>>()?;
-    abandon(tx, &expired, now).await?;
-    let took = write(tx, &changes).await?;
+    abandon(tx, &expired, now, policy).await?;
+    let took = write_expired(tx, &changes).await?;
     if took.contains(&true) {
         // An attempt that has ended makes room under its source's limit.
         tx.wake();
@@ -183,23 +184,35 @@ async fn expire(
 }
 
 /// Rejects abandoned attempts as the validator would, so that a partition that kills its workers runs out of attempts.
-async fn abandon(tx: &mut Tx<'_>, expired: &[Run], now: Timestamp) -> Result<()> {
+async fn abandon(
+    tx: &mut Tx<'_>,
+    expired: &[Run],
+    now: Timestamp,
+    policy: &(dyn Fn(&Run) -> RetryPolicy + Send + Sync),
+) -> Result<()> {
     let attempts = expired.iter().filter_map(|run| {
         let attempt = InFlight { run_id: run.run_id, task_id: run.task_id? };
-        Some((run.key()?.clone(), attempt))
+        Some((run.key()?.clone(), (run, attempt)))
     });
-    let (keys, attempts): (Vec<PartitionKey>, Vec<InFlight>) = attempts.unzip();
+    let (keys, attempts): (Vec<PartitionKey>, Vec<(&Run, InFlight)>) = attempts.unzip();
     let found = partitions::get_many_locked(tx, &keys).await?;
     let mut changes = Vec::with_capacity(attempts.len());
-    for (partition, attempt) in found.into_iter().zip(attempts) {
+    for (partition, (run, attempt)) in found.into_iter().zip(attempts) {
         let Fault { class, message, .. } = Fault::lease_expired();
         let judged = DataEvent::Judged(attempt, Judgement::Rejected { class, message, not_before: None });
         let Some(partition) = partition else { continue };
         match partition::apply(&partition, partition::Event::Data(judged), now) {
-            Ok(change) => changes.push(change),
+            Ok(change) => changes.push((change, run)),
             // The partition has moved on without this run; only the run's own row is left to end.
             Err(Refused::NoOp(_) | Refused::Rule(_)) => {}
         }
     }
-    partitions::write(tx, &changes).await.map(drop)
+    let (changes, runs): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
+    let took = partitions::write(tx, &changes).await?;
+    for ((change, run), _) in changes.iter().zip(runs).zip(took).filter(|(_, took)| *took) {
+        if let Some(exhausted) = counted::of_abandoned(change, &policy(run)) {
+            tx.count(exhausted);
+        }
+    }
+    Ok(())
 }

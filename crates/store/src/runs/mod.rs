@@ -4,6 +4,7 @@
 mod attempts;
 mod change;
 mod claim;
+mod counted;
 mod deliver;
 mod discovered;
 mod failures;

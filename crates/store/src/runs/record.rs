@@ -12,6 +12,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{self, Change, End, EndedBy, Event, Fault, Run, State, Verdict, Workload};
 use redrive_core::time::Timestamp;
 
+use super::counted::{self, EndOfClaim};
 use super::failures;
 use super::incidents::{self, Noted};
 use super::lease::by_the_clock;
@@ -146,7 +147,7 @@ async fn record(tx: &mut Tx<'_>, ends: &[(Run, End)]) -> Result<Vec<Recorded>> {
     let reports = reports.collect::<Result<Vec<_>>>()?;
     let decided: Vec<_> = reports.iter().map(|report| report.change(report.run, now)).collect();
     let changes: Vec<&Change> = decided.iter().flatten().collect();
-    let mut took = write_each(tx, &changes).await?.into_iter();
+    let mut took = write_each(tx, &changes, EndOfClaim::Word).await?.into_iter();
     let mut recorded = Vec::with_capacity(reports.len());
     for (report, decided) in reports.iter().zip(decided) {
         recorded.push(match decided {
@@ -244,10 +245,15 @@ fn claim_of(run: &Run) -> Result<TaskId> {
 
 /// Writes changes whose run is still as it was, with their failures; says of each whether it was.
 pub(super) async fn write(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
-    write_each(tx, &changes.iter().collect::<Vec<_>>()).await
+    write_each(tx, &changes.iter().collect::<Vec<_>>(), EndOfClaim::Word).await
 }
 
-async fn write_each(tx: &mut Tx<'_>, all: &[&Change]) -> Result<Vec<bool>> {
+/// The same for runs whose lease has passed.
+pub(super) async fn write_expired(tx: &mut Tx<'_>, changes: &[Change]) -> Result<Vec<bool>> {
+    write_each(tx, &changes.iter().collect::<Vec<_>>(), EndOfClaim::Expiry).await
+}
+
+async fn write_each(tx: &mut Tx<'_>, all: &[&Change], by: EndOfClaim) -> Result<Vec<bool>> {
     let took = standing::take(tx, all).await?;
     let written: Vec<&Change> =
         all.iter().copied().zip(&took).filter(|(_, took)| **took).map(|(change, _)| change).collect();
@@ -257,6 +263,9 @@ async fn write_each(tx: &mut Tx<'_>, all: &[&Change]) -> Result<Vec<bool>> {
     let now = tx.now();
     let incidents = written.iter().filter_map(|change| Noted::of(change, now));
     incidents::insert(tx, &incidents.collect::<Vec<_>>()).await?;
+    for change in &written {
+        counted::of_change(change, by, now, |event| tx.count(event));
+    }
     if written.iter().any(|change| change.after.state == State::Queued) {
         tx.wake();
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::BoxFuture;
+use redrive_metrics::Metrics;
 use tokio::sync::watch;
 
 use crate::clock::ServerClock;
@@ -39,6 +40,7 @@ pub(crate) struct Postgres {
     hurry: Hurry,
     clock: Arc<ServerClock>,
     background: Vec<tokio::task::AbortHandle>,
+    metrics: Metrics,
 }
 
 impl Drop for Postgres {
@@ -95,8 +97,8 @@ impl Postgres {
             background.push(tokio::spawn(news::listen(listen_at.config, tls, Arc::clone(&news))).abort_handle());
         }
         let statements = if options.prepared { Statements::Prepared } else { Statements::Whole };
-        let hurry = options.hurry.clone();
-        Ok(Self { pool, place: place.to_owned(), statements, news, hurry, clock, background })
+        let (hurry, metrics) = (options.hurry.clone(), options.metrics.clone());
+        Ok(Self { pool, place: place.to_owned(), statements, news, hurry, clock, background, metrics })
     }
 
     pub(in crate::db) fn wakeups(&self) -> watch::Receiver<u64> {
@@ -216,9 +218,10 @@ impl Postgres {
             clock: &self.clock,
             remedy: Remedy::None,
             tells: Tells::default(),
+            events: vec![],
         });
         let result = work(&mut tx).await;
-        let Tx::Postgres(PgTx { remedy: allowed, tells, .. }) = tx else {
+        let Tx::Postgres(PgTx { remedy: allowed, tells, events, .. }) = tx else {
             unreachable!("a transaction changed its kind")
         };
         match result {
@@ -229,6 +232,7 @@ impl Postgres {
                 let committed = within(COMMIT, client.batch_execute("COMMIT")).await;
                 committed.map_err(|fault| self.at_commit(kind, &fault))?;
                 self.news.committed(tells);
+                self.metrics.report(events);
                 Ok(value)
             }
             // On a connection that leads nowhere there is nothing to be taken back.

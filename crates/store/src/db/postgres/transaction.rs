@@ -1,6 +1,7 @@
 //! A transaction on the server.
 
 use deadpool_postgres::Object;
+use redrive_metrics::Event;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::clock::ServerClock;
@@ -31,6 +32,7 @@ pub(crate) struct PgTx<'a> {
     /// What the last fault allows.
     pub(super) remedy: Remedy,
     pub(in crate::db) tells: Tells,
+    pub(in crate::db) events: Vec<Event>,
 }
 
 type Typed<'p> = (&'p (dyn ToSql + Sync), Type);

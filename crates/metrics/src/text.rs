@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 /// What kind of number a family has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    Counter,
     Gauge,
     Histogram,
 }
@@ -13,6 +14,7 @@ pub(super) enum Kind {
 impl Kind {
     const fn as_str(self) -> &'static str {
         match self {
+            Self::Counter => "counter",
             Self::Gauge => "gauge",
             Self::Histogram => "histogram",
         }
@@ -20,32 +22,36 @@ impl Kind {
 }
 
 /// A name and its value.
-pub(super) type Label<'a> = (&'static str, &'a str);
+pub type Label<'a> = (&'static str, &'a str);
 
 /// A page of metrics.
 #[derive(Debug, Default)]
-pub(super) struct Page(BTreeMap<&'static str, String>);
+pub struct Page(BTreeMap<&'static str, String>);
 
 impl Page {
     /// Begins a family, which may stay without series.
-    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
+    pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
         let text =
             self.0.entry(name).or_insert_with(|| format!("# HELP {name} {help}\n# TYPE {name} {}\n", kind.as_str()));
         Family { name, text }
     }
 
-    pub(super) fn into_text(self) -> String {
+    /// The whole page.
+    pub fn into_text(self) -> String {
         self.0.into_values().collect()
     }
 }
 
-pub(super) struct Family<'a> {
+/// Series of one name.
+#[derive(Debug)]
+pub struct Family<'a> {
     name: &'static str,
     text: &'a mut String,
 }
 
 impl Family<'_> {
-    pub(super) fn add(&mut self, labels: &[Label<'_>], value: f64) -> &mut Self {
+    /// A series and its value.
+    pub fn add(&mut self, labels: &[Label<'_>], value: f64) -> &mut Self {
         self.line("", labels, value)
     }
 
@@ -58,7 +64,7 @@ impl Family<'_> {
     }
 
     /// The buckets of a histogram, of which each counts what the ones before it count too.
-    pub(super) fn histogram(&mut self, labels: &[Label<'_>], buckets: &[(f64, u64)], sum: f64, count: u64) {
+    pub fn histogram(&mut self, labels: &[Label<'_>], buckets: &[(f64, u64)], sum: f64, count: u64) {
         for (limit, below) in buckets {
             let limit = limit.to_string();
             let with: Vec<Label<'_>> = labels.iter().copied().chain([("le", limit.as_str())]).collect();
@@ -72,7 +78,7 @@ impl Family<'_> {
 }
 
 /// A count as Prometheus has it: exact up to 2^53.
-pub(super) fn number(count: u64) -> f64 {
+pub fn number(count: u64) -> f64 {
     count as f64
 }
 
