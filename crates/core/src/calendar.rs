@@ -32,10 +32,21 @@ impl Calendar {
         LogicalDate::new(latest).ok().filter(|latest| *latest >= self.start)
     }
 
+    /// When a day's data is ready.
+    pub fn ready(&self, day: LogicalDate) -> Option<Timestamp> {
+        let next = day.tomorrow()?.date().to_datetime(self.ready_at).to_zoned(self.timezone.clone()).ok()?;
+        Some(next.timestamp().into())
+    }
+
     /// Why a missing day is wanted.
     pub fn lane(date: LogicalDate, latest: LogicalDate) -> Lane {
         if date.days_until(latest) < FRESH_DAYS { Lane::Fresh } else { Lane::Backfill }
     }
+}
+
+/// When a day is over, in UTC.
+pub fn end_of(day: LogicalDate) -> Option<Timestamp> {
+    Some(day.tomorrow()?.date().to_zoned(TimeZone::UTC).ok()?.timestamp().into())
 }
 
 /// Every day from `first` to `last`.
@@ -84,6 +95,16 @@ mod tests {
         assert_eq!(calendar.latest_ready(at("2026-03-29T01:30:00Z")), Some(date("2026-03-28")));
         assert_eq!(calendar.latest_ready(at("2026-10-25T00:29:59Z")), Some(date("2026-10-23")));
         assert_eq!(calendar.latest_ready(at("2026-10-25T00:30:00Z")), Some(date("2026-10-24")));
+    }
+
+    #[test]
+    fn a_day_is_ready_when_it_becomes_the_latest() {
+        let calendar = berlin("04:00");
+        let ready = calendar.ready(date("2026-01-09")).unwrap();
+        assert_eq!(ready, at("2026-01-10T03:00:00Z"));
+        assert_eq!(calendar.latest_ready(ready), Some(date("2026-01-09")));
+        assert_eq!(end_of(date("2026-01-09")), Some(at("2026-01-10T00:00:00Z")));
+        assert_eq!(end_of(date("9999-12-31")), None);
     }
 
     #[test]

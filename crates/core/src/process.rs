@@ -28,6 +28,9 @@ pub const BEAT: Duration = Duration::from_secs(10);
 /// How long after its last beat a process counts as alive: three beats may be late.
 pub const ALIVE_FOR: Duration = Duration::from_secs(45);
 
+/// How long an outside worker that lives may ask for no work before a person hears of it.
+pub const ASKS_WITHIN: Duration = Duration::from_secs(300);
+
 /// How long a process that ended without a word is still shown.
 pub const REMEMBERED_FOR: Duration = Duration::from_secs(86_400);
 
@@ -75,6 +78,15 @@ impl Process {
 
     pub fn is_alive(&self, now: Timestamp) -> bool {
         now.since(self.last_seen) < ALIVE_FOR
+    }
+
+    /// Whether it takes on work, as far as can be seen: an outside worker is known by its asking. One that was asked to drain
+    /// does as it was told.
+    pub fn is_claiming(&self, now: Timestamp) -> bool {
+        match self.kind {
+            Kind::Worker | Kind::Daemon | Kind::Server => true,
+            Kind::Outside => self.drain || now.since(self.last_claim.unwrap_or(self.started_at)) < ASKS_WITHIN,
+        }
     }
 
     pub fn extracts(&self, source: &Source) -> bool {
@@ -153,6 +165,20 @@ mod tests {
         assert_eq!(living.extracting(&"crm".parse().unwrap()).count(), 0);
         let ahead = process(Kind::Worker, "a", 0, &[]);
         assert!(ahead.is_alive(NOW.saturating_sub(Duration::from_secs(5))), "seen in the future is seen");
+    }
+
+    #[test]
+    fn an_outside_worker_claims_while_it_asks_or_was_told_not_to() {
+        let asked = |ago| Process {
+            started_at: NOW.saturating_sub(Duration::from_secs(9999)),
+            last_claim: Some(NOW.saturating_sub(Duration::from_secs(ago))),
+            ..process(Kind::Outside, "", 1, &[])
+        };
+        assert!(asked(299).is_claiming(NOW));
+        assert!(!asked(300).is_claiming(NOW));
+        assert!(!Process { last_claim: None, ..asked(0) }.is_claiming(NOW), "it began long ago and has never asked");
+        assert!(Process { drain: true, ..asked(300) }.is_claiming(NOW));
+        assert!(Process { kind: Kind::Worker, ..asked(300) }.is_claiming(NOW), "a worker of ours claims what there is");
     }
 
     #[test]

@@ -19,5 +19,6 @@ pub use app::{App, Rules};
 pub use auth::{ForwardAuth, Network, NoNetwork, Secret};
 pub use background::work;
 pub use error::{Error, Result};
+pub use metrics::metrics_router;
 pub use settings::{BasePath, NoBasePath, Settings};
 pub use web::{Code, Listener, Problem, Role, is_loopback_name};

@@ -12,14 +12,19 @@ use crate::handles::{View, read};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueState<Q> {
     pub queue: Q,
-    /// Counted to [`crate::BOUND`].
+    /// Counted to [`crate::BOUND`], or to less where there are many queues.
     pub depth: u64,
     /// Since when the oldest of those that were counted has been waiting.
     pub oldest: Option<Timestamp>,
 }
 
 /// How many categories are looked at; names beyond would be too many series.
-const CATEGORIES: usize = 100;
+const CATEGORIES: usize = 50;
+
+/// How far the queues of all categories together are counted, and each at the least and at the most.
+const COUNTED: usize = 60_000;
+const LEAST: usize = 1_000;
+const MOST: usize = 10_001;
 
 impl View {
     /// The lanes of partitions.
@@ -69,7 +74,7 @@ static WAITING: Sql = Sql::new(
          SELECT 1
          FROM run_queue
          WHERE workload = ?1 AND category = ?2
-         LIMIT 10001) waiting",
+         LIMIT CAST(?3 AS BIGINT)) waiting",
 );
 static OLDEST: Sql = Sql::new(
     "/* queues::oldest */
@@ -84,21 +89,26 @@ static OLDEST: Sql = Sql::new(
 );
 
 async fn categories(tx: &mut Tx<'_>) -> Result<Vec<QueueState<String>>> {
-    let mut all = vec![queue(tx, Workload::Ingest, "").await?];
-    let mut after = String::new();
-    while all.len() < CATEGORIES {
-        let params = [Workload::Process.as_str().into(), after.as_str().into()];
+    let mut names: Vec<String> = Vec::new();
+    while names.len() < CATEGORIES {
+        let after = names.last().map_or("", String::as_str);
+        let params = [Workload::Process.as_str().into(), after.into()];
         let Some(next) = tx.row(&NEXT_CATEGORY, &params, |row| row.text(0)).await? else { break };
-        all.push(queue(tx, Workload::Process, &next).await?);
-        after = next;
+        names.push(next);
+    }
+    let most = (COUNTED / (names.len() + 1)).clamp(LEAST, MOST);
+    let mut all = vec![queue(tx, Workload::Ingest, "", most).await?];
+    for name in &names {
+        all.push(queue(tx, Workload::Process, name, most).await?);
     }
     Ok(all)
 }
 
-async fn queue(tx: &mut Tx<'_>, workload: Workload, category: &str) -> Result<QueueState<String>> {
-    let params = [workload.as_str().into(), category.into()];
-    let depth = tx.row(&WAITING, &params, |row| row.int(0)).await?.unwrap_or(0);
-    let oldest = tx.row(&OLDEST, &params, |row| row.int(0)).await?;
+async fn queue(tx: &mut Tx<'_>, workload: Workload, category: &str, most: usize) -> Result<QueueState<String>> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let depth = tx.row(&WAITING, &[workload.as_str().into(), category.into(), most.into()], |row| row.int(0)).await?;
+    let depth = depth.unwrap_or(0);
+    let oldest = tx.row(&OLDEST, &[workload.as_str().into(), category.into()], |row| row.int(0)).await?;
     let name = if category.is_empty() { workload.as_str() } else { category };
     let depth = u64::try_from(depth).unwrap_or(0);
     Ok(QueueState { queue: name.to_owned(), depth, oldest: oldest.map(Timestamp::from_micros) })

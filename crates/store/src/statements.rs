@@ -2,7 +2,7 @@
 //! loop and compare. Nothing else should need them.
 
 use crate::db::{Dialect, render};
-use crate::{partitions, runs, stanzas};
+use crate::{gauges, partitions, runs, stanzas};
 
 /// Which database a text is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +77,11 @@ pub const POSTGRES_SESSION: &str = crate::db::INDEX_PLANS_OF_SESSION;
 /// Selects what may be due in one band.
 pub fn due(database: For) -> &'static str {
     partitions::DUE.render(database.dialect())
+}
+
+/// What gauges are read by, to look at the plans.
+pub fn gauges(database: For) -> impl Iterator<Item = &'static str> {
+    gauges::ALL.iter().map(move |sql| sql.render(database.dialect()))
 }
 
 /// Adds stanzas; arrays of them on PostgreSQL.

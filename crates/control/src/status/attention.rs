@@ -1,17 +1,12 @@
 //! What needs a person: a pure look at the overview. Nothing here is a mere number; each is something to do.
 
-use std::time::Duration;
-
 use redrive_core::fingerprint::GroupId;
 use redrive_core::hold::HoldKind;
-use redrive_core::process::Kind;
+use redrive_core::process::{ASKS_WITHIN, Kind};
 use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
 
 use crate::shape::{Bounded, StatusShape};
-
-/// How long an outside worker that lives may ask for no work before a person hears of it.
-const ASKS_WITHIN: Duration = Duration::from_secs(300);
 
 /// Something that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,13 +19,18 @@ use crate::shape::{GroupShape, HoldShape, ProcessShape, RunCountsShape, SourceSh
 const TOP: usize = 5;
 
 /// How many days of how many queries are compared with the calendars, the latest first.
-const DAYS_LOOKED_AT: u64 = 20_000;
-const QUERIES_LOOKED_AT: usize = 5_000;
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach {
+    pub(super) days: u64,
+    pub(super) queries: usize,
+}
+
+const LOOKED_AT: Reach = Reach { days: 20_000, queries: 5_000 };
 
 /// What is missing of a source, and since which day it was looked for.
 #[derive(Debug, Clone, Copy)]
-struct Missing {
-    days: u64,
+pub(super) struct Missing {
+    pub(super) days: u64,
     is_all: bool,
 }
 
@@ -63,7 +68,7 @@ impl Insight {
         for (name, _) in self.sources().known().filter(|(name, _)| source.is_none_or(|source| source == *name)) {
             counts.entry(name.clone()).or_default();
         }
-        let missing = self.missing_counts(source).await?;
+        let missing = self.missing_counts(source, LOOKED_AT).await?;
         let shape = |(name, counts): (Source, _)| {
             let missing = missing.get(&name).map(|missing| (missing.days, missing.is_all));
             SourceShape::new(name, counts, missing)
@@ -72,12 +77,16 @@ impl Insight {
     }
 
     /// What calendars expect and is not there. Where there is much to compare, the latest days are.
-    async fn missing_counts(&self, source: Option<&Source>) -> Result<BTreeMap<Source, Missing>> {
+    pub(super) async fn missing_counts(
+        &self,
+        source: Option<&Source>,
+        reach: Reach,
+    ) -> Result<BTreeMap<Source, Missing>> {
         let filter = Filter { source: source.cloned().into_iter().collect(), ..Filter::default() };
         let mut spans: Vec<QuerySpan> = expected::spans(self, &filter).into_iter().map(|(span, _)| span).collect();
-        let is_cut = spans.len() > QUERIES_LOOKED_AT;
-        spans.truncate(QUERIES_LOOKED_AT);
-        let each = DAYS_LOOKED_AT / u64::try_from(spans.len()).unwrap_or(u64::MAX).max(1);
+        let is_cut = spans.len() > reach.queries;
+        spans.truncate(reach.queries);
+        let each = reach.days / u64::try_from(spans.len()).unwrap_or(u64::MAX).max(1);
         let mut found: BTreeMap<Source, Missing> = BTreeMap::new();
         let mut shortened = Vec::with_capacity(spans.len());
         for span in &mut spans {

@@ -3,6 +3,8 @@
 
 mod attention;
 mod gather;
+mod gauges;
 mod overview;
 
 pub use attention::{Attention, Need, attention};
+pub use gauges::{Gauges, ProcessState, SourceGauge};

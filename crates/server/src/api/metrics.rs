@@ -18,5 +18,5 @@ pub fn routes() -> Vec<Route> {
 
 async fn scrape(State(app): State<App>) -> Result<Response> {
     let text = metrics::page(&app).await?;
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+    Ok(([(CONTENT_TYPE, metrics::TEXT)], text).into_response())
 }

@@ -1,24 +1,29 @@
-//! What Prometheus scrapes: gauges from bounded queries, asked at most every ten seconds, and what this process has counted.
+//! What Prometheus scrapes: gauges from bounded queries, asked at most every ten seconds, and what this process has counted: its own
+//! requests, and what its worker, its daemon and its callers did.
 //! No customer, key or run is a label.
 
 mod gauges;
 mod requests;
-mod text;
+mod standalone;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use redrive_metrics::{Kind, Metrics as Work, Page, number};
 use tokio::sync::Mutex;
 
 use crate::app::App;
 use crate::error::Result;
 pub(crate) use requests::Requests;
-use text::{Kind, Page, number};
+pub use standalone::metrics_router;
+
+/// The type of the page.
+pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// How long the answers of the database are told again.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// What this process has counted, and what it knows of the database.
+/// What the server has counted, and what it knows of the database.
 #[derive(Debug, Default)]
 pub struct Metrics {
     pub(crate) requests: Requests,
@@ -61,9 +66,13 @@ pub(crate) async fn page(app: &App) -> Result<String> {
     let mut page = Page::default();
     let help = "Streams and long polls that are open.";
     page.family("redrive_streams", Kind::Gauge, help).add(&[], number(metrics.streams.load(Ordering::Relaxed)));
-    let version = env!("CARGO_PKG_VERSION");
-    let help = "The version of this process; always 1.";
-    page.family("redrive_build_info", Kind::Gauge, help).add(&[("version", version)], 1.0);
     metrics.requests.write(&mut page);
+    write_work(&mut page, app.store().metrics());
     Ok(gauges + &page.into_text())
+}
+
+/// What any process has to show.
+fn write_work(page: &mut Page, work: &Work) {
+    Work::write_build(page, env!("CARGO_PKG_VERSION"));
+    work.write(page);
 }

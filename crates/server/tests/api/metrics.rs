@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use redrive_core::key::PartitionKey;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Judgement;
+use redrive_core::run::{End, Verdict};
 use redrive_fixture::{OnDatabase as _, TestDatabase, on_both_databases};
+use serde_json::{Value, json};
 
-use crate::client::get;
+use crate::client::{get, post};
 use crate::served::Served;
 
 /// A name, its labels and its number.
@@ -58,6 +61,73 @@ async fn a_thousand_customers_make_no_series(served: Served) {
     assert_eq!(once.len(), names.len(), "a family stands twice");
 }
 
+/// Whatever callers choose, the page stays short: names of sources, categories, and ways to be refused.
+async fn the_page_stays_short(served: Served) {
+    let key = |nth: u32| PartitionKey::new(&format!("source-{nth}"), "c", "daily", "2026-01-01").unwrap();
+    served.store.want(Lane::Fresh, (0..200).map(key).collect()).await;
+    served.store.judge_each(|_| Judgement::Accepted { records: 1 }).await;
+    let categories: Vec<String> = (0..200).map(|nth| format!("category-{nth}")).collect();
+    served.store.submit(&categories.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    served.store.clock.advance(Duration::from_secs(300));
+    for run in served.store.claim_jobs(100).await {
+        served.store.report(&run, End::Completed { verdict: Verdict::NeedsReview, metrics: None }).await;
+    }
+    for path in ["/v1/partitions", "/v1/runs", "/v1/holds", "/v1/audit", "/v1/operations"] {
+        for query in ["", "?limit=0", "?cursor=x"] {
+            served.send(get(&format!("{path}{query}"))).await;
+        }
+    }
+    let text = served.send(get("/metrics")).await.text().to_owned();
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    assert!(series <= 2000, "{series} series");
+    let sources = text.lines().filter(|line| line.starts_with("redrive_partitions{")).count() / 3;
+    assert_eq!(sources, 32, "sources that no configuration names");
+    assert!(text.contains("redrive_attempts_total{workload=\"process\",source=\"other\""), "{text}");
+}
+
+/// What outside workers report is counted by the server that they report to.
+async fn outside_workers_are_counted(served: Served) {
+    served.store.submit(&["any%", "any%"]).await;
+    served.store.clock.advance(Duration::from_secs(2));
+    let claim = json!({"worker": "py", "claim_id": "c1", "max": 2});
+    let claimed = served.send(post("/v1/worker/claim").json(&claim)).await.done(200);
+    let report = |nth: usize, what: &str, body: Value| {
+        let run = &claimed["runs"][nth];
+        let mut body = body;
+        body["task_id"] = run["task_id"].clone();
+        post(&format!("/v1/worker/runs/{}/{what}", run["id"].as_str().unwrap())).json(&body)
+    };
+    let done = report(0, "complete", json!({"verdict": "passed"}));
+    let failed = report(1, "fail", json!({"error_class": "final", "message": "no"}));
+    for call in [done.clone(), done, failed] {
+        served.send(call).await.done(200);
+    }
+    let text = served.send(get("/metrics")).await.text().to_owned();
+    for line in [
+        "redrive_attempts_total{workload=\"process\",source=\"any%\",outcome=\"success\",class=\"\"} 1",
+        "redrive_attempts_total{workload=\"process\",source=\"any%\",outcome=\"failed\",class=\"final\"} 1",
+        "redrive_wait_duration_seconds_count{lane=\"process\"} 2",
+        "redrive_retries_exhausted_total{workload=\"process\"} 0",
+        "redrive_processes{kind=\"outside\",state=\"alive\"} 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+}
+
+/// The database is asked at most every ten seconds; what the process counts is always as it is now.
+async fn the_database_is_asked_now_and_then(served: Served) {
+    let key = |date: &str| PartitionKey::new("ads", "1", "daily", date).unwrap();
+    served.store.judged(vec![key("2025-12-01")], Judgement::Accepted { records: 1 }).await;
+    let first = served.send(get("/metrics")).await.text().to_owned();
+    served.store.judged(vec![key("2025-12-02")], Judgement::Accepted { records: 1 }).await;
+    let second = served.send(get("/metrics")).await.text().to_owned();
+    for (text, counted) in [(&first, 1), (&second, 2)] {
+        let attempts = "redrive_attempts_total{workload=\"extract\",source=\"ads\",outcome=\"success\",class=\"\"}";
+        assert!(text.contains(&format!("{attempts} {counted}\n")), "{text}");
+        assert!(text.contains("redrive_partitions{source=\"ads\",status=\"success\"} 1\n"), "{text}");
+    }
+}
+
 fn deploy(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(path)
 }
@@ -103,7 +173,7 @@ async fn alerts_and_the_dashboard_use_what_there_is() {
     let page = full_page().await;
     let mut known: BTreeSet<&str> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    known.extend(["redrive_missing_partitions"]);
+    known.extend(["redrive_missing_partitions", "redrive_freshness_limit_seconds"]);
     let mut used = 0;
     for file in ["prometheus/redrive.rules.yml", "grafana/redrive.json"] {
         let text = std::fs::read_to_string(deploy(file)).unwrap();
@@ -117,4 +187,9 @@ async fn alerts_and_the_dashboard_use_what_there_is() {
     assert!(used > 20, "only {used} names were found");
 }
 
-on_both_databases!(a_thousand_customers_make_no_series);
+on_both_databases!(
+    a_thousand_customers_make_no_series,
+    the_page_stays_short,
+    outside_workers_are_counted,
+    the_database_is_asked_now_and_then,
+);
