@@ -236,6 +236,11 @@ Examples:
 }
 
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  redrive daemon
+  redrive daemon --once --dry-run
+  redrive daemon --metrics 127.0.0.1:9465")]
 pub struct Daemon {
     /// One tick, and out
     #[arg(long)]
@@ -246,6 +251,10 @@ pub struct Daemon {
     /// How long to sleep between ticks [default: daemon.interval]
     #[arg(long, value_name = "DURATION", value_parser = redrive_data::settings::duration::parse)]
     pub interval: Option<std::time::Duration>,
+    /// Show /metrics and /healthz there [default without an address: 127.0.0.1:9464]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
+    #[arg(conflicts_with_all = ["once", "dry_run"])]
+    pub metrics: Option<String>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -319,7 +328,8 @@ pub struct TokenCreate {
 Examples:
   redrive worker
   redrive worker --workload extract --source ads --source crm --concurrency 4
-  redrive worker --drain")]
+  redrive worker --drain
+  redrive worker --metrics 127.0.0.1:9464")]
 pub struct Worker {
     /// What kinds of work to do [default: all that is configured]
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -336,7 +346,13 @@ pub struct Worker {
     /// End when nothing is due
     #[arg(long)]
     pub drain: bool,
+    /// Show /metrics and /healthz there [default without an address: 127.0.0.1:9464]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = METRICS)]
+    pub metrics: Option<String>,
 }
+
+/// Where a worker and a daemon show their metrics unless told otherwise.
+const METRICS: &str = "127.0.0.1:9464";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Workload {

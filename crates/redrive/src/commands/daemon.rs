@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
-use crate::service::{self, Me, Notifier, Presence, Reload};
+use crate::service::{self, Me, Notifier, Presence, Reload, ShownMetrics};
 
 pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
     let config = context.config()?;
@@ -35,6 +35,7 @@ pub async fn run(args: &Daemon, context: &Context) -> Result<Exit> {
         sender.pass().await?;
         return Ok(ended);
     }
+    let _shown = ShownMetrics::begin(args.metrics.as_deref(), context).await?;
     serve(args, config, store, context).await
 }
 

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use redrive_control::{ControlPlane, Insight, Sink};
 use redrive_data::notify::Sender;
+use redrive_metrics::Metrics;
 use redrive_store::clock::SystemClock;
 use redrive_store::{Options, Store, View};
 
@@ -40,6 +41,8 @@ pub struct Context {
     pub global: Global,
     pub environment: Environment,
     pub stop: StopSignals,
+    /// What this process counts, whichever of its stores it is about.
+    pub metrics: Metrics,
 }
 
 impl Context {
@@ -50,7 +53,8 @@ impl Context {
     /// The same, with this configuration file and no environment over it.
     pub fn with_config_alone(&self, file: &str) -> Self {
         let global = Global { config: Some(file.into()), ..self.global.clone() };
-        Self { global, environment: Environment::default(), stop: self.stop.clone() }
+        let (stop, metrics) = (self.stop.clone(), self.metrics.clone());
+        Self { global, environment: Environment::default(), stop, metrics }
     }
 
     /// What can be seen of the configured store, opened to be read: nothing is made or migrated.
@@ -63,7 +67,8 @@ impl Context {
 
     /// How the configured store is opened.
     pub fn store_options(&self, config: &Config) -> Options {
-        Options { hurry: self.stop.hurry(), ..config.settings.store.options() }
+        let (hurry, metrics) = (self.stop.hurry(), self.metrics.clone());
+        Options { hurry, metrics, ..config.settings.store.options() }
     }
 
     /// The control plane over the configured store and sink.

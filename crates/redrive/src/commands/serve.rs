@@ -26,8 +26,14 @@ const GRACE: Duration = Duration::from_secs(2);
 
 pub async fn run(args: &Serve, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let worker_args =
-        cli::Worker { workload: vec![], source: vec![], category: vec![], concurrency: None, drain: false };
+    let worker_args = cli::Worker {
+        workload: vec![],
+        source: vec![],
+        category: vec![],
+        concurrency: None,
+        drain: false,
+        metrics: None,
+    };
     let plan = match args.no_worker {
         true => None,
         false => Some(worker::plan(&worker_args, &config, context)?),
@@ -53,7 +59,7 @@ pub async fn run(args: &Serve, context: &Context) -> Result<Exit> {
         }
     };
     let ticking = async {
-        let daemon_args = cli::Daemon { once: false, dry_run: false, interval: None };
+        let daemon_args = cli::Daemon { once: false, dry_run: false, interval: None, metrics: None };
         match args.no_daemon {
             true => Ok(Exit::Done),
             false => daemon::serve(&daemon_args, config.clone(), store.clone(), context).await,

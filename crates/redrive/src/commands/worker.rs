@@ -19,13 +19,14 @@ use crate::config::{Config, Plan};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
-use crate::service::{self, Generation, Reload, Service};
+use crate::service::{self, Generation, Reload, Service, ShownMetrics};
 use crate::stop::StopSignals;
 
 pub async fn run(args: &cli::Worker, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let (plan, only) = plan(args, &config, context)?;
     let store = open(&config, Missing::Refuse, context).await?;
+    let _shown = ShownMetrics::begin(args.metrics.as_deref(), context).await?;
     serve(args, config, &store, (plan, only), context).await
 }
 
