@@ -12,6 +12,7 @@ use redrive_data::outside::OutsideWorkers;
 use redrive_store::raw::{RawOptions, RawSink, RawUrl, Sha256};
 use redrive_store::{Access, Store};
 use tokio::sync::{OnceCell, watch};
+use tracing::Instrument as _;
 
 use crate::auth::{Attempts, FirstLink};
 use crate::error::Result;
@@ -157,11 +158,12 @@ impl App {
             kept.clear();
         }
         kept.insert(used, at);
-        tokio::spawn(async move {
+        let keeping = async move {
             if let Err(error) = write.await {
                 tracing::debug!(%error, "a use could not be kept");
             }
-        });
+        };
+        tokio::spawn(keeping.in_current_span());
     }
 
     pub fn settings(&self) -> &Settings {

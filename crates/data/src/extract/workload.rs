@@ -18,7 +18,7 @@ use super::attempt::Attempt;
 use crate::error::{Error, Result};
 use crate::program::ChildTracker;
 use crate::validate::{self, Recorder};
-use crate::worker::{self, AttemptEnd, AttemptResult, Claimant, Claimed, Lease, Shutdown, Task};
+use crate::worker::{self, AttemptEnd, AttemptResult, Claimant, Claimed, Lease, Shutdown, Task, attempt_span};
 
 /// How many long attempts are judged at once at the least, however few processors there are: some wait for the sink.
 const LEAST_JUDGED: usize = 4;
@@ -68,6 +68,7 @@ impl Workload {
     fn task(&self, claimed: ClaimedPartition) -> Option<Task> {
         let name = claimed.partition.state.key.source.clone();
         let (source, fence, run_id) = (self.sources.get(&name)?, claimed.run.task_id?, claimed.run.run_id);
+        let span = attempt_span(&claimed.run);
         let paced = Paced::start(&self.pace, name, &self.data);
         let (data, sink, recorder) = (self.data.clone(), self.sink.clone(), self.recorder.clone());
         let (children, judging) = (self.programs.child(), Arc::clone(&self.judging));
@@ -75,7 +76,7 @@ impl Workload {
             let attempt = Attempt { data, sink, recorder, source, claimed, fence, lease, shutdown, children, judging };
             async move { paced.end(attempt.run().await) }
         };
-        Some(Task::new(run_id, fence, start))
+        Some(Task::new(run_id, fence, start).told_as(span))
     }
 }
 

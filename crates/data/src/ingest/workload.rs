@@ -13,7 +13,7 @@ use super::archive::Limits;
 use super::attempt::Attempt;
 use super::upload::object_of;
 use crate::error::{Error, Result};
-use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task};
+use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task, attempt_span};
 
 /// The most ends that are recorded in one transaction.
 const RECORDED_AT_ONCE: usize = 256;
@@ -94,12 +94,13 @@ impl Workload {
 
     fn task(&self, run: Run) -> Option<Task> {
         let (run_id, fence, served) = (run.run_id, run.task_id?, Arc::clone(&self.served));
+        let span = attempt_span(&run);
         let permit = Arc::clone(&self.room).try_acquire_owned().ok();
         let start = move |lease: Lease, shutdown: Shutdown| async move {
             let _permit = permit;
             Attempt { served, run, lease, shutdown }.run().await
         };
-        Some(Task::new(run_id, fence, start))
+        Some(Task::new(run_id, fence, start).told_as(span))
     }
 }
 

@@ -12,7 +12,7 @@ use super::attempt::Attempt;
 use super::{Context, Handler, Job, Section, Sections};
 use crate::error::{Error, Result};
 use crate::program::ChildTracker;
-use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task};
+use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Shutdown, Task, attempt_span};
 
 /// The most ends that are recorded in one transaction: as many as a worker claims at once that has Rust code for a handler.
 const RECORDED_AT_ONCE: usize = 1024;
@@ -97,6 +97,7 @@ impl Workload {
 
     fn task(&self, claimed: ClaimedRun) -> Option<Task> {
         let (run_id, fence) = (claimed.run.run_id, claimed.run.task_id?);
+        let span = attempt_span(&claimed.run);
         let served = Arc::clone(&self.served);
         let start = move |lease: Lease, shutdown: Shutdown| {
             let context = Context::new(served.programs.clone());
@@ -107,7 +108,7 @@ impl Workload {
                 result
             }
         };
-        Some(Task::new(run_id, fence, start))
+        Some(Task::new(run_id, fence, start).told_as(span))
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use super::blocks::{Blocks, Cut, READ};
 use super::end::{End, last_lines};
@@ -93,11 +94,12 @@ impl Child {
         #[cfg(target_os = "linux")]
         let _ = rustix::pipe::fcntl_setpipe_size(&stdout, READ);
         let (guard, program, watch) = (start.tracker.track(), name.clone(), start.watch);
-        let stderr = tokio::spawn(async move {
+        let draining = async move {
             let tail = stderr::drain(stderr, unwanted, program, watch).await;
             guard.keep_last_stderr(LastWords { lines: last_lines(&tail), whole: tail.whole() });
             tail
-        });
+        };
+        let stderr = tokio::spawn(draining.in_current_span());
         let (input, stdin) = match (start.stdin, stdin) {
             (Stdin::Bytes(bytes), Some(stdin)) => (Some(Input::write(stdin, bytes)), None),
             (Stdin::Open, stdin) => (None, stdin),
@@ -160,7 +162,7 @@ impl Input {
                 tracing::debug!(%error, "a program did not read all of its input");
             }
         };
-        Self(tokio::spawn(writing).abort_handle())
+        Self(tokio::spawn(writing.in_current_span()).abort_handle())
     }
 }
 

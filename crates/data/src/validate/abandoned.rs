@@ -12,7 +12,8 @@ use crate::error::Result;
 pub async fn leave_word(data: &DataStore, sink: &RawSink, abandoned: &[Run]) {
     for run in abandoned {
         if let Err(error) = commit_as_failed(data, sink, run).await {
-            tracing::warn!(run_id = %run.run_id, %error, "no word could be left of an abandoned attempt");
+            let (run_id, key) = (run.run_id, run.key().map(tracing::field::display));
+            tracing::warn!(%run_id, key, %error, "no word could be left of an abandoned attempt");
         }
         clear_staged(sink, run).await;
     }
@@ -21,10 +22,11 @@ pub async fn leave_word(data: &DataStore, sink: &RawSink, abandoned: &[Run]) {
 /// Removes the files that the dead writer had not finished.
 async fn clear_staged(sink: &RawSink, run: &Run) {
     let Some(key) = run.key() else { return };
-    match sink.clear_staged(key, run.run_id).await {
+    let run_id = run.run_id;
+    match sink.clear_staged(key, run_id).await {
         Ok(0) => {}
-        Ok(files) => tracing::info!(run_id = %run.run_id, files, "removed what an abandoned attempt had not finished"),
-        Err(error) => tracing::warn!(run_id = %run.run_id, %error, "what an abandoned attempt left was not removed"),
+        Ok(files) => tracing::info!(%run_id, %key, files, "removed what an abandoned attempt had not finished"),
+        Err(error) => tracing::warn!(%run_id, %key, %error, "what an abandoned attempt left was not removed"),
     }
 }
 

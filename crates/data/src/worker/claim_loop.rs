@@ -13,6 +13,7 @@ use redrive_store::{Backlog, DataStore, Queued};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
 
 use super::attempt_end::{AttemptEnd, AttemptResult};
 use super::counts::WorkerCounts;
@@ -67,8 +68,14 @@ const GATHER: Duration = Duration::from_millis(10);
 /// How many attempts may be under way for each permit, those that are settling included.
 const UNDER_WAY: u32 = 4;
 
-/// The attempt's workload, by its place among the worker's, and what became of it.
-type Finished = (usize, Option<Permit>, AttemptResult);
+/// An attempt whose task has ended.
+struct Finished {
+    /// Its workload, by its place among the worker's.
+    nth: usize,
+    permit: Option<Permit>,
+    result: AttemptResult,
+    span: Span,
+}
 
 /// What a worker serves from now on. Attempts under way go on as they were begun.
 #[derive(Debug)]
@@ -315,14 +322,21 @@ impl Worker {
     }
 
     fn start(&mut self, nth: usize, task: Task, asked: Instant) {
-        let lease = self.keeper.hold(task.run_id, task.task_id, asked);
+        let lease = task.span.in_scope(|| self.keeper.hold(task.run_id, task.task_id, asked));
         let attempt = (task.start)(lease, self.shutdown.clone());
         let permit = self.permits.take(&self.served[nth].running);
-        self.spawn(nth, Some(permit), attempt);
+        self.spawn(nth, Some(permit), attempt, task.span);
     }
 
-    fn spawn(&mut self, nth: usize, mut permit: Option<Permit>, attempt: BoxFuture<'static, AttemptResult>) {
-        self.attempts.spawn(async move {
+    fn spawn(
+        &mut self,
+        nth: usize,
+        mut permit: Option<Permit>,
+        attempt: BoxFuture<'static, AttemptResult>,
+        span: Span,
+    ) {
+        let within = span.clone();
+        let running = async move {
             let mut result = unless_panicked(attempt).await;
             while let AttemptResult::Settling { rest } = result {
                 if let Some(permit) = permit.take() {
@@ -330,8 +344,9 @@ impl Worker {
                 }
                 result = unless_panicked(rest).await;
             }
-            (nth, permit, result)
-        });
+            Finished { nth, permit, result, span }
+        };
+        self.attempts.spawn(running.instrument(within));
     }
 
     /// Whether a few free permits wait for more: there is more to claim, and a claim for many costs little more than a
@@ -418,18 +433,18 @@ impl Worker {
 
     fn hear(&mut self, ended: std::result::Result<Finished, JoinError>) -> Result<()> {
         // Only what was left to its lease is aborted.
-        let Ok((nth, permit, result)) = ended else { return Ok(()) };
+        let Ok(Finished { nth, permit, result, span }) = ended else { return Ok(()) };
         let end = match result {
             AttemptResult::Ended(end) => end,
             // Its task goes on with it by itself.
             AttemptResult::Settling { rest } => {
-                self.spawn(nth, permit, rest);
+                self.spawn(nth, permit, rest, span);
                 return Ok(());
             }
             AttemptResult::InfraFailed { error, give_back } => {
                 // At rest before the run is given back: that wakes every worker that could claim it.
-                let heard = self.fault(nth, "an attempt", error);
-                self.spawn(nth, permit, Box::pin(async { AttemptResult::Ended(give_back.await) }));
+                let heard = span.in_scope(|| self.fault(nth, "an attempt", error));
+                self.spawn(nth, permit, Box::pin(async { AttemptResult::Ended(give_back.await) }), span);
                 return heard;
             }
         };

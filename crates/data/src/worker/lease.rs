@@ -16,6 +16,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{DataStore, Heartbeat, HeartbeatAnswer, Open, Options, Store, StoreUrl};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
+use tracing::Span;
 
 use crate::error::{Error, Result, TRY_AGAIN};
 
@@ -134,6 +135,8 @@ struct Held {
     /// When it was prolonged last, and until when, by the store's clock.
     prolonged: Option<(Timestamp, Timestamp)>,
     ended: watch::Sender<Option<LeaseEnd>>,
+    /// Of the attempt, so that what is said of its lease says whose it is.
+    span: Span,
 }
 
 impl Leases {
@@ -179,13 +182,13 @@ impl LeaseKeeper {
         let _ = self.nudge.try_send(());
     }
 
-    /// Keeps a lease that was got by a claim asked for at `asked`.
+    /// Keeps a lease that was got by a claim asked for at `asked`. What is said of it is said in the span of now.
     pub fn hold(&self, run_id: RunId, task_id: TaskId, asked: Instant) -> Lease {
         let terms = self.leases.terms;
         let ends = asked + terms.lease;
         let mut table = self.leases.lock();
         let (ended, receiver) = watch::channel(table.is_closed.then_some(LeaseEnd::Lost));
-        table.held.insert(run_id, Held { task_id, ends, prolonged: None, ended });
+        table.held.insert(run_id, Held { task_id, ends, prolonged: None, ended, span: Span::current() });
         let is_sooner = ends - terms.margin() < table.wake_at;
         drop(table);
         if is_sooner {
@@ -268,7 +271,8 @@ impl HeartbeatLoop {
         self.leases.lock().held.retain(|run_id, held| {
             let keep = held.ends > limit;
             if !keep {
-                tracing::warn!(%run_id, "the lease could not be prolonged; the attempt is given up");
+                let text = "the lease could not be prolonged; the attempt is given up";
+                held.span.in_scope(|| tracing::warn!(%run_id, "{text}"));
                 held.ended.send_replace(Some(LeaseEnd::Lost));
             }
             keep
@@ -312,7 +316,7 @@ impl HeartbeatLoop {
                 HeartbeatAnswer::Cancelled => LeaseEnd::Cancelled,
                 HeartbeatAnswer::Lost => LeaseEnd::Lost,
             };
-            tracing::warn!(%run_id, ?end, "the lease was lost");
+            held.span.in_scope(|| tracing::warn!(%run_id, ?end, "the lease was lost"));
             held.ended.send_replace(Some(end));
             table.held.remove(&run_id);
         }

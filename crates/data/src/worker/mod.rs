@@ -20,4 +20,4 @@ pub use lease::{Lease, LeaseEnd, LeaseKeeper, LeaseTerms};
 pub use shutdown::Shutdown;
 pub use sweep::end_expired;
 pub(crate) use sweep::end_expired_jobs;
-pub use workload::{Claimant, Claimed, Task, Workload};
+pub use workload::{Claimant, Claimed, Task, Workload, attempt_span};

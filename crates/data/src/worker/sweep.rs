@@ -63,6 +63,7 @@ pub async fn end_expired_jobs(data: &DataStore, sections: &Arc<Sections>) -> Res
 /// Says what became of a run whose worker fell silent: as for any other failed attempt, what comes next.
 fn log_end(run: &Run, policy: &RetryPolicy) {
     let (work, run_id, worker, attempt) = (subject(&run.work), run.run_id, run.worker.as_deref(), run.attempt);
+    let key = run.key().map(tracing::field::display);
     match (run.workload(), run.state) {
         (Kind::Ingest | Kind::Process, State::Waiting) => {
             let next_retry_at = run.next_retry_at.map(|at| at.to_string());
@@ -79,7 +80,7 @@ fn log_end(run: &Run, policy: &RetryPolicy) {
         }
         // Whether a partition is tried again is the control plane's to say.
         (Kind::Extract, _) | (Kind::Ingest | Kind::Process, State::Storing | State::Running | State::Done) => {
-            tracing::warn!(work, %run_id, worker, "lease expired; the attempt is ended");
+            tracing::warn!(work, key, %run_id, worker, "lease expired; the attempt is ended");
         }
     }
 }

@@ -9,6 +9,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Run, Workload as Kind};
 use redrive_store::Backlog;
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::attempt_end::AttemptResult;
 use super::lease::Lease;
@@ -61,6 +62,13 @@ pub trait Workload: Send + Sync + fmt::Debug {
     }
 }
 
+/// What the log and traces say of a run's attempt.
+pub fn attempt_span(run: &Run) -> Span {
+    let category = Some(run.work.category()).filter(|category| !category.is_empty());
+    let (workload, key) = (run.workload().as_str(), run.key().map(tracing::field::display));
+    tracing::info_span!("attempt", workload, run_id = %run.run_id, key, category, attempt = run.attempt)
+}
+
 /// Who claims, and for how long.
 #[derive(Debug, Clone)]
 pub struct Claimant {
@@ -84,6 +92,8 @@ pub struct Task {
     pub(super) run_id: RunId,
     pub(super) task_id: TaskId,
     pub(super) start: Start,
+    /// Says in the log and in traces what the attempt is of.
+    pub(super) span: Span,
 }
 
 impl Task {
@@ -92,7 +102,13 @@ impl Task {
     where
         F: Future<Output = AttemptResult> + Send + 'static,
     {
-        Self { run_id, task_id, start: Box::new(move |lease, shutdown| Box::pin(start(lease, shutdown))) }
+        let start: Start = Box::new(move |lease, shutdown| Box::pin(start(lease, shutdown)));
+        Self { run_id, task_id, start, span: Span::none() }
+    }
+
+    /// The same, with what the log and traces say of the attempt: where anything is said, it is known of which run.
+    pub fn told_as(self, span: Span) -> Self {
+        Self { span, ..self }
     }
 }
 

@@ -36,7 +36,7 @@ pub async fn around(State(app): State<App>, request: Request, next: Next) -> Res
     let id = request_id(request.headers());
     let (method, begun) = (request.method().clone(), Instant::now());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
-    let span = tracing::info_span!("request", request_id = %id);
+    let span = tracing::info_span!("request", request_id = %id, %method, route);
     let answering = async {
         let response = match admitted(&app, request.headers()) {
             Ok(()) => next.run(request).await,

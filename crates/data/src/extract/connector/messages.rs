@@ -3,6 +3,7 @@
 
 use memchr::memchr;
 use tokio::task::spawn_blocking;
+use tracing::Span;
 
 use crate::extract::{Error, Failure, MAX_RECORD_BYTES, Records};
 use crate::program::{Child, Cut, End};
@@ -63,9 +64,10 @@ pub(in crate::extract) async fn read_messages<H: MessageHandler>(
 ) -> Result<ReadResult<H>, Error> {
     let mut messages = MessageReader::new(handler);
     while let Some(block) = child.block().await.map_err(|cut| unreadable(&cut, messages.lines))? {
-        let block = block.to_vec();
+        let (block, span) = (block.to_vec(), Span::current());
         let parsing = spawn_blocking(move || {
-            let found = messages.take(&block);
+            // What a connector says is logged there.
+            let found = span.in_scope(|| messages.take(&block));
             (messages, found)
         });
         let found;
