@@ -7,22 +7,26 @@ mod error;
 mod exit;
 mod input;
 mod log;
+mod log_json;
 mod output;
 mod service;
 mod stop;
+mod traces;
 
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use redrive_metrics::Metrics;
 
 use crate::cli::{Cli, Command, Global};
 use crate::commands::Context;
-use crate::config::Environment;
+use crate::config::{Config, Environment};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::stop::StopSignals;
+use crate::traces::Traces;
 
 /// How long work on other threads may go on when the command has ended. A sink that does not answer would hold it for
 /// longer; what it leaves unfinished is not taken for an object.
@@ -36,21 +40,36 @@ fn main() -> ExitCode {
             return Exit::Unavailable.into();
         }
     };
-    let exit = runtime.block_on(start());
+    let (exit, traces) = runtime.block_on(start());
     runtime.shutdown_timeout(LEFTOVERS);
+    // Every span has ended now.
+    traces.end();
     exit
 }
 
-async fn start() -> ExitCode {
+async fn start() -> (ExitCode, Traces) {
     let cli = Cli::parse();
-    log::start(&cli.global, cli.command.is_service());
+    let environment = Environment::of_process();
+    let endpoint = endpoint(&cli, &environment);
+    let traces = log::start(&cli.global, cli.command.is_service(), endpoint.as_deref());
+    let exit = obey(cli, environment).await;
+    (exit, traces)
+}
+
+/// Where a process that works or serves sends its traces. A configuration that cannot be read is the command's to complain of.
+fn endpoint(cli: &Cli, environment: &Environment) -> Option<String> {
+    let is_traced = matches!(cli.command, Command::Worker(_) | Command::Daemon(_) | Command::Serve(_));
+    let config = is_traced.then(|| Config::load(cli.global.config.as_deref(), environment).ok())??;
+    config.settings.telemetry.otlp_endpoint
+}
+
+async fn obey(cli: Cli, environment: Environment) -> ExitCode {
     let stop = match StopSignals::listen() {
         Ok(stop) => stop,
         Err(error) => return end(Err(Error::io("cannot listen for signals")(error)), false),
     };
-    let environment = Environment::of_process();
     let global = Global { width: output::terminal::listing_width(&environment), ..cli.global };
-    let context = Context { global, environment, stop };
+    let context = Context { global, environment, stop, metrics: Metrics::default() };
     let mut running = pin!(run(cli.command, &context));
     tokio::select! {
         biased;

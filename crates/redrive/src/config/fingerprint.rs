@@ -5,7 +5,7 @@ use redrive_store::raw::Sha256;
 use toml::de::{DeTable, DeValue};
 
 /// Sections that say where things are, not what happens.
-const PLACES: [&str; 3] = ["store", "raw", "server"];
+const PLACES: [&str; 4] = ["store", "raw", "server", "telemetry"];
 const DIGITS: usize = 12;
 
 /// The fingerprint of a document, with what variables set in it. Comments, order and spelling do not count.

@@ -28,6 +28,28 @@ pub struct Settings {
     pub process: BTreeMap<String, ProcessSection>,
     pub ingest: IngestSection,
     pub notify: Vec<NotifySection>,
+    pub telemetry: TelemetrySection,
+}
+
+/// `[telemetry]`: where traces go.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TelemetrySection {
+    /// A collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; nothing sends no traces.
+    pub otlp_endpoint: Option<String>,
+}
+
+impl TelemetrySection {
+    fn check(&self) -> Result<(), SettingError> {
+        let Some(endpoint) = &self.otlp_endpoint else { return Ok(()) };
+        match endpoint.parse::<url::Url>() {
+            Ok(url) if ["http", "https"].contains(&url.scheme()) && url.has_host() => Ok(()),
+            Ok(_) | Err(_) => {
+                let why = format!("{endpoint:?} is no address of a collector; write it like http://127.0.0.1:4318");
+                Err(SettingError::at("otlp_endpoint", why).within("telemetry"))
+            }
+        }
+    }
 }
 
 /// `[server]`: where `redrive serve` listens, and by which names it is called.
@@ -437,6 +459,7 @@ impl Settings {
     /// What no single key's type can tell.
     pub fn check(&self) -> Result<(), SettingError> {
         self.store.check().map_err(|mistake| mistake.within("store"))?;
+        self.telemetry.check()?;
         let worker = |key: &str, why: &str| Err(SettingError::at(key, why).within("worker"));
         if self.worker.concurrency == 0 {
             return worker("concurrency", "0 is too little; a worker needs at least 1");

@@ -32,5 +32,6 @@ mod sink_gone;
 mod stopping;
 #[expect(dead_code, reason = "the campaign uses more of it")]
 mod system;
+mod telemetry;
 mod unanswered;
 mod unusable;
