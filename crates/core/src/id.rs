@@ -31,6 +31,8 @@ macro_rules! id {
             }
         }
 
+        crate::schema::described!($name, {"type": "string", "format": "uuid"});
+
         impl FromStr for $name {
             type Err = uuid::Error;
             fn from_str(text: &str) -> Result<Self, uuid::Error> {

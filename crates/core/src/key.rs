@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 /// The longest key value, in bytes.
 pub const MAX_KEY_BYTES: usize = 256;
 
+/// What a key value is made of, as a regular expression: anything but control characters.
+pub const KEY_PATTERN: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
+
 /// Why a text is not a key value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -63,6 +66,10 @@ macro_rules! key_value {
                 f.write_str(&self.0)
             }
         }
+
+        crate::schema::described!($name, {
+            "type": "string", "minLength": 1, "maxLength": MAX_KEY_BYTES, "pattern": KEY_PATTERN
+        });
 
         impl FromStr for $name {
             type Err = KeyError;
@@ -155,6 +162,8 @@ impl FromStr for LogicalDate {
     }
 }
 
+crate::schema::described!(LogicalDate, {"type": "string", "format": "date"});
+
 impl Serialize for LogicalDate {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -169,7 +178,7 @@ impl<'de> Deserialize<'de> for LogicalDate {
 }
 
 /// What a retry works on: never less than this, never a row of it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PartitionKey {
     pub source: Source,
     pub customer_id: CustomerId,

@@ -30,11 +30,13 @@ pub mod retry;
 pub mod role;
 pub mod run;
 pub mod safety;
+mod schema;
 pub mod share;
 pub mod sign_in;
 pub mod text;
 pub mod time;
 pub mod validation;
+pub mod whole;
 mod word;
 
 pub use word::UnknownWord;

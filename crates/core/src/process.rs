@@ -35,7 +35,7 @@ pub const ASKS_WITHIN: Duration = Duration::from_secs(300);
 pub const REMEMBERED_FOR: Duration = Duration::from_secs(86_400);
 
 /// What a process takes on, by its own configuration and flags.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Serves {
     #[serde(default)]
     pub workloads: Vec<Workload>,

@@ -183,6 +183,8 @@ impl FromStr for Grant {
     }
 }
 
+crate::schema::described!(Grant, {"type": "string", "pattern": "^([1-9][0-9]{0,8}|full)$"});
+
 impl TryFrom<String> for Grant {
     type Error = NotAGrant;
 

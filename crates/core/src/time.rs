@@ -54,6 +54,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
+crate::schema::described!(Timestamp, {"type": "string", "format": "date-time"});
+
 impl Serialize for Timestamp {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

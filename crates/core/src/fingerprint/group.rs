@@ -81,6 +81,8 @@ impl FromStr for GroupPrefix {
     }
 }
 
+crate::schema::described!(GroupId, {"type": "string", "pattern": "^[0-9a-f]+$"});
+
 impl serde::Serialize for GroupId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -39,7 +39,7 @@ pub struct PartitionState {
 }
 
 /// Who withheld a partition, when, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Mark {
     pub by: String,
     pub at: Timestamp,
@@ -47,7 +47,7 @@ pub struct Mark {
 }
 
 /// A place in the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Wanted {
     pub lane: Lane,
     pub queued_at: Timestamp,
@@ -166,7 +166,7 @@ impl Partition {
 }
 
 /// The part of a partition that the control plane can change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ControlSnapshot {
     pub status: Status,
     pub version: u64,

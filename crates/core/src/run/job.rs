@@ -27,6 +27,7 @@ pub struct Job {
     /// No worker starts it before.
     pub not_before: Option<Timestamp>,
     /// In place of the policy's.
+    #[serde(default, deserialize_with = "crate::whole::optional")]
     pub max_attempts: Option<u32>,
 }
 
