@@ -212,7 +212,7 @@ proptest! {
             let released = Event::Ended { task_id, end: End::Released { why: None } };
             let workers = apply(seen.before, released, seen.now).is_ok();
             let policy = seen.policy.clone();
-            let keepers = apply(seen.before, Event::LeaseExpired { policy }, seen.now).is_ok();
+            let keepers = apply(seen.before, Event::LeaseExpired { policy, limit: None }, seen.now).is_ok();
             prop_assert_ne!(workers, keepers);
             Ok(())
         })?;

@@ -27,7 +27,8 @@ fn policy(workload: Workload) -> RetryPolicy {
 
 /// Applies an event under the run's own policy.
 fn happen(run: &Run, mut event: Event, now: Timestamp) -> Result<Change, Refused> {
-    if let Event::Ended { end: End::Failed { policy: own, .. }, .. } | Event::LeaseExpired { policy: own } = &mut event
+    if let Event::Ended { end: End::Failed { policy: own, .. }, .. } | Event::LeaseExpired { policy: own, .. } =
+        &mut event
     {
         *own = policy(run.workload());
     }
@@ -35,7 +36,7 @@ fn happen(run: &Run, mut event: Event, now: Timestamp) -> Result<Change, Refused
 }
 
 fn silent() -> Event {
-    Event::LeaseExpired { policy: RetryPolicy::process() }
+    Event::LeaseExpired { policy: RetryPolicy::process(), limit: None }
 }
 
 fn failed_with(n: u64, fault: Fault) -> Event {
@@ -566,4 +567,27 @@ fn a_claim_whose_answer_was_lost_is_given_back_and_the_first_word_of_its_worker_
     let silent = happen(&beaten, silent(), at(144)).unwrap();
     assert_eq!((silent.after.state, silent.after.attempt, silent.incident), (State::Waiting, 1, None), "it was at it");
     assert_eq!(happen(&sent, completed(1), at(24)).unwrap().after.state, State::Done, "a short job needs no beat");
+}
+
+/// SV-2: a worker that beat until its time was over did not fall silent.
+#[test]
+fn an_attempt_that_took_as_long_as_it_may_is_told_from_one_whose_worker_fell_silent() {
+    let run = running(Workload::Process);
+    let after = |limit: u64| {
+        let limit = Some(Duration::from_secs(limit));
+        let expired = Event::LeaseExpired { policy: RetryPolicy::process(), limit };
+        apply(&run, expired, at(130)).unwrap()
+    };
+    let used = after(120);
+    assert_eq!(used.after.error_message.as_deref(), Some("timed out after 120 s"));
+    assert_eq!((used.after.state, used.after.retry_count), (State::Waiting, 1));
+    let silent = after(121);
+    assert_eq!(silent.after.error_message.as_deref(), Some("lease expired"), "its lease ended before its time");
+    let last = Run { max_attempts: Some(1), ..run.clone() };
+    let ended = |limit: Option<Duration>| {
+        let expired = Event::LeaseExpired { policy: RetryPolicy::process(), limit };
+        apply(&last, expired, at(130)).unwrap().after.ended_by
+    };
+    assert_eq!(ended(Some(Duration::from_secs(120))), Some(EndedBy::Failed));
+    assert_eq!(ended(None), Some(EndedBy::Abandoned));
 }

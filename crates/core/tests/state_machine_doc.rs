@@ -371,7 +371,7 @@ fn move_run(run: &Run, column: &str, happens: Happens) -> String {
             fail(ErrorClass::RateLimited, Some(7))
         }
         Happens::StaleFence => completed(specimen::task_id(3)),
-        Happens::LeaseExpired => run::Event::LeaseExpired { policy: policy.clone() },
+        Happens::LeaseExpired => run::Event::LeaseExpired { policy: policy.clone(), limit: None },
         Happens::Retry => run::Event::RetryRequested,
         Happens::Cancel => run::Event::Cancelled { by: "ada".to_owned() },
         Happens::Undo { changed_since } => {

@@ -54,7 +54,7 @@ pub use groups::Description;
 pub use handles::{ControlStore, DataStore, Open, Store, Verdicts, View};
 pub use holds::{Cooldown, HoldChange};
 pub use hurry::Hurry;
-pub use idempotency::{KeyFound, KeyHold, KeyedRequest, under_key};
+pub use idempotency::{KeyFound, KeyHold, KeyedRequest, answering, under_key};
 pub use integrity::{Depth, Integrity};
 pub use memory::{MemoryBudget, MemoryShare};
 pub use metrics::{PartitionMetrics, RunMetrics};
@@ -70,9 +70,9 @@ pub use partitions::{
 pub use processes::OutsideCall;
 pub use queues::QueueState;
 pub use runs::{
-    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, InFlightLimit, JudgedAttempt, NewRun, OutsideBeat,
-    OutsideClaim, OutsideReport, PastFailure, PastIncident, Prunable, Pruning, Recorded, RunChangeOutcome, RunClaim,
-    RunGroup, RunPage, Running, Submitted, Told,
+    ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, HeldByWorker, InFlightLimit, JudgedAttempt, NewRun,
+    OutsideBeat, OutsideClaim, OutsideReport, PastFailure, PastIncident, Prunable, Pruning, Recorded, RunChangeOutcome,
+    RunClaim, RunGroup, RunPage, Running, Submitted, Terms, Told,
 };
 pub use stanzas::{
     BATCH_ROWS, FileFacts, FileFault, FilePage, FileRow, Hit, Match, PARSER, ParsedBatch, Search, SettingRow,

@@ -10,6 +10,7 @@ use redrive_core::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use crate::audit::{Operation, record_alone};
 use crate::db::{Param, Row, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::handles::{ControlStore, DataStore, Store, View, read, transact};
@@ -62,10 +63,16 @@ impl DataStore {
 
 impl ControlStore {
     /// Asks an outside worker to take on nothing more, or to go on; says whether there is such a worker.
-    pub async fn drain_worker(&self, worker: &str, drain: bool) -> Result<bool> {
-        let id = outside_id(worker);
-        transact!(self.inner, "drain a worker", |tx| {
-            Ok(tx.execute(&DRAIN, &[id.into(), i64::from(drain).into()]).await? > 0)
+    pub async fn drain_worker(&self, operation: &Operation, worker: &str, drain: bool) -> Result<bool> {
+        let (id, operation) = (outside_id(worker), operation.clone());
+        transact!(self.inner, "drain a worker", |tx, operation| {
+            let is_known = tx.execute(&DRAIN, &[id.into(), i64::from(drain).into()]).await? > 0;
+            if is_known {
+                record_alone(tx, &operation).await?;
+                // A claim of it that waits for work hears of it now.
+                tx.wake();
+            }
+            Ok(is_known)
         })
     }
 }

@@ -28,7 +28,16 @@ impl Fault {
 
     /// The worker sent no heartbeat until its lease ran out.
     pub fn lease_expired() -> Self {
-        Self { class: ErrorClass::Retryable, message: "lease expired".to_owned(), trace: None, retry_after: None }
+        Self::retryable("lease expired".to_owned())
+    }
+
+    /// The attempt took as long as it may.
+    pub fn timed_out(limit: Duration) -> Self {
+        Self::retryable(format!("timed out after {} s", limit.as_secs_f64()))
+    }
+
+    fn retryable(message: String) -> Self {
+        Self { class: ErrorClass::Retryable, message, trace: None, retry_after: None }
     }
 }
 
@@ -87,9 +96,11 @@ pub enum Event {
         task_id: TaskId,
         end: End,
     },
-    /// The policy is as in [`End::Failed`].
     LeaseExpired {
+        /// As in [`End::Failed`].
         policy: RetryPolicy,
+        /// How long an attempt may take, where its worker is told so and its lease lasts no longer.
+        limit: Option<Duration>,
     },
     /// A person asks for a dead run to be tried again, with a fresh count.
     RetryRequested,
@@ -178,7 +189,7 @@ pub fn apply(run: &Run, event: Event, now: Timestamp) -> Result<Change, Refused>
         Event::Delivered { task_id, lease_until } => delivered(run, task_id, lease_until, now),
         Event::Beat { task_id, lease_until } => beat(run, task_id, lease_until, now),
         Event::Ended { task_id, end } => ended(run, task_id, end, now),
-        Event::LeaseExpired { policy } => lease_expired(run, &policy, now),
+        Event::LeaseExpired { policy, limit } => lease_expired(run, &policy, limit, now),
         Event::RetryRequested => retry_requested(run, now),
         Event::Cancelled { by } => cancelled(run, &by, now),
         Event::Reverted { to, from_version } => reverted(run, to, from_version, now),
@@ -320,7 +331,7 @@ fn rate_limited(run: &Run, message: &str, now: Timestamp) -> Run {
     }
 }
 
-fn lease_expired(run: &Run, policy: &RetryPolicy, now: Timestamp) -> Moved {
+fn lease_expired(run: &Run, policy: &RetryPolicy, limit: Option<Duration>, now: Timestamp) -> Moved {
     if run.state != State::Running {
         return Err(Refused::NoOp(Reason::NotQueued));
     }
@@ -331,7 +342,12 @@ fn lease_expired(run: &Run, policy: &RetryPolicy, now: Timestamp) -> Moved {
         // No worker has said that it has the run: the answer to its claim was lost, and nothing was tried.
         return Ok((released(run, None, now), None));
     }
-    let (after, failure) = fail(run, Fault::lease_expired(), EndedBy::Abandoned, policy, now);
+    let (fault, end) = match limit.filter(|limit| run.has_used(*limit)) {
+        // Its worker beat to the last; the attempt took as long as it may.
+        Some(limit) => (Fault::timed_out(limit), EndedBy::Failed),
+        None => (Fault::lease_expired(), EndedBy::Abandoned),
+    };
+    let (after, failure) = fail(run, fault, end, policy, now);
     Ok((after, Some(failure)))
 }
 

@@ -20,6 +20,8 @@ words!(
         AtLimit = "at_limit",
         /// No section of the configuration serves its category.
         UnknownCategory = "unknown_category",
+        /// No living worker asks for its like.
+        NoWorker = "no_worker",
         InFlight = "in_flight",
         /// Its worker fell silent; the next sweep of any worker ends the try.
         LeaseExpired = "lease_expired",
@@ -46,6 +48,8 @@ pub struct RunContext {
     pub delay: Option<Duration>,
     /// Whether a section serves it, as far as the configuration says.
     pub served: bool,
+    /// Whether a living worker asks for its like.
+    pub has_worker: bool,
     /// How many runs of its section are under way.
     pub in_flight: u64,
     /// How many there may be.
@@ -72,6 +76,7 @@ pub fn reason(run: &Run, around: &RunContext, now: Timestamp) -> RunReason {
         State::Running => RunReason::InFlight,
         State::Waiting if !is_served(run, around) => RunReason::UnknownCategory,
         State::Waiting if run.due_at().is_some_and(|at| at > now) => RunReason::Waiting,
+        State::Waiting if !around.has_worker => RunReason::NoWorker,
         State::Waiting => RunReason::Due,
         State::Done => RunReason::Done,
         State::Dead => dead(run, around),
@@ -91,6 +96,8 @@ fn queued(run: &Run, around: &RunContext) -> RunReason {
         RunReason::UnknownCategory
     } else if around.limit.is_some_and(|limit| around.in_flight >= u64::from(limit)) {
         RunReason::AtLimit
+    } else if !around.has_worker {
+        RunReason::NoWorker
     } else {
         RunReason::Queued
     }

@@ -161,6 +161,12 @@ impl Run {
         Some(now.saturating_add(lease).min(end)).filter(|until| *until > now)
     }
 
+    /// Whether its lease lasted until the end of the time that an attempt may take.
+    pub fn has_used(&self, limit: Duration) -> bool {
+        let end = self.started_at.map(|started| started.saturating_add(limit));
+        end.is_some() && self.lease_until >= end
+    }
+
     /// The state in which a run is put into the queue: it waits while its submitter does not want it yet.
     pub fn ready_state(not_before: Option<Timestamp>, now: Timestamp) -> State {
         if not_before.is_some_and(|at| at > now) { State::Waiting } else { State::Queued }
@@ -189,7 +195,7 @@ impl Run {
 }
 
 /// The part of a run that the control plane can change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RunSnapshot {
     pub state: State,
     pub version: u64,

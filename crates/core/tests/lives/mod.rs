@@ -227,7 +227,7 @@ pub fn live(start: Run, policy: &RetryPolicy, steps: &[Step], mut check: impl Fn
                 let end = End::Failed { fault, metrics: None, policy: policy.clone() };
                 Event::Ended { task_id: shown(right), end }
             }
-            Ask::LeaseExpired => Event::LeaseExpired { policy: policy.clone() },
+            Ask::LeaseExpired => Event::LeaseExpired { policy: policy.clone(), limit: None },
             Ask::Retry => Event::RetryRequested,
             Ask::Cancel => Event::Cancelled { by: "ada".to_owned() },
             Ask::Undo { right } => {

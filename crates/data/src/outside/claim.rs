@@ -8,13 +8,10 @@ use redrive_core::run::Workload;
 use redrive_store::{ClaimedRun, InFlightLimit, OutsideClaim, Queued, RunClaim};
 use tokio::time::Instant;
 
-use super::slip::{MAX_RUNS, check_name};
+use super::slip::{LONGEST_WAIT, MAX_RUNS, check_name};
 use super::{ACK_WINDOW, BEAT, Caller, OutsideWorkers, Slip};
 use crate::error::Result;
 use crate::process::Section;
-
-/// The longest time that a claim waits.
-const LONGEST_WAIT: Duration = Duration::from_secs(50);
 
 /// How often a claim that waits looks by itself: on SQLite another process's jobs are not announced.
 const POLL: Duration = Duration::from_secs(1);
@@ -78,12 +75,15 @@ impl OutsideWorkers {
         wait: Duration,
         stopping: impl Future<Output = ()>,
     ) -> Result<Result<Delivery, Slip>> {
+        if wait > LONGEST_WAIT {
+            return Ok(Err(Slip::LongWait));
+        }
         let shares = match self.shares(ask, caller) {
             Ok(shares) => shares,
             Err(slip) => return Ok(Err(slip)),
         };
         let asks_for: Vec<String> = shares.iter().flat_map(|share| share.categories.clone()).collect();
-        let until = Instant::now() + wait.min(LONGEST_WAIT);
+        let until = Instant::now() + wait;
         let mut wakeups = self.data.wakeups();
         let mut stopping = std::pin::pin!(stopping);
         let (mut seen, mut is_first) = (None::<(Instant, bool)>, true);
@@ -124,6 +124,9 @@ impl OutsideWorkers {
         if ask.max == 0 {
             return Err(Slip::NoRoom);
         }
+        if ask.max > u32::try_from(MAX_RUNS).unwrap_or(u32::MAX) {
+            return Err(Slip::TooMuch);
+        }
         for category in ask.categories.iter().flatten() {
             let section = self.sections.of(category).filter(|section| section.handler.is_none());
             if section.is_none() {
@@ -153,13 +156,12 @@ impl OutsideWorkers {
 
     async fn take(&self, ask: &ClaimAsk, shares: &[Share], drain: bool) -> Result<Vec<GivenRun>> {
         let claims: Vec<RunClaim> = shares.iter().map(|share| share.claim(&ask.worker)).collect();
-        let most = u32::try_from(MAX_RUNS).unwrap_or(u32::MAX);
         let claim = OutsideClaim {
             worker: ask.worker.clone(),
             claim_id: ask.claim_id.clone(),
             // What it was given before it was asked to drain is given again.
             shares: if drain { vec![] } else { claims },
-            limit: ask.max.min(most),
+            limit: ask.max,
             window: ACK_WINDOW,
         };
         let given = self.data.deliver_runs(claim).await?;

@@ -19,9 +19,9 @@ use crate::error::Result;
 use crate::process::{Section, Sections};
 
 pub use claim::{ClaimAsk, Delivery, GivenRun};
-pub use heartbeat::{Beats, SaidOf, Say};
-pub use report::{Completion, FailAnswer, FailureReport, Next, Reported};
-pub use slip::Slip;
+pub use heartbeat::{Beats, HeldRun, SaidOf, Say};
+pub use report::{Completion, EndAnswer, FailAnswer, FailureReport, Next, Reported};
+pub use slip::{LONGEST_WAIT, MAX_NAME, MAX_RUNS, Slip};
 
 /// How long an outside worker has to speak of a run that was sent to it.
 pub const ACK_WINDOW: Duration = Duration::from_secs(15);

@@ -8,6 +8,7 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::{Change, End, Fault, ReportKind, Run, State, Verdict};
 use redrive_core::time::Timestamp;
 use redrive_store::{OutsideReport, Told};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -34,15 +35,30 @@ pub struct FailureReport {
 }
 
 /// What becomes of a run whose try failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Next {
     Retry,
     Stopped,
 }
 
+/// The answer to a run that was completed, or given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct EndAnswer {
+    pub state: State,
+    /// What was reported; none where the run was given back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+}
+
+impl EndAnswer {
+    fn of(change: &Change) -> String {
+        json!(Self { state: change.after.state, verdict: change.after.verdict }).to_string()
+    }
+}
+
 /// The answer to a failure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailAnswer {
     pub next: Next,
     /// When it is tried again.
@@ -78,11 +94,7 @@ impl OutsideWorkers {
             let metrics = Some(metrics(run, completion.metrics.clone(), data.now()));
             End::Completed { verdict: completion.verdict, metrics }
         };
-        let answer = |change: &Change| {
-            let verdict = change.after.verdict.map(|verdict| verdict.as_str());
-            json!({"state": change.after.state.as_str(), "verdict": verdict}).to_string()
-        };
-        Ok(Ok(self.report(run, ReportKind::Complete, said, caller, end, answer).await?))
+        Ok(Ok(self.report(run, ReportKind::Complete, said, caller, end, EndAnswer::of).await?))
     }
 
     pub async fn fail(&self, run: (RunId, TaskId), failure: FailureReport, caller: &Caller) -> Result<Reported> {
@@ -103,9 +115,8 @@ impl OutsideWorkers {
 
     /// Gives a run back untried.
     pub async fn release(&self, run: (RunId, TaskId), caller: &Caller) -> Result<Reported> {
-        let answer = |change: &Change| json!({"state": change.after.state.as_str()}).to_string();
         let end = |_: &Run| End::Released { why: None };
-        self.report(run, ReportKind::Release, json!({}), caller, end, answer).await
+        self.report(run, ReportKind::Release, json!({}), caller, end, EndAnswer::of).await
     }
 
     async fn report(

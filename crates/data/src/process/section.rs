@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Run, Work};
-use redrive_store::DataStore;
+use redrive_store::{DataStore, Terms};
 
 use super::workload::Recorder;
 use super::{Discover, Handler, Workload};
@@ -102,11 +102,21 @@ impl Sections {
 
     /// Gives the policy of a job, whichever worker serves it; the default where no section names its category.
     pub fn policy(&self, run: &Run) -> RetryPolicy {
-        let section = match &run.work {
+        self.of_run(run).map_or_else(RetryPolicy::process, |section| section.policy.clone())
+    }
+
+    /// Gives what a job is judged by that has outlived its lease. An outside worker's lease ends with the time that an attempt may take;
+    /// this program's own workers end an attempt themselves then.
+    pub fn terms(&self, run: &Run) -> Terms {
+        let outside = self.of_run(run).filter(|section| section.handler.is_none());
+        Terms { policy: self.policy(run), limit: outside.map(|section| section.timeout) }
+    }
+
+    fn of_run(&self, run: &Run) -> Option<&Arc<Section>> {
+        match &run.work {
             Work::Process { category, .. } => self.of(category),
             Work::Extract(_) | Work::Ingest { .. } => None,
-        };
-        section.map_or_else(RetryPolicy::process, |section| section.policy.clone())
+        }
     }
 
     /// The workloads of a worker that serves these sections: one for each that has a handler, so that none starves

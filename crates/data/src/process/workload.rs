@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::BoxFuture;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{End, Run, Workload as Kind};
-use redrive_store::{Backlog, ClaimedRun, DataStore, InFlightLimit, Recorded, RunClaim};
+use redrive_store::{Backlog, ClaimedRun, DataStore, InFlightLimit, Recorded, RunClaim, Terms};
 
 use super::attempt::Attempt;
 use super::{Context, Handler, Job, Section, Sections};
@@ -127,6 +127,10 @@ impl worker::Workload for Workload {
 
     fn policy(&self, run: &Run) -> RetryPolicy {
         self.all.policy(run)
+    }
+
+    fn terms(&self, run: &Run) -> Terms {
+        self.all.terms(run)
     }
 
     fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {

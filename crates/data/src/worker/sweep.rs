@@ -23,7 +23,7 @@ pub async fn end_expired(data: &DataStore, workload: &Arc<dyn Workload>) -> Resu
         }
         workload.before_expiry(&overdue).await;
         let policies = Arc::clone(workload);
-        let ended = data.expire(workload.kind(), PAGE, move |run| policies.policy(run)).await?;
+        let ended = data.expire(workload.kind(), PAGE, move |run| policies.terms(run)).await?;
         let late: Vec<_> =
             ended.iter().filter(|run| !overdue.iter().any(|seen| seen.run_id == run.run_id)).cloned().collect();
         if !late.is_empty() {
@@ -49,7 +49,7 @@ pub async fn end_expired_jobs(data: &DataStore, sections: &Arc<Sections>) -> Res
             return Ok(count);
         }
         let policies = Arc::clone(sections);
-        let ended = data.expire(Kind::Process, PAGE, move |run| policies.policy(run)).await?;
+        let ended = data.expire(Kind::Process, PAGE, move |run| policies.terms(run)).await?;
         for run in &ended {
             log_end(run, &sections.policy(run));
         }
@@ -62,18 +62,18 @@ pub async fn end_expired_jobs(data: &DataStore, sections: &Arc<Sections>) -> Res
 
 /// Says what became of a run whose worker fell silent: as for any other failed attempt, what comes next.
 fn log_end(run: &Run, policy: &RetryPolicy) {
+    let why = run.error_message.as_deref().unwrap_or("lease expired");
     let (work, run_id, worker, attempt) = (subject(&run.work), run.run_id, run.worker.as_deref(), run.attempt);
     let key = run.key().map(tracing::field::display);
     match (run.workload(), run.state) {
         (Kind::Ingest | Kind::Process, State::Waiting) => {
             let next_retry_at = run.next_retry_at.map(|at| at.to_string());
             let delay_s = run::backoff(run, policy).as_secs_f64();
-            let text = "lease expired; retry scheduled";
-            tracing::warn!(work, %run_id, worker, attempt, delay_s, next_retry_at, "{text}");
+            tracing::warn!(work, %run_id, worker, attempt, delay_s, next_retry_at, "{why}; retry scheduled");
         }
         (Kind::Ingest | Kind::Process, State::Dead) => {
             let retry_count = run.retry_count;
-            tracing::warn!(work, %run_id, worker, attempt, retry_count, "lease expired; attempts exhausted");
+            tracing::warn!(work, %run_id, worker, attempt, retry_count, "{why}; attempts exhausted");
         }
         (Kind::Ingest | Kind::Process, State::Queued) => {
             tracing::warn!(work, %run_id, worker, "delivery lost: the worker did not speak in time; given back untried");

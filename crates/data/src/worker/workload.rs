@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Run, Workload as Kind};
-use redrive_store::Backlog;
+use redrive_store::{Backlog, Terms};
 use tokio::time::Instant;
 use tracing::Span;
 
@@ -32,6 +32,11 @@ pub trait Workload: Send + Sync + fmt::Debug {
     /// Gives the policy for a run whose worker let its lease expire: any run of the kind, also one that another workload
     /// of the kind would claim.
     fn policy(&self, run: &Run) -> RetryPolicy;
+
+    /// Gives what such a run is judged by: its policy, and how long an attempt at it may take where its lease lasts no longer.
+    fn terms(&self, run: &Run) -> Terms {
+        self.policy(run).into()
+    }
 
     /// Says what is left after a claim that came back empty, for a worker that drains.
     fn backlog(&self) -> BoxFuture<'_, Result<Backlog>>;

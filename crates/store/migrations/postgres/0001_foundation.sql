@@ -183,6 +183,8 @@ CREATE TABLE run_claims (
     -- Of an outside worker: how it calls its claim, and whether it has not spoken since the claim was sent to it.
     claim_id TEXT,
     awaits_ack INTEGER NOT NULL DEFAULT 0,
+    -- How far it says it is.
+    progress TEXT,
     PRIMARY KEY (workload, category, run_id)
 );
 CREATE INDEX run_claims_of_claim ON run_claims (worker, claim_id) WHERE claim_id IS NOT NULL;

@@ -11,6 +11,7 @@ use redrive_core::time::Timestamp;
 use super::claim::{ClaimedRun, RunClaim, claim};
 use super::lease::{BEAT, HeartbeatAnswer};
 use super::limit::{lock_number, take_turns};
+use super::progress::note_progress;
 use super::row::{get_many, read_from, run_columns};
 use crate::db::{Batch, Column, Effect, Kind, Lookup, Sql, Tx};
 use crate::error::Result;
@@ -28,6 +29,15 @@ pub struct OutsideClaim {
     pub limit: u32,
     /// The time within which the worker must speak.
     pub window: Duration,
+}
+
+/// A run that an outside worker says it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldByWorker {
+    pub run_id: RunId,
+    pub task_id: TaskId,
+    /// How far the worker says it is.
+    pub progress: Option<String>,
 }
 
 /// How one run of a heartbeat stands, and until when its lease lasts.
@@ -49,7 +59,7 @@ impl DataStore {
     /// order of the question. A run for which the caller gives no moment is past its time, and lost.
     pub async fn beat_outside(
         &self,
-        held: Vec<(RunId, TaskId)>,
+        held: Vec<HeldByWorker>,
         until: impl Fn(&Run, Timestamp) -> Option<Timestamp> + Send + Sync + 'static,
     ) -> Result<Vec<OutsideBeat>> {
         transact!(self.inner, "beat of an outside worker", |tx, held, until| beat(tx, &held, &*until).await)
@@ -175,28 +185,30 @@ async fn send(
 
 async fn beat(
     tx: &mut Tx<'_>,
-    held: &[(RunId, TaskId)],
+    held: &[HeldByWorker],
     until: &(dyn Fn(&Run, Timestamp) -> Option<Timestamp> + Send + Sync),
 ) -> Result<Vec<OutsideBeat>> {
     let now = tx.now();
-    let ids: Vec<RunId> = held.iter().map(|(run, _)| *run).collect();
+    let ids: Vec<RunId> = held.iter().map(|held| held.run_id).collect();
     let runs: BTreeMap<RunId, Run> = get_many(tx, &ids).await?.into_iter().map(|run| (run.run_id, run)).collect();
-    let prolonged = |(run_id, task_id): &(RunId, TaskId)| {
-        let run = runs.get(run_id)?;
-        let beat = Event::Beat { task_id: *task_id, lease_until: until(run, now)? };
+    let prolonged = |held: &HeldByWorker| {
+        let run = runs.get(&held.run_id)?;
+        let beat = Event::Beat { task_id: held.task_id, lease_until: until(run, now)? };
         run::apply(run, beat, now).ok()?.after.lease_until
     };
-    let beats: Vec<((RunId, TaskId), Option<Timestamp>)> = held.iter().map(|held| (*held, prolonged(held))).collect();
+    let beats: Vec<(&HeldByWorker, Option<Timestamp>)> = held.iter().map(|held| (held, prolonged(held))).collect();
     let alive: Vec<_> = beats.iter().filter_map(|(held, until)| Some((*held, (*until)?))).collect();
+    note_progress(tx, &alive).await?;
     let columns = [
-        Column::ids(&alive, |((run, _), _)| Some(run.uuid())),
-        Column::ids(&alive, |((_, task), _)| Some(task.uuid())),
+        Column::ids(&alive, |(held, _)| Some(held.run_id.uuid())),
+        Column::ids(&alive, |(held, _)| Some(held.task_id.uuid())),
         Column::ints(&alive, |_| Some(now.micros())),
         Column::ints(&alive, |_| Some(now.micros())),
         Column::ints(&alive, |(_, until)| Some(until.micros())),
     ];
     let mut took = tx.batch(&BEAT, &columns).await?.into_iter();
-    let answer = |((run_id, _), until): ((RunId, TaskId), Option<Timestamp>)| {
+    let answer = |(held, until): (&HeldByWorker, Option<Timestamp>)| {
+        let run_id = held.run_id;
         let until = until.filter(|_| took.next() == Some(true));
         let is_cancelled = runs.get(&run_id).is_some_and(|run| run.ended_by == Some(EndedBy::Cancelled));
         let answer = match (until, is_cancelled) {

@@ -39,6 +39,20 @@ pub enum HeartbeatAnswer {
     Lost,
 }
 
+/// By what a run is judged that has outlived its lease.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    pub policy: RetryPolicy,
+    /// How long an attempt may take, where its lease lasts no longer.
+    pub limit: Option<Duration>,
+}
+
+impl From<RetryPolicy> for Terms {
+    fn from(policy: RetryPolicy) -> Self {
+        Self { policy, limit: None }
+    }
+}
+
 impl View {
     /// Runs of a workload whose lease has passed and that no worker has ended yet, longest ago first.
     pub async fn overdue(&self, workload: Workload, limit: u32) -> Result<Vec<Run>> {
@@ -60,15 +74,16 @@ impl DataStore {
         })
     }
 
-    /// Ends runs of a workload whose lease has passed, each under the policy that the caller gives for it; gives them as
+    /// Ends runs of a workload whose lease has passed, each by the terms that the caller gives for it; gives them as
     /// they are now.
-    pub async fn expire(
+    pub async fn expire<T: Into<Terms>>(
         &self,
         workload: Workload,
         limit: u32,
-        policy: impl Fn(&Run) -> RetryPolicy + Send + Sync + 'static,
+        terms: impl Fn(&Run) -> T + Send + Sync + 'static,
     ) -> Result<Vec<Run>> {
-        transact!(self.inner, "expire leases", |tx, policy| expire(tx, workload, tx.now(), limit, &*policy).await)
+        let terms = move |run: &Run| -> Terms { terms(run).into() };
+        transact!(self.inner, "expire leases", |tx, terms| expire(tx, workload, tx.now(), limit, &*terms).await)
     }
 }
 
@@ -167,14 +182,15 @@ async fn expire(
     workload: Workload,
     now: Timestamp,
     limit: u32,
-    policy: &(dyn Fn(&Run) -> RetryPolicy + Send + Sync),
+    terms: &(dyn Fn(&Run) -> Terms + Send + Sync),
 ) -> Result<Vec<Run>> {
     let expired = overdue(tx, &EXPIRED, workload, now, limit).await?;
-    let changes = expired
-        .iter()
-        .map(|run| run::apply(run, Event::LeaseExpired { policy: policy(run) }, now))
-        .collect::<Result<Vec<_>, Refused>>()?;
-    abandon(tx, &expired, now, policy).await?;
+    let end = |run: &Run| {
+        let Terms { policy, limit } = terms(run);
+        run::apply(run, Event::LeaseExpired { policy, limit }, now)
+    };
+    let changes = expired.iter().map(end).collect::<Result<Vec<_>, Refused>>()?;
+    abandon(tx, &expired, now, terms).await?;
     let took = write_expired(tx, &changes).await?;
     if took.contains(&true) {
         // An attempt that has ended makes room under its source's limit.
@@ -188,7 +204,7 @@ async fn abandon(
     tx: &mut Tx<'_>,
     expired: &[Run],
     now: Timestamp,
-    policy: &(dyn Fn(&Run) -> RetryPolicy + Send + Sync),
+    terms: &(dyn Fn(&Run) -> Terms + Send + Sync),
 ) -> Result<()> {
     let attempts = expired.iter().filter_map(|run| {
         let attempt = InFlight { run_id: run.run_id, task_id: run.task_id? };
@@ -210,7 +226,7 @@ async fn abandon(
     let (changes, runs): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
     let took = partitions::write(tx, &changes).await?;
     for ((change, run), _) in changes.iter().zip(runs).zip(took).filter(|(_, took)| *took) {
-        if let Some(exhausted) = counted::of_abandoned(change, &policy(run)) {
+        if let Some(exhausted) = counted::of_abandoned(change, &terms(run).policy) {
             tx.count(exhausted);
         }
     }

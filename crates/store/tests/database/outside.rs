@@ -7,7 +7,8 @@ use redrive_core::process::Kind;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Change, End, Fault, Incident, ReportKind, Run, State, Verdict, Workload};
 use redrive_store::{
-    ClaimedRun, HeartbeatAnswer, InFlightLimit, OutsideCall, OutsideClaim, OutsideReport, RunClaim, Told,
+    ClaimedRun, HeartbeatAnswer, HeldByWorker, InFlightLimit, OutsideCall, OutsideClaim, OutsideReport, RunClaim,
+    Terms, Told,
 };
 
 use crate::support::{LEASE, TestStore};
@@ -52,8 +53,12 @@ async fn fail(subject: &TestStore, run: &Run) -> Told {
     report(subject, run, ReportKind::Fail, end).await
 }
 
+fn held(run: &Run, progress: Option<&str>) -> HeldByWorker {
+    HeldByWorker { run_id: run.run_id, task_id: run.task_id.unwrap(), progress: progress.map(str::to_owned) }
+}
+
 async fn beat(subject: &TestStore, run: &Run) -> HeartbeatAnswer {
-    let held = vec![(run.run_id, run.task_id.unwrap())];
+    let held = vec![held(run, None)];
     subject.store.data().beat_outside(held, |run, now| run.prolonged(now, LEASE, LEASE * 10)).await.unwrap()[0].answer
 }
 
@@ -152,7 +157,7 @@ async fn a_run_is_released_cancelled_or_over(subject: TestStore) {
     subject.store.control().cancel_run(ids[1], "ada").await.unwrap();
     assert_eq!(beat(&subject, &given[1].run).await, HeartbeatAnswer::Cancelled);
     assert!(matches!(complete(&subject, &given[1].run).await, Told::Late { .. }));
-    let held = vec![(ids[2], given[2].run.task_id.unwrap())];
+    let held = vec![held(&given[2].run, None)];
     let timeout = Duration::from_secs(20);
     let prolong = move |run: &Run, now| run.prolonged(now, LEASE, timeout);
     let beat = subject.store.data().beat_outside(held.clone(), prolong).await.unwrap()[0];
@@ -163,6 +168,46 @@ async fn a_run_is_released_cancelled_or_over(subject: TestStore) {
     );
     subject.clock.advance(timeout);
     assert_eq!(subject.store.data().beat_outside(held, prolong).await.unwrap()[0].answer, HeartbeatAnswer::Lost);
+}
+
+/// SV-2: what a worker says of its progress is kept with its claim, and gone with it.
+async fn progress_is_kept_while_a_worker_is_at_it(subject: TestStore) {
+    let ids = subject.submit(&["a"]).await;
+    subject.clock.advance(Duration::from_secs(9));
+    let given = subject.store.data().deliver_runs(claim("c1", 1, vec![share(&["a"], None)])).await.unwrap();
+    let said = async || subject.store.view().run_progress(&subject.run(ids[0]).await).await.unwrap();
+    let beat = async |progress: Option<&str>| {
+        let held = vec![held(&given[0].run, progress)];
+        let prolong = |run: &Run, now| run.prolonged(now, LEASE, LEASE * 10);
+        subject.store.data().beat_outside(held, prolong).await.unwrap()[0].answer
+    };
+    assert_eq!(said().await, None);
+    assert_eq!(beat(Some("0.5")).await, HeartbeatAnswer::Held);
+    assert_eq!(said().await.as_deref(), Some("0.5"));
+    beat(None).await;
+    assert_eq!(said().await.as_deref(), Some("0.5"), "saying nothing takes nothing back");
+    complete(&subject, &given[0].run).await;
+    assert_eq!(said().await, None);
+}
+
+/// SV-2: an attempt that took as long as it may is recorded as that.
+async fn a_time_out_is_no_silence(subject: TestStore) {
+    let ids = subject.submit(&["a"]).await;
+    subject.clock.advance(Duration::from_secs(9));
+    let given = subject.store.data().deliver_runs(claim("c1", 1, vec![share(&["a"], None)])).await.unwrap();
+    let limit = LEASE * 2;
+    let beat = async || {
+        let prolong = move |run: &Run, now| run.prolonged(now, LEASE, limit);
+        subject.store.data().beat_outside(vec![held(&given[0].run, None)], prolong).await.unwrap()[0].answer
+    };
+    assert_eq!(beat().await, HeartbeatAnswer::Held);
+    subject.clock.advance(LEASE - Duration::from_secs(1));
+    assert_eq!(beat().await, HeartbeatAnswer::Held);
+    subject.clock.advance(LEASE + Duration::from_secs(1));
+    let terms = move |_: &Run| Terms { policy: RetryPolicy::process(), limit: Some(limit) };
+    assert_eq!(subject.store.data().expire(Workload::Process, 9, terms).await.unwrap().len(), 1);
+    let failures = subject.store.view().run_failures(ids[0]).await.unwrap();
+    assert_eq!(failures[0].record.message, format!("timed out after {} s", limit.as_secs()));
 }
 
 /// Sections share a claim, and each keeps its limit.
@@ -190,8 +235,8 @@ async fn any_call_makes_a_worker_known_and_drain_is_repeated(subject: TestStore)
     data.meet(call(Some("a"))).await.unwrap();
     let claimed = subject.now();
     subject.clock.advance(Duration::from_secs(5));
-    assert!(subject.store.control().drain_worker("py", true).await.unwrap());
-    assert!(!subject.store.control().drain_worker("nobody", true).await.unwrap());
+    assert!(subject.store.control().drain_worker(&subject.operation("drain"), "py", true).await.unwrap());
+    assert!(!subject.store.control().drain_worker(&subject.operation("drain"), "nobody", true).await.unwrap());
     assert!(data.meet(call(None)).await.unwrap());
     assert!(data.meet(call(None)).await.unwrap(), "and again");
     let seen = subject.store.view().processes().await.unwrap().remove(0);
@@ -202,6 +247,8 @@ async fn any_call_makes_a_worker_known_and_drain_is_repeated(subject: TestStore)
 crate::on_both_databases!(
     the_same_claim_gives_the_same_runs,
     a_lost_delivery_burns_nothing_and_is_told,
+    progress_is_kept_while_a_worker_is_at_it,
+    a_time_out_is_no_silence,
     silence_after_the_first_word_counts,
     the_same_report_gets_the_same_answer,
     a_run_is_released_cancelled_or_over,

@@ -29,7 +29,9 @@ impl Memory {
         let mut ended = Vec::new();
         for nth in 0..self.runs.len() {
             let run = self.runs[nth].clone();
-            let Ok(change) = run::apply(&run, Event::LeaseExpired { policy: self.policy.clone() }, self.now) else {
+            let Ok(change) =
+                run::apply(&run, Event::LeaseExpired { policy: self.policy.clone(), limit: None }, self.now)
+            else {
                 continue;
             };
             if let Some(key) = run.key().cloned() {
