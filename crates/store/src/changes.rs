@@ -19,7 +19,7 @@ use crate::handles::{Store, View, read};
 pub struct Changed {
     /// Partitions, runs and what holds them back.
     pub work: bool,
-    /// The audit trail.
+    /// The audit trail, and operations as they go on.
     pub operations: bool,
     pub processes: bool,
 }
@@ -38,6 +38,8 @@ pub struct Changes {
 struct Seen {
     version: i64,
     head: i64,
+    /// How many operations are under way, and how far they are.
+    operations: (i64, i64),
     processes: (i64, i64),
 }
 
@@ -63,7 +65,7 @@ impl Changes {
         let before = std::mem::replace(&mut self.seen, now);
         Ok(Changed {
             work: woken || now.version != before.version,
-            operations: now.head != before.head,
+            operations: (now.head, now.operations) != (before.head, before.operations),
             processes: now.processes != before.processes,
         })
     }
@@ -97,12 +99,20 @@ static PROCESSES: Sql = Sql::new(
      FROM processes",
 );
 
+static OPERATIONS: Sql = Sql::new(
+    "/* changes::operations */
+     SELECT count(*), CAST(coalesce(sum(done_to + cancel_asked), 0) AS BIGINT)
+     FROM bulk_operations
+     WHERE state = 'running'",
+);
+
 async fn rows(view: &View) -> Result<Seen> {
     read!(view, "changes", |tx| seen(tx))
 }
 
 async fn seen(tx: &mut Tx<'_>) -> Result<Seen> {
     let head = audit::head(tx).await?.seq;
+    let operations = tx.row(&OPERATIONS, &[], |row| Ok((row.int(0)?, row.int(1)?))).await?.unwrap_or_default();
     let processes = tx.row(&PROCESSES, &[], |row| Ok((row.int(0)?, row.int(1)?))).await?.unwrap_or_default();
-    Ok(Seen { version: 0, head, processes })
+    Ok(Seen { version: 0, head, operations, processes })
 }

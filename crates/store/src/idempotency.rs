@@ -1,9 +1,12 @@
 //! Idempotency keys: a request that changes something may be sent again, and changes nothing more.
 //!
 //! A key is first noted as running. While the request is at work, under [`under_key`], every transaction that writes notes in itself that
-//! the key has changed something, and takes nothing back if another request holds the key by then. At last the answer is kept.
+//! the key has changed something, and takes nothing back if another request holds the key by then. Where what a transaction gives is
+//! all that the answer is made of, the answer is kept in it ([`answering`]); otherwise it is kept at last.
 
+use std::any::Any;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::time::Timestamp;
@@ -19,7 +22,12 @@ const HELD_FOR: Duration = Duration::from_secs(300);
 tokio::task_local! {
     /// The key of the request that this task serves.
     static KEY: KeyHold;
+    /// How the request is answered, from what a transaction gives.
+    static ANSWER_OF: AnswerOf;
 }
+
+/// The answer to a request, where this is what it is made of.
+type AnswerOf = Arc<dyn Fn(&dyn Any) -> Option<String> + Send + Sync>;
 
 /// A request with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,17 +71,7 @@ impl Store {
 
     /// Keeps the answer of a request.
     pub async fn answer_key(&self, hold: KeyHold, answer: String) -> Result<()> {
-        transact!(self.inner, "answer key", |tx, hold, answer| {
-            let KeyHold { request, holder } = &*hold;
-            let params = [
-                request.actor.as_str().into(),
-                request.route.as_str().into(),
-                request.key.as_str().into(),
-                (*holder).into(),
-                answer.as_str().into(),
-            ];
-            tx.execute(&ANSWER, &params).await.map(drop)
-        })
+        transact!(self.inner, "answer key", |tx, hold, answer| keep_answer(tx, &hold, &answer).await)
     }
 
     /// Forgets the key of a request that has changed nothing, so that it may be sent again.
@@ -103,9 +101,43 @@ pub async fn under_key<F: Future>(hold: KeyHold, work: F) -> F::Output {
     KEY.scope(hold, work).await
 }
 
+/// Does something whose answer is made of what one of its transactions gives, and keeps that answer in the transaction where there is a
+/// key for it.
+pub async fn answering<T: Any, F: Future>(
+    answer: impl Fn(&T) -> Option<String> + Send + Sync + 'static,
+    work: F,
+) -> F::Output {
+    let answer_of: AnswerOf = Arc::new(move |given| given.downcast_ref::<T>().and_then(&answer));
+    ANSWER_OF.scope(answer_of, work).await
+}
+
 /// The key under which this task works.
-pub(crate) fn current() -> Option<KeyHold> {
-    KEY.try_with(KeyHold::clone).ok()
+pub(crate) fn current() -> Option<CurrentKey> {
+    let hold = KEY.try_with(KeyHold::clone).ok()?;
+    Some(CurrentKey { hold, answer_of: ANSWER_OF.try_with(Arc::clone).ok() })
+}
+
+/// A key, and how its request is answered where that is known in time.
+#[derive(Clone)]
+pub(crate) struct CurrentKey {
+    hold: KeyHold,
+    answer_of: Option<AnswerOf>,
+}
+
+impl CurrentKey {
+    /// The answer, where what a change gives is all that it is made of.
+    pub(crate) fn answer(&self, given: &dyn Any) -> Option<String> {
+        self.answer_of.as_ref().and_then(|answer_of| answer_of(given))
+    }
+
+    /// Notes in the transaction of a change that the key has changed something, with the answer where it is known.
+    pub(crate) async fn note(&self, tx: &mut Tx<'_>, answer: Option<String>) -> Result<()> {
+        note_change(tx, &self.hold).await?;
+        match answer {
+            Some(answer) => keep_answer(tx, &self.hold, &answer).await,
+            None => Ok(()),
+        }
+    }
 }
 
 static NOTE_NEW: Sql = Sql::new(
@@ -171,12 +203,11 @@ async fn begin(tx: &mut Tx<'_>, hold: &KeyHold) -> Result<KeyFound> {
 static CHANGED: Sql = Sql::new(
     "/* keys::changed */
      UPDATE idempotency_keys
-     SET state = 'changed'
+     SET state = CASE WHEN state = 'done' THEN state ELSE 'changed' END
      WHERE actor = ?1
        AND route = ?2
        AND name = ?3
-       AND holder = ?4
-       AND state <> 'done'",
+       AND holder = ?4",
 );
 static ANSWER: Sql = Sql::new(
     "/* keys::answer */
@@ -202,8 +233,19 @@ static FORGET: Sql = Sql::new(
      WHERE begun_at < CAST(?1 AS BIGINT)",
 );
 
+async fn keep_answer(tx: &mut Tx<'_>, KeyHold { request, holder }: &KeyHold, answer: &str) -> Result<()> {
+    let params = [
+        request.actor.as_str().into(),
+        request.route.as_str().into(),
+        request.key.as_str().into(),
+        (*holder).into(),
+        answer.into(),
+    ];
+    tx.execute(&ANSWER, &params).await.map(drop)
+}
+
 /// Notes in the transaction of a change that its key has changed something.
-pub(crate) async fn note_change(tx: &mut Tx<'_>, KeyHold { request, holder }: &KeyHold) -> Result<()> {
+async fn note_change(tx: &mut Tx<'_>, KeyHold { request, holder }: &KeyHold) -> Result<()> {
     let params =
         [request.actor.as_str().into(), request.route.as_str().into(), request.key.as_str().into(), (*holder).into()];
     match tx.execute(&CHANGED, &params).await? {

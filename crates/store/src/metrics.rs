@@ -24,7 +24,8 @@ impl View {
     }
 }
 
-/// How a workload is doing.
+/// How a workload is doing. Each state is counted up to [`BOUND`](crate::BOUND); retries and durations are those of the newest runs of
+/// each table, as many as that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunMetrics {
     pub by_state: Vec<(State, u64)>,
@@ -39,13 +40,15 @@ static BY_STATE: Sql = Sql::new(
     "/* metrics::by_state */
      SELECT state, count(*)
      FROM (
-         SELECT state FROM run_waiting WHERE workload = ?1
+         SELECT state FROM (SELECT state FROM run_waiting WHERE workload = ?1 LIMIT 10001) waiting
          UNION ALL
-         SELECT 'queued' FROM run_queue WHERE workload = ?1
+         SELECT 'queued' FROM (SELECT 1 FROM run_queue WHERE workload = ?1 LIMIT 10001) queued
          UNION ALL
-         SELECT 'running' FROM run_claims WHERE workload = ?1
+         SELECT 'running' FROM (SELECT 1 FROM run_claims WHERE workload = ?1 LIMIT 10001) running
          UNION ALL
-         SELECT state FROM run_ends WHERE workload = ?1
+         SELECT state FROM (SELECT state FROM run_ends WHERE workload = ?1 LIMIT 10001) ended WHERE state = 'done'
+         UNION ALL
+         SELECT 'dead' FROM (SELECT 1 FROM run_ends WHERE state = 'dead' AND workload = ?1 LIMIT 10001) dead
      ) standing
      GROUP BY state
      ORDER BY state",
@@ -54,20 +57,32 @@ static RETRIES: Sql = Sql::new(
     "/* metrics::retries */
      SELECT count(*), CAST(coalesce(sum(attempt - 1), 0) AS BIGINT), coalesce(max(attempt - 1), 0)
      FROM (
-         SELECT attempt FROM run_waiting WHERE workload = ?1 AND attempt > 1
+         SELECT attempt FROM (SELECT attempt FROM run_waiting WHERE workload = ?1 LIMIT 10001) waiting
          UNION ALL
-         SELECT attempt FROM run_queue WHERE workload = ?1 AND attempt > 1
+         SELECT attempt FROM (SELECT attempt FROM run_queue WHERE workload = ?1 LIMIT 10001) queued
          UNION ALL
-         SELECT attempt FROM run_claims WHERE workload = ?1 AND attempt > 1
+         SELECT attempt FROM (SELECT attempt FROM run_claims WHERE workload = ?1 LIMIT 10001) running
          UNION ALL
-         SELECT attempt FROM run_ends WHERE workload = ?1 AND attempt > 1
-     ) standing",
+         SELECT attempt
+         FROM (
+             SELECT attempt
+             FROM run_ends
+             WHERE workload = ?1
+             ORDER BY workload DESC, category DESC, run_id DESC
+             LIMIT 10001) ended
+     ) standing
+     WHERE attempt > 1",
 );
 static DURATION: Sql = Sql::new(
     "/* metrics::duration */
      SELECT CAST(sum(completed_at - started_at) AS BIGINT) / nullif(count(*), 0)
-     FROM run_ends
-     WHERE workload = ?1 AND state = 'done' AND started_at IS NOT NULL",
+     FROM (
+         SELECT state, completed_at, started_at
+         FROM run_ends
+         WHERE workload = ?1
+         ORDER BY workload DESC, category DESC, run_id DESC
+         LIMIT 10001) ended
+     WHERE state = 'done' AND started_at IS NOT NULL",
 );
 
 fn count(value: i64) -> u64 {

@@ -14,6 +14,7 @@ use super::plans;
 use crate::db::{Row, Sql, Tx};
 use crate::error::{Error, Result};
 use crate::handles::{ControlStore, View, read, transact};
+use crate::ids::Ids;
 use crate::notifications;
 
 /// How an operation stands.
@@ -77,6 +78,8 @@ pub struct NewBulkOperation {
     pub task: String,
     pub operation: String,
     pub by_reason: String,
+    /// Who does its first steps and holds it for so long; none where any process may take it up.
+    pub held: Option<(Uuid, Duration)>,
 }
 
 /// What a step did.
@@ -105,13 +108,18 @@ pub enum CancelOutcome {
 
 impl ControlStore {
     /// Begins an operation, or gives the one that was made of the same plan before.
-    pub async fn begin_bulk(&self, new: NewBulkOperation) -> Result<OpId> {
+    pub async fn begin_bulk(&self, new: NewBulkOperation) -> Result<BulkOperation> {
         transact!(self.inner, "begin operation", |tx, new| begin(tx, &new).await)
+    }
+
+    /// An identity for a process that holds an operation.
+    pub fn new_holder(&self) -> Uuid {
+        self.inner.ids.task(self.inner.now()).uuid()
     }
 
     /// Takes up an operation that nobody holds: the one named, or the one that waits longest. Holds it for so long.
     pub async fn take_bulk(&self, which: Option<OpId>, held_for: Duration) -> Result<Option<(BulkOperation, Uuid)>> {
-        let holder = self.inner.ids.task(self.inner.now()).uuid();
+        let holder = self.new_holder();
         transact!(self.inner, "take operation", |tx| take(tx, which, holder, held_for).await)
     }
 
@@ -133,11 +141,8 @@ impl ControlStore {
                 (*fault).as_deref().into(),
             ];
             let is_ended = tx.execute(&END, &params).await? > 0;
-            if is_ended && let Some(ended) = get(tx, op_id).await? {
-                let BulkOperation { verb, changed, started_at, .. } = &ended;
-                let notice = Notice::of_operation(op_id, verb, state.as_str(), *changed, *started_at);
-                let now = tx.now();
-                notifications::add(tx, &inner.ids, &notice, now).await?;
+            if is_ended {
+                tell_of_end(tx, &inner.ids, op_id).await?;
             }
             Ok(is_ended)
         })
@@ -150,9 +155,10 @@ impl ControlStore {
         })
     }
 
-    /// Asks an operation to end; one that nobody is at ends at once.
+    /// Asks an operation to end; one that nobody is at ends at once, and people are told.
     pub async fn cancel_bulk(&self, op_id: OpId) -> Result<CancelOutcome> {
-        transact!(self.inner, "cancel operation", |tx| cancel(tx, op_id).await)
+        let inner = Arc::clone(&self.inner);
+        transact!(self.inner, "cancel operation", |tx, inner| cancel(tx, &inner.ids, op_id).await)
     }
 }
 
@@ -231,16 +237,19 @@ fn read_row(row: &Row<'_>) -> Result<BulkOperation> {
 
 static BEGIN: Sql = Sql::new(
     "/* bulk::begin */
-     INSERT INTO bulk_operations (op_id, list_id, started_at, state, matched, skipped, undo_of, verb, task, operation, by_reason)
-     VALUES (?1, ?2, ?3, 'running', ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+     INSERT INTO bulk_operations
+         (op_id, list_id, started_at, state, matched, skipped, undo_of, verb, task, operation, by_reason, holder, held_until)
+     VALUES (?1, ?2, ?3, 'running', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
 );
 
-async fn begin(tx: &mut Tx<'_>, new: &NewBulkOperation) -> Result<OpId> {
+async fn begin(tx: &mut Tx<'_>, new: &NewBulkOperation) -> Result<BulkOperation> {
+    let absent = |what, id: String| Error::Absent { what, id };
     if let Some(plan) = new.plan
         && !plans::apply(tx, plan, new.op_id).await?
     {
-        let absent = || Error::Absent { what: "plan", id: plan.to_string() };
-        return plans::get(tx, plan).await?.and_then(|plan| plan.op_id).ok_or_else(absent);
+        let made = plans::get(tx, plan).await?.and_then(|plan| plan.op_id);
+        let made = made.ok_or_else(|| absent("plan", plan.to_string()))?;
+        return get(tx, made).await?.ok_or_else(|| absent("operation", made.to_string()));
     }
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let params = [
@@ -254,10 +263,12 @@ async fn begin(tx: &mut Tx<'_>, new: &NewBulkOperation) -> Result<OpId> {
         new.task.as_str().into(),
         new.operation.as_str().into(),
         new.by_reason.as_str().into(),
+        new.held.map(|(holder, _)| holder).into(),
+        new.held.map_or(0, |(_, held_for)| tx.now().saturating_add(held_for).micros()).into(),
     ];
     tx.execute(&BEGIN, &params).await?;
     tx.wake();
-    Ok(new.op_id)
+    get(tx, new.op_id).await?.ok_or_else(|| absent("operation", new.op_id.to_string()))
 }
 
 static FREE: Sql = Sql::new(
@@ -361,9 +372,19 @@ static ASK_TO_CANCEL: Sql = Sql::new(
        AND state = 'running'",
 );
 
-async fn cancel(tx: &mut Tx<'_>, op_id: OpId) -> Result<CancelOutcome> {
+/// Has people told that an operation has ended, and how.
+async fn tell_of_end(tx: &mut Tx<'_>, ids: &Ids, op_id: OpId) -> Result<()> {
+    let Some(ended) = get(tx, op_id).await? else { return Ok(()) };
+    let BulkOperation { verb, changed, started_at, state, .. } = &ended;
+    let notice = Notice::of_operation(op_id, verb, state.as_str(), *changed, *started_at);
+    let now = tx.now();
+    notifications::add(tx, ids, &notice, now).await.map(drop)
+}
+
+async fn cancel(tx: &mut Tx<'_>, ids: &Ids, op_id: OpId) -> Result<CancelOutcome> {
     let now = tx.now().micros();
     if tx.execute(&CANCEL_FREE, &[op_id.uuid().into(), now.into()]).await? > 0 {
+        tell_of_end(tx, ids, op_id).await?;
         return Ok(CancelOutcome::Over(BulkState::Cancelled));
     }
     if tx.execute(&ASK_TO_CANCEL, &[op_id.uuid().into()]).await? > 0 {

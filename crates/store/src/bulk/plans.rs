@@ -45,9 +45,12 @@ impl ControlStore {
         self.inner.ids.operation(self.inner.now()).uuid()
     }
 
-    /// Adds a plan whose items are there.
-    pub async fn keep_plan(&self, plan: KeptPlan) -> Result<()> {
-        transact!(self.inner, "keep plan", |tx, plan| keep(tx, &plan).await)
+    /// Adds a plan whose items are there; gives it back.
+    pub async fn keep_plan(&self, plan: KeptPlan) -> Result<KeptPlan> {
+        transact!(self.inner, "keep plan", |tx, plan| {
+            keep(tx, &plan).await?;
+            Ok(KeptPlan::clone(&plan))
+        })
     }
 
     /// Forgets plans that are over, and the items of operations that ended long ago; gives how many lists were.
@@ -67,6 +70,11 @@ impl ControlStore {
 impl View {
     pub async fn plan(&self, id: Uuid) -> Result<Option<KeptPlan>> {
         read!(self, "plan", |tx, id| get(tx, *id))
+    }
+
+    /// The first plans whose ids lie between two.
+    pub async fn plan_ids_between(&self, first: Uuid, last: Uuid, most: u32) -> Result<Vec<Uuid>> {
+        read!(self.read_by_index, "plan ids", |tx, first, last, most| between(tx, *first, *last, *most))
     }
 }
 
@@ -119,6 +127,20 @@ fn read_row(row: &Row<'_>) -> Result<KeptPlan> {
         by_reason: row.text()?,
         sample: row.text()?,
     })
+}
+
+static BETWEEN: Sql = Sql::new(
+    "/* plans::between */
+     SELECT plan_id
+     FROM plans
+     WHERE plan_id >= ?1
+       AND plan_id <= ?2
+     ORDER BY plan_id
+     LIMIT CAST(?3 AS BIGINT)",
+);
+
+async fn between(tx: &mut Tx<'_>, first: Uuid, last: Uuid, most: u32) -> Result<Vec<Uuid>> {
+    tx.rows(&BETWEEN, &[first.into(), last.into(), i64::from(most).into()], |row| row.id(0)).await
 }
 
 static APPLIED: Sql = Sql::new(

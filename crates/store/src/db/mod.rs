@@ -145,7 +145,8 @@ impl Db {
             let (work, key) = (Arc::clone(&work), key.clone());
             Box::pin(async move {
                 let done = work(tx).await?;
-                idempotency::note_change(tx, &key).await?;
+                let answer = key.answer(&done);
+                key.note(tx, answer).await?;
                 Ok(done)
             })
         });

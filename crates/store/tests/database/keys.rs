@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive_store::{Error, KeyFound, KeyHold, KeyedRequest, NewRun, under_key};
+use redrive_store::{Error, KeyFound, KeyHold, KeyedRequest, NewRun, Submitted, answering, under_key};
 
 use crate::support::TestStore;
 
@@ -62,6 +62,31 @@ async fn a_key_tells_what_a_dead_server_did(subject: TestStore) {
     assert_eq!(jobs(&subject).await, 1);
 }
 
+/// SV-3: an answer that is made of what the change gives is kept in the change's own transaction: a server that dies right after it has
+/// answered.
+async fn an_answer_is_kept_with_the_change_it_is_made_of(subject: TestStore) {
+    let hold = fresh(&subject).await;
+    let control = subject.store.control();
+    let submitting = control.submit(vec![NewRun::job("a", None, subject.now())]);
+    let told = |submitted: &Vec<Submitted>| Some(format!("run {}", submitted[0].run_id));
+    let given = under_key(hold.clone(), answering(told, submitting)).await.unwrap();
+    // Nothing is said of it at last: the server is dead.
+    let answer = KeyFound::Answered(format!("run {}", given[0].run_id));
+    assert_eq!(subject.store.begin_key(request(1)).await.unwrap(), answer);
+    subject.clock.advance(Duration::from_secs(300));
+    assert_eq!(subject.store.begin_key(request(1)).await.unwrap(), answer, "however long ago it was");
+    submit_under(&subject, &hold).await.unwrap();
+    assert_eq!(subject.store.begin_key(request(1)).await.unwrap(), answer, "a later change takes nothing from it");
+    // What another kind of change gives is not what the answer is made of.
+    let other = KeyedRequest { key: "k2".to_owned(), ..request(1) };
+    let KeyFound::Fresh(hold) = subject.store.begin_key(other.clone()).await.unwrap() else { panic!("k2 is known") };
+    let told = |number: &u64| Some(number.to_string());
+    let submitting = control.submit(vec![NewRun::job("a", None, subject.now())]);
+    under_key(hold, answering(told, submitting)).await.unwrap();
+    subject.clock.advance(Duration::from_secs(300));
+    assert_eq!(subject.store.begin_key(other).await.unwrap(), KeyFound::Interrupted);
+}
+
 /// A request that changed nothing may be sent again.
 async fn a_key_that_changed_nothing_is_free_again(subject: TestStore) {
     let hold = fresh(&subject).await;
@@ -75,5 +100,6 @@ async fn a_key_that_changed_nothing_is_free_again(subject: TestStore) {
 crate::on_both_databases!(
     a_key_gives_its_answer_again,
     a_key_tells_what_a_dead_server_did,
+    an_answer_is_kept_with_the_change_it_is_made_of,
     a_key_that_changed_nothing_is_free_again,
 );

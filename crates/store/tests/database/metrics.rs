@@ -6,7 +6,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::lane::Lane;
 use redrive_core::partition::Status;
 use redrive_core::run::{End, State, Verdict, Workload};
-use redrive_store::PartitionMetrics;
+use redrive_store::{NewRun, PartitionMetrics};
 
 use crate::steps::{accepted, changed, fault, keys, mark, pause, recorded, rejected};
 use crate::support::TestStore;
@@ -79,7 +79,16 @@ async fn partitions_are_counted_by_status_lane_and_mark(subject: TestStore) {
     assert_eq!(metrics, expected);
 }
 
+/// However many runs there are, as many are looked at as are told.
+async fn many_runs_are_counted_up_to_a_bound(subject: TestStore) {
+    let new = (0..10_050).map(|_| NewRun::job("a", None, subject.now())).collect();
+    subject.store.control().submit(new).await.unwrap();
+    let metrics = subject.store.view().run_metrics(Workload::Process, 0).await.unwrap();
+    assert_eq!(metrics.by_state, [(State::Queued, 10_001)]);
+}
+
 crate::on_both_databases!(
+    many_runs_are_counted_up_to_a_bound,
     runs_are_counted_by_state_and_retry,
     an_average_is_cut_to_whole_microseconds,
     recent_failures_are_those_of_the_workload_asked_for,
