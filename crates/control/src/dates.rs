@@ -18,6 +18,9 @@ pub fn bounds(earliest: LogicalDate, now: Timestamp) -> DateBounds {
     DateBounds { earliest, latest: utc_day(now.saturating_add(furthest_east)).unwrap_or(earliest) }
 }
 
+/// The most digits of a number of days or weeks.
+const MOST_DIGITS: usize = 4;
+
 /// Reads a date; a relative one counts back from `now`'s day in UTC.
 pub fn parse(text: &str, now: Timestamp) -> Result<LogicalDate, String> {
     if let Ok(date) = text.parse() {
@@ -34,7 +37,8 @@ pub fn parse(text: &str, now: Timestamp) -> Result<LogicalDate, String> {
                 (None, Some(weeks)) => (weeks, 7),
                 (None, None) => return Err(invalid()),
             };
-            let number: i64 = number.parse::<u32>().map_err(|_| invalid())?.into();
+            let is_short = number.len() <= MOST_DIGITS && number.bytes().all(|byte| byte.is_ascii_digit());
+            let number: i64 = number.parse::<u32>().ok().filter(|_| is_short).ok_or_else(invalid)?.into();
             number.checked_mul(per).ok_or_else(invalid)?
         }
     };
@@ -94,7 +98,9 @@ mod tests {
         ] {
             assert_eq!(parse(text, now).unwrap().to_string(), date, "{text}");
         }
-        for wrong in ["", "1900", "d", "-7d", "7", "7x", "2026-02-30", "99999999999d", "4000000d", "tomorrow"] {
+        for wrong in
+            ["", "1900", "d", "-7d", "7", "7x", "2026-02-30", "99999999999d", "4000000d", "+7d", "00007d", "tomorrow"]
+        {
             assert!(parse(wrong, now).is_err(), "{wrong}");
         }
     }

@@ -40,6 +40,8 @@ pub enum Error {
     NoOperation(OpId),
     #[error("there is no plan {0}; a plan is kept for a day")]
     NoPlan(uuid::Uuid),
+    #[error("plan {plan} was applied before, as operation {op_id}")]
+    Applied { plan: uuid::Uuid, op_id: OpId },
     /// An operation that is under way cannot be undone yet.
     #[error("operation {0} is still running; cancel it, or wait until it has ended")]
     StillRunning(OpId),

@@ -9,13 +9,14 @@ use redrive_core::filter::Filter;
 use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source};
 use redrive_core::partition::Status;
 use redrive_store::{TileCell, TileQuery, TileRow};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::Result;
 use crate::insight::Insight;
 
 /// A part of the heatmap.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeatmapShape {
     pub since: LogicalDate,
     pub until: LogicalDate,
@@ -25,7 +26,7 @@ pub struct HeatmapShape {
     pub legend: BTreeMap<String, &'static str>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SeriesShape {
     pub source: Source,
     pub customer_id: CustomerId,

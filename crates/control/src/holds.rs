@@ -4,7 +4,7 @@ use redrive_core::hold::{Hold, HoldKind, HoldScope};
 use redrive_core::id::{HoldId, OpId};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::time::Timestamp;
-use redrive_store::{HoldChange, Subject};
+use redrive_store::{HoldChange, Operation, Subject};
 use serde_json::{Value, json};
 
 use crate::audit::Audit;
@@ -42,9 +42,8 @@ impl ControlPlane {
     }
 
     /// Puts back what an operation did to holds.
-    pub(crate) async fn undo_holds(&self, op_id: OpId, mut report: Report, audit: &Audit) -> Result<Report> {
+    pub(crate) async fn undo_holds(&self, op_id: OpId, operation: Operation, mut report: Report) -> Result<Report> {
         let changes = self.insight.hold_changes(op_id).await?;
-        let operation = self.operation(audit, &json!({"operation": op_id}), &audit.flags());
         let took =
             self.store.revert_holds(&operation, changes.iter().map(|(_, change)| change.clone()).collect()).await?;
         report.op_id = took.contains(&true).then_some(operation.op_id);
@@ -59,6 +58,15 @@ impl Insight {
     /// The holds in force.
     pub async fn holds(&self) -> Result<Vec<Hold>> {
         Ok(self.view().holds().await?)
+    }
+
+    /// The scopes whose holds an operation changed.
+    pub async fn held_scopes(&self, op_id: OpId) -> Result<Vec<HoldScope>> {
+        let changes = self.hold_changes(op_id).await?.into_iter();
+        Ok(changes
+            .flat_map(|(_, change)| change.before.into_iter().chain(change.after))
+            .map(|hold| hold.scope)
+            .collect())
     }
 
     /// What an operation did to holds. One that changed holds changed nothing else.

@@ -7,6 +7,7 @@ mod audit;
 mod change;
 pub mod daemon;
 pub mod dates;
+mod drain;
 mod episodes;
 mod error;
 pub mod expected;
@@ -27,7 +28,10 @@ pub mod status;
 pub mod uploads;
 
 pub use audit::Audit;
-pub use change::{CarriedOn, Plan, PlanAsk, PlannedVerb, Request, RunRequest, RunSelection, RunVerb, Verb, Watch};
+pub use change::{
+    CarriedOn, Plan, PlanAsk, PlanOutline, PlanPrefix, PlannedVerb, Request, RunRequest, RunSelection, RunVerb, Verb,
+    Watch,
+};
 pub use error::{Error, Result};
 pub use heatmap::{HeatmapShape, SeriesShape};
 pub use insight::Insight;

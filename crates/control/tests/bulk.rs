@@ -15,7 +15,7 @@ use redrive_core::any_of::AnyOf;
 use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
 use redrive_core::key::PartitionKey;
-use redrive_core::partition::Status;
+use redrive_core::partition::{ControlEvent, Partition, Status};
 use redrive_fixture::{OnDatabase, TestDatabase, TestStore, boom};
 use redrive_store::raw::S3Options;
 use redrive_store::{BulkState, CancelOutcome, ItemOutcome, Store};
@@ -72,6 +72,12 @@ impl Desk {
         let go = go();
         let watch = Watch { cancelled: &go, progress: &|_| {}, stop_after: None };
         self.plane.keep_plan(ask, watch).await.unwrap().plan_id
+    }
+
+    /// These partitions, and that a person pauses them.
+    async fn paused(&self, keys: &[PartitionKey]) -> Vec<(Partition, ControlEvent<'static>)> {
+        let found = self.on.store.view().partitions_of(keys.to_vec()).await.unwrap();
+        found.into_iter().flatten().map(|partition| (partition, ControlEvent::Pause { by: "ada", why: None })).collect()
     }
 
     async fn shape(&self, op_id: OpId) -> BulkOperationShape {
@@ -201,13 +207,66 @@ async fn an_operation_can_be_cancelled(desk: Desk) {
     assert_eq!(control.cancel_bulk(op).await.unwrap(), CancelOutcome::Over(BulkState::Cancelled));
     let plan = desk.plan(&retry()).await;
     let op = desk.plane.begin_plan(plan, &desk.audit()).await.unwrap();
+    let told = desk.on.store.view().notifications(99).await.unwrap().len();
     assert_eq!(control.cancel_bulk(op).await.unwrap(), CancelOutcome::Over(BulkState::Cancelled), "nobody was at it");
+    let now = desk.on.store.view().notifications(99).await.unwrap();
+    assert_eq!((now.len(), now[0].notice.what.contains("cancelled")), (told + 1, true), "people are told: {now:?}");
     // Told to stop, it is let go at once.
     let plan = desk.plan(&retry()).await;
     let op = desk.plane.begin_plan(plan, &desk.audit()).await.unwrap();
     assert_eq!(desk.plane.carry_on(None, &AtomicBool::new(true)).await.unwrap(), CarriedOn::Left(op));
     assert_eq!(desk.plane.carry_on_all(&go).await.unwrap(), 1);
     assert_eq!(desk.statuses().await, (3, 0));
+}
+
+/// A kept plan is acted on at once, by whoever comes first, and what is stopped half-way is cancelled.
+async fn a_kept_plan_is_acted_on_at_once(desk: Desk) {
+    desk.on.judged(days(3), boom()).await;
+    let plan = desk.plan(&retry()).await;
+    desk.on.store.control().commit(&desk.on.operation("pause"), desk.paused(&days(1)).await).await.unwrap();
+    let go = go();
+    let watch = || Watch { cancelled: &go, progress: &|_| {}, stop_after: None };
+    let foreseen = desk.plane.insight().foresee_kept(plan, &desk.audit(), watch()).await.unwrap();
+    assert_eq!((foreseen.count_changed(), foreseen.count_skipped()), (2, 1));
+    let report = desk.plane.apply_kept(plan, &desk.audit(), watch()).await.unwrap();
+    assert_eq!((report.count_changed(), report.count_skipped(), report.matched), (2, 1, 3));
+    let op = report.op_id.unwrap();
+    let shape = desk.shape(op).await;
+    assert_eq!((shape.state, shape.changed, shape.skipped), ("done", 2, 1));
+    assert_eq!(shape.reason.as_deref(), Some("the API is back"), "the plan's own reason");
+    let again = desk.plane.apply_kept(plan, &desk.audit(), watch()).await;
+    assert!(matches!(again, Err(Error::Applied { .. })), "{again:?}");
+    assert_eq!(desk.plane.begin_plan(plan, &desk.audit()).await.unwrap(), op, "the server gives the same operation");
+    desk.on.judged(days(3), boom()).await;
+    let plan = desk.plan(&retry()).await;
+    let stop = AtomicBool::new(true);
+    let stopped = Watch { cancelled: &stop, progress: &|_| {}, stop_after: None };
+    let report = desk.plane.apply_kept(plan, &desk.audit(), stopped).await.unwrap();
+    assert!(report.halt.is_some(), "{report:?}");
+    assert_eq!(desk.shape(report.op_id.unwrap()).await.state, "cancelled");
+    assert_eq!(desk.plane.carry_on_all(&go).await.unwrap(), 0, "nobody goes on with it");
+}
+
+/// An operation that changed holds is undone in steps as any other.
+async fn an_operation_on_holds_is_undone(desk: Desk) {
+    let scope = redrive_core::hold::HoldScope::new("ads".parse().unwrap(), Some("1".parse().unwrap()));
+    let (op, hold) = desk.plane.hold(scope.clone(), None, &desk.audit()).await.unwrap();
+    let go = go();
+    let undo = desk.plane.begin_undo(op, &desk.audit()).await.unwrap();
+    assert_eq!(desk.plane.carry_on_all(&go).await.unwrap(), 1);
+    let shape = desk.shape(undo).await;
+    assert_eq!((shape.state, shape.changed, shape.undo_of), ("done", 1, Some(op)));
+    assert_eq!(desk.plane.insight().holds().await.unwrap(), []);
+    let redo = desk.plane.begin_undo(undo, &desk.audit()).await.unwrap();
+    desk.plane.carry_on_all(&go).await.unwrap();
+    assert_eq!(desk.shape(redo).await.changed, 1);
+    assert_eq!(desk.plane.insight().holds().await.unwrap()[0].scope, hold.scope);
+    let twice = desk.plane.begin_undo(op, &desk.audit()).await.unwrap();
+    desk.plane.carry_on_all(&go).await.unwrap();
+    let shape = desk.shape(twice).await;
+    assert_eq!((shape.changed + shape.skipped, shape.failed), (1, 0));
+    let absent: OpId = "019a0000-0000-7000-8000-000000000000".parse().unwrap();
+    assert!(matches!(desk.plane.begin_undo(absent, &desk.audit()).await, Err(Error::NoOperation(_))));
 }
 
 /// Runs and days to come are planned and done in the same way.
@@ -239,6 +298,8 @@ redrive_fixture::on_both_databases!(
     a_plan_binds,
     an_operation_survives_whoever_does_it,
     an_operation_can_be_cancelled,
+    a_kept_plan_is_acted_on_at_once,
+    an_operation_on_holds_is_undone,
     runs_and_backfills_are_done_in_steps_too,
 );
 

@@ -18,7 +18,7 @@ use super::kept::{KeptRequest, Task, by_reason};
 use super::operate::Watch;
 use super::plan::ByPlan;
 use super::select::{Chunk, Selection};
-use super::undo::ByOperation;
+use super::undo::{ByOperation, UNDO};
 use crate::audit::Audit;
 use crate::error::{Error, Result};
 use crate::insight::Insight;
@@ -29,7 +29,7 @@ use crate::shape::{BulkItemShape, BulkOperationShape, Halt, Report, SubjectShape
 const STEP: u32 = 2000;
 
 /// How long an operation is held for a step. A step takes far less; when its time is over, another process goes on.
-const HELD_FOR: Duration = Duration::from_secs(30);
+pub(super) const HELD_FOR: Duration = Duration::from_secs(30);
 
 /// What came of taking up an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,8 @@ struct Held {
     by_reason: Map<String, Value>,
     /// What the operation has changed without writing it down: the process that did it is gone.
     unnoted: HashSet<String>,
+    /// What the steps of this process did.
+    report: Report,
 }
 
 /// One step's items in their order, with their numbers; the selection that changes them; and how far the operation is then.
@@ -76,14 +78,30 @@ impl ControlPlane {
     pub async fn carry_on(&self, which: Option<OpId>, stop: &AtomicBool) -> Result<CarriedOn> {
         let Some((bulk, holder)) = self.store.take_bulk(which, HELD_FOR).await? else { return Ok(CarriedOn::Nothing) };
         let op_id = bulk.op_id;
-        let mut held = match self.take_up(bulk, holder).await {
-            Ok(held) => held,
+        match self.take_up(bulk, holder).await {
+            Ok(mut held) => self.to_the_end(&mut held, stop).await,
             Err(error @ Error::Plan(_)) => {
                 self.store.end_bulk(op_id, holder, BulkState::Failed, Some(error.to_string())).await?;
-                return Ok(CarriedOn::Ended(op_id));
+                Ok(CarriedOn::Ended(op_id))
             }
-            Err(error) => return Err(error),
-        };
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Goes on with an operation that this process has begun and holds; gives with it what its steps did.
+    pub(super) async fn carry_through(
+        &self,
+        bulk: BulkOperation,
+        holder: Uuid,
+        stop: &AtomicBool,
+    ) -> Result<(CarriedOn, Report)> {
+        let mut held = self.take_up(bulk, holder).await?;
+        let carried_on = self.to_the_end(&mut held, stop).await?;
+        Ok((carried_on, held.report))
+    }
+
+    async fn to_the_end(&self, held: &mut Held, stop: &AtomicBool) -> Result<CarriedOn> {
+        let (op_id, holder) = (held.bulk.op_id, held.holder);
         loop {
             if stop.load(Ordering::SeqCst) {
                 self.store.let_go_bulk(op_id, holder).await?;
@@ -93,7 +111,7 @@ impl ControlPlane {
                 self.store.end_bulk(op_id, holder, BulkState::Cancelled, None).await?;
                 return Ok(CarriedOn::Ended(op_id));
             }
-            match self.step(&mut held).await? {
+            match self.step(held).await? {
                 Stepped::More => {}
                 Stepped::TakenOver => return Ok(CarriedOn::Left(op_id)),
                 Stepped::AtEnd => {
@@ -136,7 +154,8 @@ impl ControlPlane {
         };
         let by_reason = serde_json::from_str(&bulk.by_reason).unwrap_or_default();
         let unnoted = self.unnoted(&bulk).await?;
-        Ok(Held { bulk, holder, task, audit, operation, by_reason, unnoted })
+        let report = Report::new(task.name()?, false);
+        Ok(Held { bulk, holder, task, audit, operation, by_reason, unnoted, report })
     }
 
     /// What an operation has changed beyond what is written down: a part of one step.
@@ -182,12 +201,27 @@ impl ControlPlane {
                 let item = |(seq, change): &(i64, redrive_store::AuditedChange)| {
                     (*seq, text_of(subject_of(change.subject.clone())))
                 };
-                let items = stretch.iter().map(item).collect();
+                let items: Vec<_> = stretch.iter().map(item).collect();
+                if items.first().is_some() && self.insight.is_of_holds(*op_id).await? {
+                    // An operation that changed holds changed few, and nothing else.
+                    let report = Report::new(UNDO, false);
+                    let report = self.undo_holds(*op_id, held.operation.clone(), report).await?;
+                    let progress = held.progress(&report, items, done_to);
+                    held.report.absorb(report);
+                    return self.note(held, progress).await;
+                }
                 let chunk = ByOperation::new(&self.insight, *op_id).chunk_of(stretch).await?;
                 self.act(held, Step { items, selection: Once(Some(chunk)), done_to }).await?
             }
         };
-        let Some(progress) = done else { return Ok(Stepped::AtEnd) };
+        match done {
+            Some(progress) => self.note(held, progress).await,
+            None => Ok(Stepped::AtEnd),
+        }
+    }
+
+    /// Writes down what a step did.
+    async fn note(&self, held: &mut Held, progress: Progress) -> Result<Stepped> {
         let (changed, done_to) = (progress.changed, progress.done_to);
         match self.store.note_progress(progress, HELD_FOR).await? {
             None => Ok(Stepped::TakenOver),
@@ -201,7 +235,7 @@ impl ControlPlane {
     }
 
     /// Changes the items of a step; gives nothing where there are none.
-    async fn act(&self, held: &Held, step: Step<impl Selection>) -> Result<Option<Progress>> {
+    async fn act(&self, held: &mut Held, step: Step<impl Selection>) -> Result<Option<Progress>> {
         let Step { items, selection, done_to } = step;
         if items.is_empty() {
             return Ok(None);
@@ -214,7 +248,9 @@ impl ControlPlane {
             // What the step did by now is in the audit trail; the process that takes the operation up finds it there.
             return Err(error);
         }
-        Ok(Some(held.progress(&report, items, done_to)))
+        let progress = held.progress(&report, items, done_to);
+        held.report.absorb(report);
+        Ok(Some(progress))
     }
 }
 
@@ -323,7 +359,7 @@ fn subject_of(subject: Subject) -> SubjectShape {
 }
 
 /// Reads a subject as [`text_of`] writes it.
-fn parse(text: &str) -> Result<SubjectShape> {
+pub(super) fn parse(text: &str) -> Result<SubjectShape> {
     let unreadable = |error| Error::Plan(format!("an item of the plan cannot be read: {error}"));
     let value: Value = serde_json::from_str(text).map_err(unreadable)?;
     Ok(match value.get("run_id") {

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
-use redrive_store::{BulkItem, KeptPlan, NewBulkOperation};
+use redrive_store::{BulkItem, BulkOperation, KeptPlan, NewBulkOperation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::backfill::{BACKFILL, Range};
+use super::durable::HELD_FOR;
 use super::operate::Watch;
 use super::plan::Plan;
 use super::runs::RunRequest;
@@ -135,7 +136,7 @@ impl Insight {
         Ok(self.unexpired(id).await?.into())
     }
 
-    async fn unexpired(&self, id: Uuid) -> Result<KeptPlan> {
+    pub(super) async fn unexpired(&self, id: Uuid) -> Result<KeptPlan> {
         let plan = self.view().plan(id).await?.filter(|plan| plan.expires_at > self.now());
         plan.ok_or(Error::NoPlan(id))
     }
@@ -144,12 +145,22 @@ impl Insight {
 impl ControlPlane {
     /// Makes a dry run and keeps it. Nothing is changed, and the audit trail does not hear of it.
     pub async fn keep_plan(&self, ask: &PlanAsk, watch: Watch<'_>) -> Result<PlanShape> {
-        let (report, task) = self.count(ask, watch).await?;
-        match report.halt {
+        Ok(self.foresee_and_keep(ask, watch).await?.1)
+    }
+
+    /// The same, with the report of the dry run.
+    pub async fn foresee_and_keep(&self, ask: &PlanAsk, watch: Watch<'_>) -> Result<(Report, PlanShape)> {
+        let (mut report, task) = self.count(ask, watch).await?;
+        match report.halt.take() {
             None => {}
             Some(Halt::Fault(error)) => return Err(error),
             Some(Halt::Interrupted) => return Err(Error::Plan("the count was interrupted; ask again".to_owned())),
         }
+        let plan = self.keep(ask, &report, task).await?;
+        Ok((report, plan))
+    }
+
+    async fn keep(&self, ask: &PlanAsk, report: &Report, task: Task) -> Result<PlanShape> {
         let plan_id = self.store.new_plan_id();
         let task = match task {
             Task::Plan(plan) => {
@@ -170,11 +181,10 @@ impl ControlPlane {
             op_id: None,
             task: task.text(),
             filters: ask.filters(),
-            by_reason: Value::Object(by_reason(&report)).to_string(),
+            by_reason: Value::Object(by_reason(report)).to_string(),
             sample: Value::Array(sample).to_string(),
         };
-        self.store.keep_plan(plan.clone()).await?;
-        Ok(plan.into())
+        Ok(self.store.keep_plan(plan).await?.into())
     }
 
     async fn count(&self, ask: &PlanAsk, watch: Watch<'_>) -> Result<(Report, Task)> {
@@ -217,9 +227,14 @@ impl ControlPlane {
     /// Makes an operation of a plan, or gives the one that was made of it before. The plan's own reason counts where the request has none.
     pub async fn begin_plan(&self, id: Uuid, audit: &Audit) -> Result<OpId> {
         let plan = self.insight.unexpired(id).await?;
-        if let Some(op_id) = plan.op_id {
-            return Ok(op_id);
+        match plan.op_id {
+            Some(op_id) => Ok(op_id),
+            None => Ok(self.begin(plan, audit, None).await?.op_id),
         }
+    }
+
+    /// Makes an operation of a plan, held by this process where there is a holder.
+    pub(super) async fn begin(&self, plan: KeptPlan, audit: &Audit, holder: Option<Uuid>) -> Result<BulkOperation> {
         let task = Task::parse(&plan.task)?;
         let reason = match &task {
             Task::Plan(plan) => plan.reason().map(str::to_owned),
@@ -234,7 +249,7 @@ impl ControlPlane {
         };
         let new = NewBulkOperation {
             op_id: self.store.new_operation_id(),
-            plan: Some(id),
+            plan: Some(plan.plan_id),
             matched,
             skipped,
             undo_of: None,
@@ -242,16 +257,17 @@ impl ControlPlane {
             task: plan.task,
             operation: json!(KeptRequest::new(&audit, plan.filters)).to_string(),
             by_reason,
+            held: holder.map(|holder| (holder, HELD_FOR)),
         };
         Ok(self.store.begin_bulk(new).await?)
     }
 
     /// Begins to put back what an operation changed, as an operation of its own.
     pub async fn begin_undo(&self, op_id: OpId, audit: &Audit) -> Result<OpId> {
-        if let Some(bulk) = self.insight.view().bulk_operation(op_id).await?
-            && bulk.finished_at.is_none()
-        {
-            return Err(Error::StillRunning(op_id));
+        match self.insight.view().bulk_operation(op_id).await? {
+            Some(bulk) if bulk.finished_at.is_none() => return Err(Error::StillRunning(op_id)),
+            Some(_) => {}
+            None => self.insight.check_operation(op_id).await?,
         }
         let task = Task::Undo { op_id };
         let filters = json!({"operation": op_id}).to_string();
@@ -265,7 +281,8 @@ impl ControlPlane {
             task: task.text(),
             operation: json!(KeptRequest::new(audit, filters)).to_string(),
             by_reason: "{}".to_owned(),
+            held: None,
         };
-        Ok(self.store.begin_bulk(new).await?)
+        Ok(self.store.begin_bulk(new).await?.op_id)
     }
 }

@@ -1,6 +1,7 @@
 //! The one way in which many partitions or runs change: selected in an order, decided one by one, written in chunks, each
 //! chunk one transaction with its audit rows. What was counted and confirmed is what is done.
 
+mod applied;
 mod backfill;
 mod durable;
 mod foresee;
@@ -11,6 +12,7 @@ mod runs;
 mod select;
 mod undo;
 
+pub use applied::{PlanOutline, PlanPrefix};
 pub use durable::CarriedOn;
 pub use kept::PlanAsk;
 pub use operate::Watch;

@@ -164,6 +164,11 @@ impl Plan {
         self.len() == 0
     }
 
+    /// The versions that were seen.
+    pub fn versions(&self) -> impl Iterator<Item = u64> + '_ {
+        self.items().map(|(_, version)| version)
+    }
+
     /// What it is about, in the plural.
     pub fn noun(&self) -> &'static str {
         if self.runs.is_some() { "runs" } else { "partitions" }

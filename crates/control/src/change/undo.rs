@@ -126,7 +126,7 @@ impl Insight {
         Ok(matches!(first.first().map(|(_, change)| &change.subject), Some(Subject::Hold(_))))
     }
 
-    async fn check_operation(&self, op_id: OpId) -> Result<()> {
+    pub(super) async fn check_operation(&self, op_id: OpId) -> Result<()> {
         self.view().operation(op_id).await?.map(drop).ok_or(Error::NoOperation(op_id))
     }
 
@@ -144,10 +144,10 @@ impl Insight {
 impl ControlPlane {
     pub async fn undo(&self, op_id: OpId, audit: &Audit, watch: Watch<'_>) -> Result<Report> {
         self.insight.check_operation(op_id).await?;
-        if self.insight.is_of_holds(op_id).await? {
-            return self.undo_holds(op_id, Report::new(UNDO, false), audit).await;
-        }
         let operation = self.operation(audit, &json!({"operation": op_id}), &audit.flags());
+        if self.insight.is_of_holds(op_id).await? {
+            return self.undo_holds(op_id, operation, Report::new(UNDO, false)).await;
+        }
         let selection = ByOperation::new(&self.insight, op_id);
         self.work_through(selection, audit, operation, Report::new(UNDO, false), watch).await
     }

@@ -9,6 +9,7 @@ use redrive_core::reason::{self, Circumstances, Reason, Service};
 use redrive_core::run::Verdict;
 use redrive_core::time::Timestamp;
 use redrive_store::InFlightOf;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::absent;
@@ -16,7 +17,7 @@ use super::scene::Scene;
 use crate::error::Result;
 use crate::insight::Insight;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Explanation {
     #[serde(flatten)]
     pub key: PartitionKey,

@@ -2,9 +2,11 @@
 
 use redrive_core::failure::ErrorClass;
 use redrive_core::id::RunId;
+use redrive_core::process::Living;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, Run, RunContext, RunReason, State, Workload};
+use redrive_core::run::{self, Incident, Run, RunContext, RunReason, State, Workload};
 use redrive_core::time::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::queues::Queue;
@@ -12,7 +14,7 @@ use crate::error::Result;
 use crate::explain::span;
 use crate::insight::Insight;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunExplanation {
     pub id: RunId,
     pub workload: Workload,
@@ -43,6 +45,7 @@ pub enum RunAction {
     Configure,
     /// Look at the partition.
     ExplainPartition,
+    StartWorker,
 }
 
 impl Insight {
@@ -58,6 +61,7 @@ impl Insight {
         let now = self.now();
         let reason = run::reason(run, &around, now);
         let scene = Scene { run, queue, around: &around, policy: &policy, now };
+        let because = format!("{}{}", scene.in_words(reason), self.told_of(run).await?);
         Ok(RunExplanation {
             id: run.run_id,
             workload: run.workload(),
@@ -65,7 +69,7 @@ impl Insight {
             status: run::label(run),
             state: run.state,
             reason,
-            because: scene.in_words(reason),
+            because,
             action: action(reason),
             next_retry_at: waits_until(run),
             retry_count: run.retry_count,
@@ -91,7 +95,43 @@ impl Insight {
             }
             (State::Storing | State::Queued | State::Running | State::Waiting | State::Done | State::Dead, _) => 0,
         };
-        Ok(RunContext { stop, delay, served: queue.is_some(), in_flight, limit })
+        let has_worker = match run.state {
+            State::Queued | State::Waiting => self.is_asked_for(run).await?,
+            State::Storing | State::Running | State::Done | State::Dead => true,
+        };
+        Ok(RunContext { stop, delay, served: queue.is_some(), has_worker, in_flight, limit })
+    }
+
+    /// Whether a living worker asks for runs like this one.
+    async fn is_asked_for(&self, run: &Run) -> Result<bool> {
+        let processes = self.view().processes().await?;
+        let living = Living::of(&processes, self.now());
+        Ok(match run.workload() {
+            Workload::Process => living.handles(run.work.category()),
+            workload @ (Workload::Ingest | Workload::Extract) => {
+                living.iter().any(|process| process.serves.workloads.contains(&workload))
+            }
+        })
+    }
+
+    /// What outside workers have said of a run, or failed to say, while it is not over.
+    async fn told_of(&self, run: &Run) -> Result<String> {
+        match run.state {
+            State::Running => {
+                let progress = self.view().run_progress(run).await?;
+                Ok(progress.map_or_else(String::new, |said| format!("; its worker says how far it is: {said}")))
+            }
+            State::Queued | State::Waiting => {
+                let incidents = self.view().run_incidents(run.run_id).await?;
+                let lost = incidents.iter().filter(|past| past.incident == Incident::DeliveryLost).count();
+                Ok(match lost {
+                    0 => String::new(),
+                    1 => "; it was sent to a worker once that did not answer in time".to_owned(),
+                    more => format!("; it was sent to workers {more} times that did not answer in time"),
+                })
+            }
+            State::Storing | State::Done | State::Dead => Ok(String::new()),
+        }
     }
 }
 
@@ -107,6 +147,7 @@ fn action(reason: RunReason) -> Option<RunAction> {
         }
         RunReason::UnknownCategory => Some(RunAction::Configure),
         RunReason::Ended => Some(RunAction::ExplainPartition),
+        RunReason::NoWorker => Some(RunAction::StartWorker),
         RunReason::Storing
         | RunReason::Queued
         | RunReason::AtLimit
@@ -147,6 +188,7 @@ impl Scene<'_> {
             RunReason::UnknownCategory => {
                 format!("this configuration has no [process] section for category {:?}", run.work.category())
             }
+            RunReason::NoWorker => format!("no living worker{section} asks for it"),
             RunReason::InFlight => match run.lease_until {
                 Some(until) => format!("{worker} is at work on it, with a lease until {until}"),
                 None => format!("{worker} is at work on it"),

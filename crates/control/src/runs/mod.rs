@@ -3,6 +3,7 @@
 mod explain;
 mod filter;
 mod find;
+mod history;
 mod prune;
 mod queues;
 mod submit;

@@ -4,9 +4,10 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::id::RunId;
 use redrive_core::run::{Outcome, Run, outcome};
 use redrive_core::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AttemptShape {
     pub run_id: RunId,
     pub attempt: u32,

@@ -1,22 +1,32 @@
 //! Plans, operations as they go on, and what became of each of their items.
 
+use std::collections::BTreeMap;
+
 use redrive_core::id::OpId;
 use redrive_core::time::Timestamp;
 use redrive_store::{BulkItem, BulkOperation, BulkState, KeptPlan, Operation};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::operation::SubjectShape;
+use super::report::Changed;
+
 /// A dry run that is kept and binds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PlanShape {
     pub plan_id: Uuid,
+    #[schemars(with = "String")]
     pub operation: Value,
     pub expires_at: Timestamp,
     pub matched: u64,
     pub would_change: u64,
+    #[schemars(with = "BTreeMap<String, u64>")]
     pub by_reason: Value,
+    #[schemars(with = "Vec<Changed>")]
     pub sample: Value,
+    #[schemars(with = "Option<String>")]
     pub reason: Value,
     pub actor: String,
     /// The operation that was made of it.
@@ -49,7 +59,7 @@ impl From<KeptPlan> for PlanShape {
 }
 
 /// An operation as it goes on.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct BulkOperationShape {
     pub op_id: OpId,
     pub operation: String,
@@ -58,6 +68,7 @@ pub struct BulkOperationShape {
     pub changed: u64,
     pub skipped: u64,
     pub failed: u64,
+    #[schemars(with = "BTreeMap<String, u64>")]
     pub by_reason: Value,
     pub reason: Option<String>,
     pub actor: String,
@@ -92,15 +103,28 @@ impl From<BulkOperation> for BulkOperationShape {
     }
 }
 
-/// Words of commands that name an operation.
-const VERBS: [&str; 9] =
-    ["retry", "reprocess", "withdraw", "backfill", "mark-terminal", "clear-terminal", "pause", "resume", "undo"];
+/// Words of commands and routes that name an operation.
+const VERBS: [&str; 12] = [
+    "retry",
+    "reprocess",
+    "withdraw",
+    "backfill",
+    "mark-terminal",
+    "clear-terminal",
+    "pause",
+    "resume",
+    "undo",
+    "cancel",
+    "hold",
+    "drain",
+];
 
 impl BulkOperationShape {
     /// An operation that was done at once, of which the audit trail alone knows.
     pub fn of_audited(operation: Operation, changed: u64) -> Self {
         let filters = parsed(&operation.filters);
-        let word = operation.command.split([' ', '/']).find(|word| VERBS.contains(word));
+        let mut words = operation.command.split([' ', '/']).map(|word| if word == "holds" { "hold" } else { word });
+        let word = words.find(|word| VERBS.contains(word));
         Self {
             op_id: operation.op_id,
             operation: word.unwrap_or(&operation.command).to_owned(),
@@ -121,9 +145,10 @@ impl BulkOperationShape {
 }
 
 /// What became of one item of an operation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct BulkItemShape {
     #[serde(flatten)]
+    #[schemars(with = "SubjectShape")]
     pub subject: Map<String, Value>,
     pub outcome: Option<&'static str>,
     pub reason: Option<String>,

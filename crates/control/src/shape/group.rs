@@ -4,9 +4,10 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::fingerprint::GroupId;
 use redrive_core::time::Timestamp;
 use redrive_store::{PartitionGroup, RunGroup};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunGroupShape {
     pub group: GroupId,
     pub count: u64,
@@ -45,7 +46,7 @@ const CUSTOMERS: usize = 20;
 
 /// Partitions that are failed now and have one cause. What is withheld by a person is counted, and is neither waiting, final nor
 /// exhausted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GroupShape {
     pub group: GroupId,
     pub count: u64,

@@ -4,9 +4,10 @@ use redrive_core::hold::{Hold, HoldKind};
 use redrive_core::id::HoldId;
 use redrive_core::key::{CustomerId, QueryName, Source};
 use redrive_core::time::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HoldShape {
     pub id: HoldId,
     pub source: Source,

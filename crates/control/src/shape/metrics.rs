@@ -7,13 +7,19 @@ use redrive_core::id::RunId;
 use redrive_core::run::{State, Workload};
 use redrive_core::time::Timestamp;
 use redrive_store::{PastFailure, RunMetrics};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+use super::status::Bounded;
+
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunMetricsShape {
     pub workload: Workload,
     /// How many runs there are of each status.
     pub status_counts: BTreeMap<&'static str, u64>,
+    /// The statuses of which there may be more than are counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub at_least: Vec<&'static str>,
     pub retry_stats: RetryStatsShape,
     /// Of runs that are done, in seconds; none where none is.
     pub avg_duration: Option<f64>,
@@ -21,7 +27,7 @@ pub struct RunMetricsShape {
     pub recent_failures: Vec<FailureShape>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RetryStatsShape {
     pub retried_runs: u64,
     pub total_retries: u64,
@@ -29,7 +35,7 @@ pub struct RetryStatsShape {
 }
 
 /// One failed try.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FailureShape {
     pub run_id: RunId,
     pub attempt: u32,
@@ -54,13 +60,16 @@ impl From<PastFailure> for FailureShape {
 
 impl RunMetricsShape {
     pub fn new(workload: Workload, metrics: RunMetrics) -> Self {
-        let mut status_counts = BTreeMap::new();
+        let mut counted: BTreeMap<&'static str, Bounded> = BTreeMap::new();
         for (state, count) in metrics.by_state {
-            *status_counts.entry(status(workload, state)).or_default() += count;
+            let sum = counted.entry(status(workload, state)).or_default();
+            *sum = *sum + Bounded::new(count);
         }
+        let at_least = counted.iter().filter(|(_, count)| count.is_at_least()).map(|(status, _)| *status).collect();
         Self {
             workload,
-            status_counts,
+            status_counts: counted.into_iter().map(|(status, count)| (status, count.number())).collect(),
+            at_least,
             retry_stats: RetryStatsShape {
                 retried_runs: metrics.retried_runs,
                 total_retries: metrics.total_retries,

@@ -12,6 +12,7 @@ mod operation;
 mod partition;
 mod report;
 mod run;
+mod run_event;
 mod status;
 mod token;
 mod upload;
@@ -28,6 +29,7 @@ pub use operation::{ChangeShape, OperationShape, StandShape, SubjectShape, Verif
 pub use partition::{MarkShape, PartitionShape, TerminalShape};
 pub use report::{Changed, Failed, Halt, Report, Skipped, Words};
 pub use run::{RunShape, SubmittedShape};
+pub use run_event::{RunEvent, RunEventShape};
 pub use status::{
     Bounded, FailedShape, OverviewShape, PendingShape, ProcessShape, RunCountsShape, SourceShape, StatusShape,
     TodoShape,

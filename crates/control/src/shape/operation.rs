@@ -3,14 +3,16 @@
 use redrive_core::id::{HoldId, OpId, RunId};
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::ControlSnapshot;
+use redrive_core::run::RunSnapshot;
 use redrive_core::time::Timestamp;
 use redrive_store::{AuditedChange, HoldChange, Operation, PastOperation, Subject, Verified};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::hold::HoldShape;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OperationShape {
     pub op_id: OpId,
     /// Its place in the audit trail; left out where one operation is shown with its changes.
@@ -51,7 +53,7 @@ impl From<PastOperation> for OperationShape {
 }
 
 /// One change of an operation: what it was about, before and after it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ChangeShape {
     #[serde(flatten)]
     pub subject: SubjectShape,
@@ -61,7 +63,7 @@ pub struct ChangeShape {
 }
 
 /// What a change is about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SubjectShape {
     Partition(PartitionKey),
@@ -70,11 +72,11 @@ pub enum SubjectShape {
 }
 
 /// How a partition, a run or a hold stood.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum StandShape {
     Partition(ControlSnapshot),
-    Run(Value),
+    Run(#[schemars(with = "RunSnapshot")] Value),
     /// None where there was none.
     Hold(Option<HoldShape>),
 }
@@ -99,7 +101,7 @@ impl StandShape {
 }
 
 /// Whether the trail's chain is whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum VerifiedShape {
     Whole { whole: bool, rows: i64, head: String },

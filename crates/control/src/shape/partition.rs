@@ -8,11 +8,12 @@ use redrive_core::outlook::Outlook;
 use redrive_core::partition::{Mark, Partition, Status, Terminal};
 use redrive_core::retry::StopReason;
 use redrive_core::time::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::attempt::AttemptShape;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PartitionShape {
     #[serde(flatten)]
     pub key: PartitionKey,
@@ -43,7 +44,7 @@ fn is_zero(count: &u32) -> bool {
 }
 
 /// An operator's mark.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MarkShape {
     pub why: Option<String>,
     pub by: String,
@@ -51,7 +52,7 @@ pub struct MarkShape {
 }
 
 /// Why a partition is terminal: an operator's mark, or the policy's word.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TerminalShape {
     pub why: Option<String>,
     pub by: Option<String>,

@@ -5,13 +5,14 @@ use redrive_core::id::{HoldId, OpId};
 use redrive_core::partition::{Partition, Status};
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::Run;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::extent::Extent;
 use super::keyed::{Keyed, SubjectRef};
 use super::operation::SubjectShape;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Changed {
     #[serde(flatten)]
     pub subject: SubjectShape,
@@ -20,13 +21,13 @@ pub struct Changed {
 }
 
 /// What a partition, a run or a hold was and what it is, in one word each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Words {
     pub from: Option<&'static str>,
     pub to: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Skipped {
     #[serde(flatten)]
     pub subject: SubjectShape,
@@ -36,7 +37,7 @@ pub struct Skipped {
     pub refused: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Failed {
     #[serde(flatten)]
     pub subject: SubjectShape,
@@ -50,15 +51,17 @@ pub enum Halt {
     Fault(crate::Error),
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
     pub operation: &'static str,
     pub op_id: Option<OpId>,
     pub dry_run: bool,
     pub matched: u64,
     #[serde(serialize_with = "changed")]
+    #[schemars(with = "Vec<Changed>")]
     changed: Keyed<Words>,
     #[serde(serialize_with = "skipped")]
+    #[schemars(with = "Vec<Skipped>")]
     skipped: Keyed<Refused>,
     pub failed: Vec<Failed>,
     /// How many more would change but for the request's limit; none where there was none.
@@ -108,6 +111,19 @@ impl Report {
 
     pub(crate) fn change_hold(&mut self, id: HoldId, words: Words) {
         self.changed.push(SubjectRef::Hold(id), words);
+    }
+
+    /// Takes over what the report of a further step says.
+    pub(crate) fn absorb(&mut self, step: Self) {
+        for (subject, words) in step.changed.iter() {
+            self.changed.push(SubjectRef::from(&subject), words);
+        }
+        for (subject, refused) in step.skipped.iter() {
+            self.skipped.push(SubjectRef::from(&subject), refused);
+        }
+        self.matched += step.matched;
+        self.failed.extend(step.failed);
+        self.op_id = self.op_id.or(step.op_id);
     }
 
     pub(crate) fn skip(&mut self, subject: SubjectRef<'_>, refused: Refused) {

@@ -5,10 +5,14 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::{Run, State, Workload, label};
 use redrive_core::time::Timestamp;
 use redrive_store::Submitted;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
-#[derive(Debug, Serialize)]
+use super::run_event::RunEventShape;
+
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct RunShape {
     pub id: RunId,
     pub workload: Workload,
@@ -26,7 +30,11 @@ pub struct RunShape {
     pub started_at: Option<Timestamp>,
     pub last_heartbeat: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub metrics: Option<Box<RawValue>>,
+    /// What happened to it, the first thing first; where that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<Vec<RunEventShape>>,
 }
 
 impl From<Run> for RunShape {
@@ -49,12 +57,13 @@ impl From<Run> for RunShape {
             metrics: run.metrics.and_then(|metrics| RawValue::from_string(metrics).ok()),
             error_message: run.error_message,
             error_traceback: run.error_traceback,
+            history: None,
         }
     }
 }
 
 /// What became of a job that was submitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SubmittedShape {
     pub id: RunId,
     /// It was there already, by its external id.

@@ -1,5 +1,6 @@
 //! The overview, as scripts have it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Add;
 
@@ -8,6 +9,7 @@ use redrive_core::process::{Kind, Process, Serves};
 use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
 use redrive_store::{BOUND, RunCounts, SourceCounts};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use super::{GroupShape, HoldShape};
@@ -56,6 +58,20 @@ impl fmt::Display for Bounded {
     }
 }
 
+impl JsonSchema for Bounded {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Bounded".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "integer", "minimum": 0, "maximum": Self::MOST})
+    }
+}
+
 impl Serialize for Bounded {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(self.number())
@@ -63,7 +79,7 @@ impl Serialize for Bounded {
 }
 
 /// How everything stands.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct StatusShape {
     pub sources: Vec<SourceShape>,
     pub runs: Vec<RunCountsShape>,
@@ -74,7 +90,7 @@ pub struct StatusShape {
 }
 
 /// What needs a person, and how everything stands.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OverviewShape {
     pub needs_attention: Vec<TodoShape>,
     #[serde(flatten)]
@@ -82,7 +98,7 @@ pub struct OverviewShape {
 }
 
 /// Something to do, with the command that does it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TodoShape {
     pub what: String,
     pub count: Bounded,
@@ -90,7 +106,7 @@ pub struct TodoShape {
     pub command: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SourceShape {
     pub source: Source,
     pub success: Bounded,
@@ -105,7 +121,7 @@ pub struct SourceShape {
     pub at_least: Vec<&'static str>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PendingShape {
     pub queued: Bounded,
     pub running: Bounded,
@@ -114,7 +130,7 @@ pub struct PendingShape {
     pub paused: Bounded,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FailedShape {
     pub waiting: Bounded,
     pub due: Bounded,
@@ -170,7 +186,7 @@ impl SourceShape {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunCountsShape {
     pub workload: Workload,
     pub storing: Bounded,
@@ -204,7 +220,7 @@ impl RunCountsShape {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProcessShape {
     pub kind: Kind,
     pub name: String,

@@ -5,10 +5,11 @@ use redrive_core::id::RunId;
 use redrive_core::run::{Run, Work, label};
 use redrive_core::time::Timestamp;
 use redrive_store::{Hit, StanzaRow};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// An upload, as its sender hears of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UploadShape {
     pub id: RunId,
     pub file: String,
@@ -25,7 +26,7 @@ impl UploadShape {
 }
 
 /// An upload in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UploadRunShape {
     pub id: RunId,
     pub file: String,
@@ -60,7 +61,7 @@ fn name_of(run: &Run) -> &str {
 }
 
 /// A stanza with its settings in the order of the file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StanzaShape {
     pub file: String,
     pub source_path: String,
@@ -85,7 +86,7 @@ impl From<StanzaRow> for StanzaShape {
 }
 
 /// A stanza of the configuration that takes effect.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EffectiveShape {
     pub conf: String,
     pub name: String,
@@ -93,7 +94,7 @@ pub struct EffectiveShape {
 }
 
 /// A value that takes effect, and where it came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EffectiveEntry {
     pub key: String,
     pub value: String,
@@ -115,7 +116,7 @@ impl EffectiveShape {
 }
 
 /// One difference between two uploads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DifferenceShape {
     pub source_path: String,
     pub change: DifferenceKind,
@@ -127,7 +128,7 @@ pub struct DifferenceShape {
     pub new_line: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
     StanzaAdded,
@@ -166,7 +167,7 @@ impl DifferenceShape {
 }
 
 /// A setting that a search found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HitShape {
     pub run_id: RunId,
     pub upload: String,
@@ -194,7 +195,7 @@ impl From<Hit> for HitShape {
 }
 
 /// What a strict reader objects to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FindingShape {
     /// The upload or the file that was looked at.
     pub upload: String,

@@ -3,7 +3,7 @@
 use redrive_core::fingerprint::GroupId;
 use redrive_core::hold::HoldKind;
 use redrive_core::process::{ASKS_WITHIN, Kind};
-use redrive_core::run::Workload;
+use redrive_core::run::{Incident, Workload};
 use redrive_core::time::Timestamp;
 
 use crate::shape::{Bounded, StatusShape};
@@ -63,6 +63,10 @@ pub enum Need {
     DeadRuns {
         workload: Workload,
     },
+    /// Something went wrong between the server and outside workers within the last hour.
+    Incidents {
+        incident: Incident,
+    },
 }
 
 impl Need {
@@ -89,6 +93,12 @@ impl Need {
             Self::Final { template, .. } => format!("final: {template}"),
             Self::Exhausted { template, .. } => format!("out of attempts: {template}"),
             Self::DeadRuns { workload } => format!("dead {workload} runs"),
+            Self::Incidents { incident: Incident::DeliveryLost } => {
+                "jobs sent to outside workers that did not answer in time, within the last hour".to_owned()
+            }
+            Self::Incidents { incident: Incident::Late } => {
+                "results of outside workers that came too late, within the last hour".to_owned()
+            }
         }
     }
 }

@@ -1,18 +1,43 @@
 //! The overview as scripts have it: what needs a person, each with the command to type, and then how everything stands.
 
+use std::time::Duration;
+
 use redrive_core::key::Source;
 use redrive_core::process::Kind;
+use redrive_core::run::Incident;
+use redrive_store::BOUND;
 
 use super::attention::{Attention, Need, attention};
 use crate::error::Result;
 use crate::insight::Insight;
-use crate::shape::{OverviewShape, TodoShape};
+use crate::shape::{Bounded, OverviewShape, TodoShape};
+
+/// How far back it is looked for what went wrong on the way.
+const LATELY: Duration = Duration::from_secs(3600);
 
 impl Insight {
     /// Looks at everything, or at one source. `config` is the fingerprint of the configuration that is looked with.
     pub async fn overview(&self, source: Option<&Source>, config: &str) -> Result<OverviewShape> {
         let status = self.status(source, config).await?;
-        Ok(OverviewShape { needs_attention: attention(&status).into_iter().map(TodoShape::from).collect(), status })
+        let mut found = attention(&status);
+        if source.is_none() {
+            found.extend(self.incidents().await?);
+        }
+        Ok(OverviewShape { needs_attention: found.into_iter().map(TodoShape::from).collect(), status })
+    }
+
+    /// What went wrong between the server and outside workers lately.
+    async fn incidents(&self) -> Result<Vec<Attention>> {
+        let since = self.now().saturating_sub(LATELY);
+        let most = u32::try_from(BOUND).unwrap_or(u32::MAX);
+        let mut found = Vec::new();
+        for incident in Incident::ALL.iter().copied() {
+            let count = Bounded::new(self.view().count_incidents(incident, since, most).await?);
+            if !count.is_zero() {
+                found.push(Attention { need: Need::Incidents { incident }, count, since: Some(since) });
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -46,6 +71,7 @@ fn command(need: &Need) -> String {
         }
         Need::Final { group, .. } => format!("redrive state retry --group {group}"),
         Need::Exhausted { group, .. } => format!("redrive state retry --group {group} --clear-terminal"),
+        Need::Incidents { .. } => "redrive runs list --workload process".to_owned(),
         Need::DeadRuns { workload } => format!("redrive runs groups --workload {workload}"),
     }
 }
