@@ -18,6 +18,9 @@ pub enum Error {
     /// A body whose fields cannot be used.
     #[error("the body cannot be used; see `errors`")]
     Fields(Vec<FieldFault>),
+    /// A field whose form is right and whose value cannot be meant.
+    #[error("{}", .0.detail)]
+    Unusable(FieldFault),
     /// More would change than may without a word.
     #[error("{matched} would change; repeat the request with \"confirm\": {matched}, or with \"force\": true")]
     NotConfirmed { matched: u64 },
@@ -43,6 +46,21 @@ impl Error {
         Self::Told { code, detail: detail.into() }
     }
 
+    /// The form is right, but it cannot be done as asked.
+    pub fn unusable(detail: impl Into<String>) -> Self {
+        Self::told(Code::Unusable, detail)
+    }
+
+    /// A field of a body whose form is right and whose value cannot be meant.
+    pub fn unusable_field(pointer: &str, detail: impl Into<String>) -> Self {
+        Self::Unusable(FieldFault { pointer: pointer.to_owned(), detail: detail.into() })
+    }
+
+    /// A field of a body that cannot be used.
+    pub fn field(pointer: &str, detail: impl Into<String>) -> Self {
+        Self::Fields(vec![FieldFault { pointer: pointer.to_owned(), detail: detail.into() }])
+    }
+
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::told(Code::BadRequest, detail)
     }
@@ -55,6 +73,7 @@ impl Error {
         match self {
             Self::Told { code, .. } => *code,
             Self::Fields(_) => Code::BadBody,
+            Self::Unusable(_) => Code::Unusable,
             Self::NotConfirmed { .. } => Code::ConfirmationRequired,
             Self::Control(error) => control(error),
             Self::Store(error) => store(error),
@@ -76,14 +95,32 @@ impl Error {
 fn control(error: &redrive_control::Error) -> Code {
     use redrive_control::Error;
     match error {
-        Error::Filter(FilterError::Empty) | Error::NeedsRuns => Code::EmptyFilter,
-        Error::Filter(_) | Error::Plan(_) | Error::NotThroughRuns => Code::BadRequest,
-        Error::NeedsDates | Error::NeedsSource | Error::NoneConfigured { .. } => Code::BadRequest,
-        Error::NoGroupId(_) | Error::SeveralGroups { .. } | Error::NotByGroup => Code::BadRequest,
+        Error::Filter(error) => filter(error),
+        Error::NeedsRuns => Code::EmptyFilter,
+        Error::Plan(_) | Error::NoGroupId(_) => Code::BadRequest,
+        Error::NotThroughRuns | Error::NeedsDates | Error::NeedsSource | Error::NoneConfigured { .. } => Code::Unusable,
+        Error::SeveralGroups { .. } | Error::NotByGroup => Code::Unusable,
         Error::NoOperation(_) | Error::NoPlan(_) | Error::NoGroup(_) => Code::NotFound,
-        Error::StillRunning(_) => Code::InProgress,
+        Error::StillRunning(_) | Error::Applied { .. } => Code::InProgress,
         Error::Store(error) => store(error),
         Error::Raw(_) => Code::SinkUnavailable,
+    }
+}
+
+fn filter(error: &FilterError) -> Code {
+    match error {
+        FilterError::Empty => Code::EmptyFilter,
+        FilterError::Key(error) => key(error),
+        FilterError::Wildcard { .. } => Code::BadRequest,
+        FilterError::Inverted { .. } | FilterError::TooEarly { .. } | FilterError::TooLate { .. } => Code::Unusable,
+    }
+}
+
+fn key(error: &KeyError) -> Code {
+    match error {
+        KeyError::Empty { .. } | KeyError::ControlCharacter { .. } | KeyError::Date { .. } => Code::BadRequest,
+        // The description counts characters, the limit bytes.
+        KeyError::TooLong { .. } => Code::Unusable,
     }
 }
 
@@ -127,7 +164,7 @@ impl From<FilterError> for Error {
 
 impl From<KeyError> for Error {
     fn from(error: KeyError) -> Self {
-        Self::bad_request(error.to_string())
+        Self::told(key(&error), error.to_string())
     }
 }
 

@@ -62,7 +62,9 @@ async fn tick(store: Store, ticks: watch::Sender<Ticks>) {
 
 fn count(ticks: &watch::Sender<Ticks>, changed: Changed) {
     let Changed { work, operations, processes } = changed;
-    let ticking = [work, work, work || operations, operations, processes];
+    // What a person does is not always announced as work, and always has its row in the audit trail.
+    let work = work || operations;
+    let ticking = [work, work, work, operations, processes];
     if ticking.contains(&true) {
         ticks.send_modify(|ticks| {
             for (ticks, ticking) in ticks.iter_mut().zip(ticking) {

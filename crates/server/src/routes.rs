@@ -5,116 +5,19 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::handler::Handler;
 use axum::http::{Method, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{self, MethodRouter};
-use serde_json::Value;
+use axum::routing;
 use tower_http::csrf::{CsrfLayer, ProtectionError};
 
 use crate::api;
 use crate::app::App;
+pub use crate::description::Gives;
 use crate::error::Error;
+pub use crate::route::Route;
 pub use crate::web::Access;
-use crate::web::{Code, Gate, Param, around, gate, keyed};
-
-/// A row of the table.
-#[derive(Debug)]
-pub struct Route {
-    pub method: Method,
-    pub path: &'static str,
-    pub access: Access,
-    /// Whether it changes something that lasts.
-    pub changes: bool,
-    /// The parameters that it knows; any other is refused.
-    pub query: &'static [&'static [Param]],
-    /// What it does, in a line.
-    pub what: &'static str,
-    /// The status of its success, and what comes with it.
-    pub status: u16,
-    pub gives: Gives,
-    /// The bodies that it takes, by their types, as JSON Schema.
-    pub takes: Option<fn() -> Value>,
-    handler: MethodRouter<App>,
-}
-
-/// What a route answers with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gives {
-    Json,
-    /// JSON, or JSON lines where they are asked for.
-    List,
-    Lines,
-    Html,
-    Script,
-    Text,
-    Events,
-    Nothing,
-}
-
-impl Route {
-    /// Only reads.
-    pub fn get<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, App>,
-        T: 'static,
-    {
-        Self { changes: false, ..Self::new(Method::GET, path, access, what, routing::get(handler)) }
-    }
-
-    pub fn post<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, App>,
-        T: 'static,
-    {
-        Self::new(Method::POST, path, access, what, routing::post(handler))
-    }
-
-    pub fn delete<H, T>(path: &'static str, access: Access, what: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, App>,
-        T: 'static,
-    {
-        Self::new(Method::DELETE, path, access, what, routing::delete(handler))
-    }
-
-    /// A route that changes something and answers with JSON, unless more is said of it.
-    fn new(method: Method, path: &'static str, access: Access, what: &'static str, handler: MethodRouter<App>) -> Self {
-        let (status, gives) = (200, Gives::Json);
-        Self { method, path, access, changes: true, query: &[], what, status, gives, takes: None, handler }
-    }
-
-    #[must_use]
-    pub fn status(self, status: u16) -> Self {
-        Self { status, ..self }
-    }
-
-    #[must_use]
-    pub fn gives(self, gives: Gives) -> Self {
-        Self { gives, ..self }
-    }
-
-    #[must_use]
-    pub fn takes(self, takes: fn() -> Value) -> Self {
-        Self { takes: Some(takes), ..self }
-    }
-
-    #[must_use]
-    pub fn query(self, query: &'static [&'static [Param]]) -> Self {
-        Self { query, ..self }
-    }
-
-    /// It may change who is signed in, and nothing else: a server that only reads takes it too.
-    #[must_use]
-    pub fn leaves_data_alone(self) -> Self {
-        Self { changes: false, ..self }
-    }
-
-    fn gate(&self) -> Arc<Gate> {
-        Arc::new(Gate { access: self.access, changes: self.changes, query: self.query })
-    }
-}
+use crate::web::{Code, Gate, around, gate, keyed};
 
 /// Every route, part by part.
 pub fn table() -> Vec<Route> {
@@ -152,7 +55,7 @@ pub fn router(app: &App) -> Router {
     let mut router = Router::new();
     for route in table() {
         let gated = middleware::from_fn_with_state((app.clone(), route.gate()), gate);
-        let handler = match route.method == Method::POST {
+        let handler = match route.is_keyed() {
             true => route.handler.layer(middleware::from_fn_with_state(app.clone(), keyed)),
             false => route.handler,
         };

@@ -6,6 +6,7 @@ use axum::response::Response;
 use redrive_control::shape::{ChangeShape, OperationShape, VerifiedShape};
 use redrive_control::{Insight, OperationFilter, dates};
 use redrive_core::id::OpId;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -23,11 +24,12 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/audit", Access::Viewer, "Operations, the newest first", list)
             .query(&[FILTER, PAGING])
-            .gives(Gives::List),
+            .list::<Operations>(),
         Route::get("/v1/audit/{op}", Access::Viewer, "An operation, with what it changed", one)
             .query(&[PAGING])
-            .gives(Gives::List),
-        Route::get("/v1/audit/verify", Access::Viewer, "Whether the trail's chain is whole", verify),
+            .gives(Gives::json_or_lines::<Operation>()),
+        Route::get("/v1/audit/verify", Access::Viewer, "Whether the trail's chain is whole", verify)
+            .json::<VerifiedShape>(),
     ]
 }
 
@@ -79,14 +81,14 @@ impl List for Changes {
 
     async fn page(&self, after: Option<i64>, limit: u32) -> Result<Page<ChangeShape, i64>> {
         let found = self.insight.view().changes(self.op_id, after.unwrap_or(0), limit).await?;
-        let is_last = found.len() < usize::try_from(limit).unwrap_or(usize::MAX);
-        let next = found.last().map(|(seq, _)| *seq).filter(|_| !is_last);
-        let rows = found.into_iter().map(|(_, change)| ChangeShape::try_from(change)).collect::<Result<_, _>>()?;
-        Ok(Page { rows, next })
+        let page = Page::of(found, limit, |(seq, _)| *seq, |(_, change)| ChangeShape::try_from(change));
+        Ok(Page { rows: page.rows.into_iter().collect::<Result<_, _>>()?, next: page.next })
     }
 }
 
-#[derive(Debug, Serialize)]
+/// An operation of the audit trail, and a page of what it changed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AuditedOperation")]
 struct Operation {
     #[serde(flatten)]
     operation: OperationShape,
@@ -96,11 +98,10 @@ struct Operation {
 
 async fn one(
     State(app): State<App>,
-    PathText(id): PathText<String>,
+    PathText(op_id): PathText<OpId>,
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response> {
-    let op_id: OpId = id.parse().map_err(|_| Error::bad_request(format!("{id:?} is no id of an operation")))?;
     let insight = app.insight();
     let absent = || Error::not_found(format!("there is no operation {op_id}; GET /v1/audit lists them"));
     let operation = insight.view().operation(op_id).await?.ok_or_else(absent)?;

@@ -25,7 +25,8 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/data", Access::Operator, "The records of successes, in key order, a JSON value a line", data)
             .query(&[FILTER, ALL])
-            .gives(Gives::Lines),
+            .gives(Gives::Lines)
+            .refuses(&[Code::EmptyFilter, Code::Unusable, Code::NotFound, Code::SinkUnavailable]),
     ]
 }
 
@@ -36,7 +37,7 @@ async fn data(State(app): State<App>, params: Params) -> Result<Response> {
         || filter.error_class.is_some()
         || filter.group.is_some()
     {
-        return Err(Error::bad_request("only successes have data; leave status, error_class and group out"));
+        return Err(Error::unusable("only successes have data; leave status, error_class and group out"));
     }
     if filter.is_empty() && !params.flag("all")? {
         let detail = "the filter is empty and would mean every record there is; name something, or say all=true";

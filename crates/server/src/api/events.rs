@@ -23,7 +23,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub fn routes() -> Vec<Route> {
     let what = "Which topics may have changed, as server-sent events";
-    vec![Route::get("/events", Access::Viewer, what, events).gives(Gives::Events)]
+    vec![Route::get("/events", Access::Viewer, what, events).gives(Gives::Events).refuses(&[Code::Draining])]
 }
 
 async fn events(State(app): State<App>) -> Result<Response> {

@@ -7,28 +7,42 @@ use redrive_core::key::LogicalDate;
 use redrive_core::time::Timestamp;
 
 use crate::error::{Error, Result};
-use crate::web::{Param, ParamKind, Params, wrong};
+use crate::web::{Code, Param, ParamKind, Params, wrong};
 
 /// Which partitions.
 pub const FILTER: &[Param] = &[
-    Param::new("source", ParamKind::Texts, "Only this source; more than once for several"),
-    Param::new("customer_id", ParamKind::Texts, "Only this customer; more than once for several"),
-    Param::new("query_name", ParamKind::Texts, "Only this query; more than once for several"),
+    Param::new("source", ParamKind::Keys, "Only this source; more than once for several"),
+    Param::new("customer_id", ParamKind::Keys, "Only this customer; more than once for several"),
+    Param::new("query_name", ParamKind::Keys, "Only this query; more than once for several"),
     Param::new("logical_date", ParamKind::Date, "Only this day: 2026-01-31, today, yesterday, 7d"),
     Param::new("since", ParamKind::Date, "Only from this day on"),
     Param::new("until", ParamKind::Date, "Only up to this day"),
     Param::new("status", ParamKind::Word(&["pending", "success", "failed"]), "Only with this status"),
     Param::new("error_class", ParamKind::Word(&["final", "retryable", "rate_limited"]), "Only failed like this"),
-    Param::new("group", ParamKind::Text, "Only this failure group, by its id or an unambiguous beginning of it"),
+    Param::new(
+        "group",
+        ParamKind::Hex { most: 12 },
+        "Only this failure group, by its id or an unambiguous beginning of it",
+    ),
 ];
+
+/// Why a filter may be refused though each of its values has the right form: days that cannot be meant, a failure group that is not
+/// there.
+pub const FILTERED: &[Code] = &[Code::Unusable, Code::NotFound];
+
+const STATES: &[&str] = &["storing", "queued", "running", "waiting", "done", "dead"];
 
 /// Which runs.
 pub const RUN_FILTER: &[Param] = &[
     Param::new("workload", ParamKind::Word(&["extract", "ingest", "process"]), "Only of this kind"),
     Param::new("category", ParamKind::Texts, "Only jobs of this category; more than once for several"),
-    Param::new("state", ParamKind::Texts, "Only in this state; more than once for several"),
+    Param::new("state", ParamKind::Words(STATES), "Only in this state; more than once for several"),
     Param::new("error_class", ParamKind::Word(&["final", "retryable", "rate_limited"]), "Only failed like this"),
-    Param::new("group", ParamKind::Text, "Only this failure group, by its id or an unambiguous beginning of it"),
+    Param::new(
+        "group",
+        ParamKind::Hex { most: 12 },
+        "Only this failure group, by its id or an unambiguous beginning of it",
+    ),
     Param::new("since", ParamKind::Time, "Only submitted from this moment or day on"),
     Param::new("until", ParamKind::Time, "Only submitted before this moment, or up to this day"),
 ];
@@ -41,7 +55,7 @@ pub async fn partitions(params: &Params, insight: &Insight) -> Result<Filter> {
     };
     match day("logical_date")? {
         Some(_) if params.get("since").is_some() || params.get("until").is_some() => {
-            return Err(Error::bad_request("give either logical_date, or since and until"));
+            return Err(Error::unusable("give either logical_date, or since and until"));
         }
         Some(date) => (filter.since, filter.until) = (Some(date), Some(date)),
         None => (filter.since, filter.until) = (day("since")?, day("until")?),
@@ -76,7 +90,7 @@ pub async fn runs(params: &Params, insight: &Insight) -> Result<RunFilter> {
     };
     match (filter.since, filter.until) {
         (Some(since), Some(until)) if since >= until => {
-            Err(Error::bad_request("since is not before until; exchange them"))
+            Err(Error::unusable("since is not before until; exchange them"))
         }
         (_, _) => Ok(filter),
     }

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -11,12 +12,14 @@ use crate::web::{Code, json};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/healthz", Access::Anyone, "Whether the process lives", healthz),
-        Route::get("/readyz", Access::Viewer, "Whether the database and the raw sink answer", readyz),
+        Route::get("/healthz", Access::Anyone, "Whether the process lives", healthz).json::<Health>(),
+        Route::get("/readyz", Access::Viewer, "Whether the database and the raw sink answer", readyz)
+            .json::<Health>()
+            .refuses(&[Code::Draining, Code::SinkUnavailable]),
     ]
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Health {
     status: &'static str,
 }

@@ -6,30 +6,39 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use redrive_control::Audit;
 use redrive_control::shape::HoldShape;
-use redrive_core::hold::HoldScope;
+use redrive_core::hold::{Hold, HoldScope};
 use redrive_core::id::HoldId;
 use redrive_core::key::{CustomerId, QueryName, Source};
 use redrive_core::role::Role;
 use redrive_core::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::description::Link;
 use crate::error::{Error, Result};
-use crate::routes::{Access, Gives, Route};
-use crate::web::{Caller, Code, FieldFault, Json, PathText, json as answer};
+use crate::routes::{Access, Route};
+use crate::web::{Caller, Code, Json, Note, PathText, answering, json as answer, json_bytes};
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/holds", Access::Viewer, "The holds in force", list),
+        Route::get("/v1/holds", Access::Viewer, "The holds in force", list).json::<Holds>(),
         Route::post("/v1/holds", Access::Operator, "Hold a source (admins), a customer of it or a query", set)
             .status(201)
-            .takes(new_hold),
-        Route::delete("/v1/holds/{id}", Access::Operator, "Lift a hold", lift).status(204).gives(Gives::Nothing),
+            .json::<HoldShape>()
+            .takes::<NewHold>()
+            .refuses(&[Code::Unusable])
+            .links(&[Link {
+                name: "lift",
+                operation: "delete_v1_holds_id",
+                parameter: "id",
+                from: "$response.body#/id",
+            }]),
+        Route::delete("/v1/holds/{id}", Access::Operator, "Lift a hold", lift).status(204),
     ]
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Holds {
     holds: Vec<HoldShape>,
 }
@@ -40,27 +49,15 @@ async fn list(State(app): State<App>) -> Result<Response> {
 }
 
 /// What is to be held, and until when: none means until it is lifted.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewHold {
     source: Source,
     customer_id: Option<CustomerId>,
     query_name: Option<QueryName>,
     until: Option<Timestamp>,
-    reason: Option<String>,
-}
-
-fn new_hold() -> Value {
-    let text = json!({"type": "string", "minLength": 1, "maxLength": 256});
-    let text_or_none = json!({"type": ["string", "null"], "minLength": 1, "maxLength": 256});
-    let properties = json!({
-        "source": text, "customer_id": text_or_none, "query_name": text_or_none, "reason": {"type": ["string", "null"]},
-        "until": {"type": ["string", "null"], "format": "date-time"},
-    });
-    let schema = json!({
-        "type": "object", "required": ["source"], "properties": properties, "additionalProperties": false,
-    });
-    json!({"application/json": {"schema": schema}})
+    /// Why, for others who look
+    reason: Option<Note>,
 }
 
 impl NewHold {
@@ -69,13 +66,9 @@ impl NewHold {
         match (&self.customer_id, &self.query_name) {
             (Some(customer), Some(query)) => Ok(HoldScope::Query(source, customer.clone(), query.clone())),
             (customer, None) => Ok(HoldScope::new(source, customer.clone())),
-            (None, Some(_)) => Err(fault("/customer_id", "a hold on a query needs its customer_id")),
+            (None, Some(_)) => Err(Error::unusable_field("/customer_id", "a hold on a query needs its customer_id")),
         }
     }
-}
-
-fn fault(pointer: &str, detail: &str) -> Error {
-    Error::Fields(vec![FieldFault { pointer: pointer.to_owned(), detail: detail.to_owned() }])
 }
 
 async fn set(
@@ -87,15 +80,16 @@ async fn set(
     check_role(&caller, &scope)?;
     let rules = app.rules();
     if new.until.is_some_and(|until| until <= rules.plane.insight().now()) {
-        return Err(fault("/until", "the hold would be over already; give a moment to come"));
+        return Err(Error::unusable_field("/until", "the hold would be over already; give a moment to come"));
     }
-    let audit = Audit { reason: new.reason, ..caller.audit("POST /v1/holds") };
-    let (_, hold) = rules.plane.hold(scope, new.until, &audit).await?;
+    let audit = Audit { reason: new.reason.map(Note::text), ..caller.audit("POST /v1/holds") };
+    let body = |hold: &Hold| json_bytes(&HoldShape::from(hold.clone()));
+    let (_, hold) = answering(StatusCode::CREATED, body, |_| None, rules.plane.hold(scope, new.until, &audit)).await?;
     Ok((StatusCode::CREATED, answer(&HoldShape::from(hold))?).into_response())
 }
 
 /// Whole sources are an admin's.
-fn check_role(caller: &Caller, scope: &HoldScope) -> Result<()> {
+pub fn check_role(caller: &Caller, scope: &HoldScope) -> Result<()> {
     match (scope, caller.role) {
         (HoldScope::Source(_), Role::Admin) => Ok(()),
         (HoldScope::Customer(..) | HoldScope::Query(..), _) => Ok(()),

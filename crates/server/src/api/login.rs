@@ -22,7 +22,10 @@ pub fn routes() -> Vec<Route> {
             .leaves_data_alone()
             .status(303)
             .gives(Gives::Nothing)
-            .takes(credentials_schema),
+            .takes_bodies(credentials_schema)
+            .or_nothing("A program has signed in, and has its cookie")
+            .or_page(401, "The page again, with what went wrong")
+            .refuses(&[Code::TooManyRequests]),
         Route::post("/logout", Access::Anyone, "Sign out", logout)
             .leaves_data_alone()
             .status(303)
@@ -37,7 +40,7 @@ pub fn routes() -> Vec<Route> {
 fn credentials_schema() -> serde_json::Value {
     let properties = serde_json::json!({"token": {"type": "string"}, "code": {"type": "string"}});
     let schema = serde_json::json!({"type": "object", "properties": properties, "additionalProperties": false});
-    serde_json::json!({"application/x-www-form-urlencoded": {"schema": schema}})
+    serde_json::json!({"application/x-www-form-urlencoded": {"schema": schema}, "application/json": {"schema": schema}})
 }
 
 /// The most bytes of a form.

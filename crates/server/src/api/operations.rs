@@ -8,14 +8,17 @@ use redrive_control::shape::{BulkItemShape, BulkOperationShape};
 use redrive_control::{Audit, Insight};
 use redrive_core::id::OpId;
 use redrive_store::{CancelOutcome, ItemOutcome};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use super::state::accepted;
+use super::holds;
+use super::state::{accepted, begun};
 use crate::app::App;
-use crate::error::{Error, Result};
-use crate::routes::{Access, Gives, Route};
-use crate::web::{self, Caller, Json, List, PAGING, Page, Param, ParamKind, Params, PathText, answer, wrong};
+use crate::error::Result;
+use crate::routes::{Access, Route};
+use crate::web::{
+    self, Caller, Code, Json, List, Note, PAGING, Page, Param, ParamKind, Params, PathText, answer, wrong,
+};
 
 const OUTCOME: &[Param] =
     &[Param::new("outcome", ParamKind::Word(&["changed", "skipped", "failed"]), "Only items with this outcome")];
@@ -24,15 +27,17 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/operations", Access::Viewer, "Operations, the newest first", list)
             .query(&[PAGING])
-            .gives(Gives::List),
-        Route::get("/v1/operations/{op}", Access::Viewer, "How an operation stands", one),
+            .list::<Operations>(),
+        Route::get("/v1/operations/{op}", Access::Viewer, "How an operation stands", one).json::<BulkOperationShape>(),
         Route::get("/v1/operations/{op}/items", Access::Viewer, "What became of each of its items", items)
             .query(&[OUTCOME, PAGING])
-            .gives(Gives::List),
-        Route::post("/v1/operations/{op}/cancel", Access::Operator, "End an operation after the step it is at", cancel),
+            .list::<Items>(),
+        Route::post("/v1/operations/{op}/cancel", Access::Operator, "End an operation after the step it is at", cancel)
+            .json::<BulkOperationShape>(),
         Route::post("/v1/operations/{op}/undo", Access::Operator, "Put back what nothing has touched since", undo)
-            .status(202)
-            .takes(undoing),
+            .takes::<Undo>()
+            .accepted::<BulkOperationShape>()
+            .refuses(&[Code::InProgress]),
     ]
 }
 
@@ -49,9 +54,7 @@ impl List for Operations {
 
     async fn page(&self, before: Option<OpId>, limit: u32) -> Result<Page<BulkOperationShape, OpId>> {
         let rows = self.0.bulk_operations(before, limit).await?;
-        let is_last = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
-        let next = rows.last().map(|row| row.op_id).filter(|_| !is_last);
-        Ok(Page { rows, next })
+        Ok(Page::of(rows, limit, |row| row.op_id, |row| row))
     }
 }
 
@@ -112,15 +115,11 @@ async fn cancel(State(app): State<App>, PathText(op): PathText<OpId>) -> Result<
     }
 }
 
-fn undoing() -> Value {
-    let properties = json!({"reason": {"type": ["string", "null"]}});
-    json!({"application/json": {"schema": {"type": "object", "properties": properties, "additionalProperties": false}}})
-}
-
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Undo {
-    reason: Option<String>,
+    /// Why, for the audit trail
+    reason: Option<Note>,
 }
 
 async fn undo(
@@ -129,10 +128,11 @@ async fn undo(
     PathText(op): PathText<OpId>,
     Json(body): Json<Undo>,
 ) -> Result<Response> {
-    let audit = Audit { reason: body.reason, ..caller.audit("POST /v1/operations/{op}/undo") };
+    let audit = Audit { reason: body.reason.map(Note::text), ..caller.audit("POST /v1/operations/{op}/undo") };
     let rules = app.rules();
-    if rules.plane.insight().bulk_operation(op).await?.operation == "hold" {
-        return Err(Error::bad_request("an operation on holds is undone by `redrive state undo`"));
+    // Who may not hold a whole source may not take such a hold back either.
+    for scope in rules.plane.insight().held_scopes(op).await? {
+        holds::check_role(&caller, &scope)?;
     }
-    accepted(&app, rules.plane.begin_undo(op, &audit).await?).await
+    accepted(&app, begun(&app, rules.plane.begin_undo(op, &audit)).await?).await
 }

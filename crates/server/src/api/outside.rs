@@ -4,142 +4,126 @@
 use std::time::Duration;
 
 use axum::Extension;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use redrive_core::failure::ErrorClass;
 use redrive_core::id::{RunId, TaskId};
+use redrive_core::key::KEY_PATTERN;
 use redrive_core::run::{Verdict, Work};
-use redrive_data::outside::{self, ClaimAsk, Completion, Delivery, FailureReport, GivenRun, Reported, SaidOf, Slip};
+use redrive_core::whole::Whole;
+use redrive_data::outside::{
+    Caller, ClaimAsk, Completion, Delivery, EndAnswer, FailAnswer, FailureReport, GivenRun, HeldRun, LONGEST_WAIT,
+    MAX_NAME, MAX_RUNS, Reported, SaidOf, Say, Slip,
+};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Route};
-use crate::web::{self, Caller, Code, FieldFault, Json, PathText, Peer};
+use crate::web::{self, Code, Json, PathText, Peer};
 
 pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/worker/claim", Access::Worker, "Claim runs, waiting for them up to wait_ms", claim)
-            .takes(claims),
+            .takes::<Claim>()
+            .json::<Given>()
+            .or_nothing("There was nothing to claim within wait_ms")
+            .refuses(&[Code::Draining, Code::Unusable]),
         Route::post("/v1/worker/heartbeat", Access::Worker, "Prolong the leases of all runs of a worker", heartbeat)
-            .takes(heartbeats),
+            .takes::<Heartbeat>()
+            .json::<Beats>()
+            .refuses(&[Code::Unusable]),
         Route::post("/v1/worker/runs/{id}/complete", Access::Worker, "Report that a run is completed", complete)
-            .takes(completions),
-        Route::post("/v1/worker/runs/{id}/fail", Access::Worker, "Report that a try has failed", fail).takes(failures),
-        Route::post("/v1/worker/runs/{id}/release", Access::Worker, "Give a run back untried", release).takes(releases),
+            .takes::<Complete>()
+            .json::<EndAnswer>()
+            .refuses(&[Code::LeaseLost, Code::Unusable]),
+        Route::post("/v1/worker/runs/{id}/fail", Access::Worker, "Report that a try has failed", fail)
+            .takes::<Fail>()
+            .json::<FailAnswer>()
+            .refuses(&[Code::LeaseLost]),
+        Route::post("/v1/worker/runs/{id}/release", Access::Worker, "Give a run back untried", release)
+            .takes::<Release>()
+            .json::<EndAnswer>()
+            .refuses(&[Code::LeaseLost]),
     ]
 }
 
-fn body(required: &[&str], properties: &Value) -> Value {
-    let schema = json!({
-        "type": "object", "required": required, "properties": properties, "additionalProperties": false,
-    });
-    json!({"application/json": {"schema": schema}})
-}
+/// The worker that calls, as the data plane knows it.
+struct Worker(Caller);
 
-fn claims() -> Value {
-    let name = json!({"type": "string", "minLength": 1, "maxLength": 200});
-    let whole = json!({"type": ["integer", "null"], "minimum": 0});
-    let categories = json!({"type": ["array", "null"], "items": {"type": "string"}});
-    let properties =
-        json!({"worker": name, "claim_id": name, "categories": categories, "max": whole, "wait_ms": whole});
-    body(&["worker", "claim_id"], &properties)
-}
+impl FromRequestParts<App> for Worker {
+    type Rejection = Error;
 
-fn id() -> Value {
-    json!({"type": "string", "format": "uuid"})
-}
-
-fn heartbeats() -> Value {
-    let run = json!({
-        "type": "object", "required": ["id", "task_id"],
-        "properties": {"id": id(), "task_id": id(), "progress": {}}, "additionalProperties": false,
-    });
-    let worker = json!({"type": "string", "minLength": 1, "maxLength": 200});
-    body(&["worker"], &json!({"worker": worker, "runs": {"type": "array", "maxItems": 1000, "items": run}}))
-}
-
-fn completions() -> Value {
-    let verdict = json!({"enum": ["passed", "needs_review", "failed"]});
-    let metrics = json!({"type": ["object", "null"]});
-    body(&["task_id", "verdict"], &json!({"task_id": id(), "verdict": verdict, "metrics": metrics}))
-}
-
-fn failures() -> Value {
-    let class = json!({"enum": ["final", "retryable", "rate_limited"]});
-    let (text, text_or_none) = (json!({"type": "string"}), json!({"type": ["string", "null"]}));
-    let millis = json!({"type": ["integer", "null"], "minimum": 0});
-    let properties = json!({
-        "task_id": id(), "error_class": class, "message": text, "traceback": text_or_none, "retry_after_ms": millis,
-    });
-    body(&["task_id", "error_class", "message"], &properties)
-}
-
-fn releases() -> Value {
-    body(&["task_id"], &json!({"task_id": id()}))
-}
-
-/// Who calls, as the data plane knows them.
-fn known(caller: &Caller, peer: Option<&Extension<Peer>>) -> outside::Caller {
-    let host = peer.map(|Extension(Peer(address))| address.ip().to_string()).unwrap_or_default();
-    outside::Caller { host, categories: caller.categories.clone() }
-}
-
-fn data(error: redrive_data::Error) -> Error {
-    match error {
-        redrive_data::Error::Store(error) => error.into(),
-        redrive_data::Error::Raw(_)
-        | redrive_data::Error::Scratch(_)
-        | redrive_data::Error::Unusable { .. }
-        | redrive_data::Error::Missing(_)
-        | redrive_data::Error::Thread(_)
-        | redrive_data::Error::KeeperGone
-        | redrive_data::Error::CompleterGone => Error::Internal(error.to_string()),
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self> {
+        let unknown = |_| Error::Internal("a request came through no gate".to_owned());
+        let Extension(caller) = Extension::<web::Caller>::from_request_parts(parts, app).await.map_err(unknown)?;
+        let host = parts.extensions.get::<Peer>().map(|peer| peer.0.ip().to_string()).unwrap_or_default();
+        Ok(Self(Caller { host, categories: caller.categories }))
     }
 }
 
-fn slip(slip: &Slip) -> Error {
-    let pointer = match slip {
-        Slip::Empty { field } | Slip::Name { field } => format!("/{field}"),
-        Slip::NoRoom => "/max".to_owned(),
-        Slip::TooMany => "/runs".to_owned(),
-        Slip::UnknownCategory(_) => "/categories".to_owned(),
-        Slip::Metrics => "/metrics".to_owned(),
-        Slip::Forbidden(_) => return Error::told(Code::Forbidden, slip.to_string()),
-    };
-    Error::Fields(vec![FieldFault { pointer, detail: slip.to_string() }])
+impl From<Slip> for Error {
+    fn from(slip: Slip) -> Self {
+        let detail = slip.to_string();
+        match slip {
+            Slip::Empty { field } | Slip::Name { field } => Self::field(&format!("/{field}"), detail),
+            Slip::NoRoom | Slip::TooMuch => Self::field("/max", detail),
+            Slip::LongWait => Self::field("/wait_ms", detail),
+            Slip::TooMany => Self::field("/runs", detail),
+            Slip::LongName { field } => Self::unusable_field(&format!("/{field}"), detail),
+            Slip::UnknownCategory(_) => Self::unusable_field("/categories", detail),
+            Slip::Metrics => Self::unusable_field("/metrics", detail),
+            Slip::Forbidden(_) => Self::told(Code::Forbidden, detail),
+        }
+    }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Claim {
+    /// What the worker calls itself
+    #[schemars(length(min = 1, max = MAX_NAME), regex(pattern = KEY_PATTERN))]
     worker: String,
+    /// The worker's own name of this claim: the same again gives the same runs
+    #[schemars(length(min = 1, max = MAX_NAME), regex(pattern = KEY_PATTERN))]
     claim_id: String,
+    /// None for all that the token is for
     categories: Option<Vec<String>>,
-    max: Option<u32>,
-    wait_ms: Option<u64>,
+    /// How many runs at most; one unless said
+    #[schemars(range(min = 1, max = MAX_RUNS))]
+    max: Option<Whole>,
+    /// How long to wait for work
+    #[schemars(range(max = millis(LONGEST_WAIT)))]
+    wait_ms: Option<Whole>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Given {
     runs: Vec<GivenShape>,
+    /// The worker is to take on nothing more
     drain: bool,
 }
 
 /// A run as its worker is given it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct GivenShape {
     id: RunId,
     task_id: Option<TaskId>,
     category: String,
     external_id: Option<String>,
     attempt: u32,
+    #[schemars(with = "Value")]
     payload: Option<Box<RawValue>>,
+    /// How long the worker has until it must have spoken of the run
     lease_ms: u64,
+    /// How often it is to beat
     beat_ms: u64,
+    /// How long the attempt may take
     deadline_ms: u64,
 }
 
@@ -168,115 +152,98 @@ impl From<GivenRun> for GivenShape {
     }
 }
 
-async fn claim(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    peer: Option<Extension<Peer>>,
-    Json(body): Json<Claim>,
-) -> Result<Response> {
+async fn claim(State(app): State<App>, Worker(caller): Worker, Json(body): Json<Claim>) -> Result<Response> {
     if app.is_draining() {
         return Err(Error::told(Code::Draining, "the server is about to end; claim again in a moment"));
     }
-    let ask = ClaimAsk {
-        worker: body.worker,
-        claim_id: body.claim_id,
-        categories: body.categories,
-        max: body.max.unwrap_or(1),
-    };
-    let (caller, wait) = (known(&caller, peer.as_ref()), Duration::from_millis(body.wait_ms.unwrap_or(0)));
-    let given = app.rules().outside.claim(&ask, &caller, wait, app.drained()).await.map_err(data)?;
-    let Delivery { runs, drain } = given.map_err(|wrong| slip(&wrong))?;
+    let Claim { worker, claim_id, categories, max, wait_ms } = body;
+    let ask = ClaimAsk { worker, claim_id, categories, max: max.map_or(1, u32::from) };
+    let wait = Duration::from_millis(wait_ms.map_or(0, |Whole(millis)| millis.into()));
+    let Delivery { runs, drain } = app.rules().outside.claim(&ask, &caller, wait, app.drained()).await??;
     if runs.is_empty() && !drain {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     web::json(&Given { runs: runs.into_iter().map(GivenShape::from).collect(), drain })
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Heartbeat {
+    #[schemars(length(min = 1, max = MAX_NAME), regex(pattern = KEY_PATTERN))]
     worker: String,
     #[serde(default)]
-    runs: Vec<HeldRun>,
+    #[schemars(length(max = MAX_RUNS))]
+    runs: Vec<Held>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct HeldRun {
+struct Held {
     id: RunId,
     task_id: TaskId,
-    /// How far the worker is, for its own log.
+    /// How far the worker is, in whatever form it likes: `runs explain` shows it
     #[serde(default)]
     progress: Option<Value>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Beats {
     runs: Vec<BeatShape>,
+    /// The worker is to take on nothing more
     drain: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct BeatShape {
     id: RunId,
-    say: &'static str,
+    say: Say,
+    /// How long the lease lasts now; nothing where it is lost
     lease_ms: u64,
 }
 
-async fn heartbeat(
-    State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    peer: Option<Extension<Peer>>,
-    Json(body): Json<Heartbeat>,
-) -> Result<Response> {
-    for run in body.runs.iter().filter(|run| run.progress.is_some()) {
-        tracing::debug!(run_id = %run.id, progress = ?run.progress, "progress");
-    }
-    let held = body.runs.iter().map(|run| (run.id, run.task_id)).collect();
-    let caller = known(&caller, peer.as_ref());
-    let beats = app.rules().outside.heartbeat(&body.worker, held, &caller).await.map_err(data)?;
-    let beats = beats.map_err(|wrong| slip(&wrong))?;
-    let shape = |said: SaidOf| BeatShape { id: said.run_id, say: said.say.as_str(), lease_ms: millis(said.lease) };
+async fn heartbeat(State(app): State<App>, Worker(caller): Worker, Json(body): Json<Heartbeat>) -> Result<Response> {
+    let held = |run: Held| HeldRun { run_id: run.id, task_id: run.task_id, progress: run.progress };
+    let held = body.runs.into_iter().map(held).collect();
+    let beats = app.rules().outside.heartbeat(&body.worker, held, &caller).await??;
+    let shape = |said: SaidOf| BeatShape { id: said.run_id, say: said.say, lease_ms: millis(said.lease) };
     let drain = beats.drain || app.is_draining();
     web::json(&Beats { runs: beats.runs.into_iter().map(shape).collect(), drain })
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Complete {
     task_id: TaskId,
     verdict: Verdict,
+    /// At most 64 KiB
     #[serde(default)]
     metrics: Option<Map<String, Value>>,
 }
 
 async fn complete(
     State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    peer: Option<Extension<Peer>>,
+    Worker(caller): Worker,
     PathText(id): PathText<RunId>,
     Json(body): Json<Complete>,
 ) -> Result<Response> {
     let completion = Completion { verdict: body.verdict, metrics: body.metrics.unwrap_or_default() };
-    let caller = known(&caller, peer.as_ref());
-    let reported = app.rules().outside.complete((id, body.task_id), completion, &caller).await.map_err(data)?;
-    answer(id, reported.map_err(|wrong| slip(&wrong))?)
+    answer(id, app.rules().outside.complete((id, body.task_id), completion, &caller).await??)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Fail {
     task_id: TaskId,
     error_class: ErrorClass,
     message: String,
     traceback: Option<String>,
-    retry_after_ms: Option<u64>,
+    /// How long the source asks to be left alone
+    retry_after_ms: Option<Whole>,
 }
 
 async fn fail(
     State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    peer: Option<Extension<Peer>>,
+    Worker(caller): Worker,
     PathText(id): PathText<RunId>,
     Json(body): Json<Fail>,
 ) -> Result<Response> {
@@ -284,13 +251,12 @@ async fn fail(
         class: body.error_class,
         message: body.message,
         traceback: body.traceback,
-        retry_after: body.retry_after_ms.map(Duration::from_millis),
+        retry_after: body.retry_after_ms.map(|Whole(millis)| Duration::from_millis(millis.into())),
     };
-    let caller = known(&caller, peer.as_ref());
-    answer(id, app.rules().outside.fail((id, body.task_id), failure, &caller).await.map_err(data)?)
+    answer(id, app.rules().outside.fail((id, body.task_id), failure, &caller).await?)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Release {
     task_id: TaskId,
@@ -298,13 +264,11 @@ struct Release {
 
 async fn release(
     State(app): State<App>,
-    Extension(caller): Extension<Caller>,
-    peer: Option<Extension<Peer>>,
+    Worker(caller): Worker,
     PathText(id): PathText<RunId>,
     Json(body): Json<Release>,
 ) -> Result<Response> {
-    let caller = known(&caller, peer.as_ref());
-    answer(id, app.rules().outside.release((id, body.task_id), &caller).await.map_err(data)?)
+    answer(id, app.rules().outside.release((id, body.task_id), &caller).await?)
 }
 
 fn answer(id: RunId, reported: Reported) -> Result<Response> {

@@ -3,19 +3,21 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use redrive_control::explain::Explanation;
 use redrive_control::shape::{AttemptShape, PartitionShape};
 use redrive_control::{Insight, dates};
 use redrive_core::count;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{Partition, Status};
 use redrive_store::{BOUND, Page as StorePage};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::filter::{self, FILTER};
+use super::filter::{self, FILTER, FILTERED};
 use crate::app::App;
 use crate::error::{Error, Result};
-use crate::routes::{Access, Gives, Route};
-use crate::web::{List, PAGING, Page, Param, ParamKind, Params, PathText, answer, etag, json, wrong};
+use crate::routes::{Access, Route};
+use crate::web::{Code, List, PAGING, Page, Param, ParamKind, Params, PathText, answer, etag, json, wrong};
 
 const MARKS: &[Param] = &[
     Param::new("terminal", ParamKind::Flag, "Only terminal failures, by mark and by policy"),
@@ -29,20 +31,28 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/partitions", Access::Viewer, "Partitions, in the order of their keys", list)
             .query(&[FILTER, MARKS, PAGING])
-            .gives(Gives::List),
-        Route::get(ONE, Access::Viewer, "A partition as it is now", one),
+            .list::<Partitions>()
+            .refuses(FILTERED),
+        Route::get(ONE, Access::Viewer, "A partition as it is now", one)
+            .json::<PartitionShape>()
+            .etag()
+            .refuses(&[Code::Unusable]),
         Route::get(
             "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/explain",
             Access::Viewer,
             "Why a partition is not running now, also where there is none",
             explain,
-        ),
+        )
+        .json::<Explanation>()
+        .refuses(&[Code::Unusable]),
         Route::get(
             "/v1/partitions/{source}/{customer_id}/{query_name}/{logical_date}/history",
             Access::Viewer,
             "Every attempt at a partition, the first one first",
             history,
-        ),
+        )
+        .json::<History>()
+        .refuses(&[Code::Unusable]),
     ]
 }
 
@@ -120,14 +130,14 @@ impl List for Partitions {
         Ok(Page { rows: self.describe(rows).await?, next })
     }
 
-    async fn count(&self) -> Result<Option<u64>> {
+    async fn count(&self) -> Result<u64> {
         let (mut counted, mut after) = (0, None);
         loop {
             let page = self.read(after, CHUNK).await?;
             counted += count::of(page.rows.len());
             after = page.next;
             if after.is_none() || counted >= BOUND {
-                return Ok(Some(counted.min(BOUND)));
+                return Ok(counted.min(BOUND));
             }
         }
     }
@@ -166,7 +176,7 @@ async fn explain(State(app): State<App>, PathText(path): PathText<KeyText>) -> R
     json(&insight.explain(&key(&path, &insight)?).await?)
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct History {
     history: Vec<AttemptShape>,
 }

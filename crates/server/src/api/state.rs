@@ -5,27 +5,47 @@ use std::sync::atomic::AtomicBool;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use redrive_control::{ControlPlane, Halt, Plan, PlanAsk, Report, RunVerb};
+use redrive_control::shape::BulkOperationShape;
+use redrive_control::{ControlPlane, Halt, Insight, Plan, PlanAsk, Report, RunVerb};
 use redrive_core::id::OpId;
+use redrive_core::refusal::Reason;
+use redrive_store::BulkOperation;
 
-use super::change::{ChangeBody, described, unwatched};
+use super::change::{ChangeBody, of_partitions, of_runs, unwatched};
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Route};
-use crate::web::{Caller, Json, PathText, json};
+use crate::web::{Caller, Code, Json, PathText, answering, if_match, json, json_bytes};
 
 /// The most that are changed while the caller waits.
 const AT_ONCE: u64 = 1000;
 
+/// Why a change may be refused though its body has the right form.
+pub const REFUSED: &[Code] =
+    &[Code::EmptyFilter, Code::Unusable, Code::NotFound, Code::ConfirmationRequired, Code::SinkUnavailable];
+
+const IN_STEPS: &str = "So many change that it is done in steps";
+
 pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/state/{verb}", Access::Operator, "Change the partitions of a filter", change_partitions)
-            .takes(described),
+            .takes_bodies(of_partitions)
+            .json::<Report>()
+            .or_accepted::<BulkOperationShape>(IN_STEPS)
+            .if_match()
+            .refuses(REFUSED),
         Route::post("/v1/runs/retry", Access::Operator, "Start a fresh count of the dead runs of a filter", retry_runs)
-            .takes(described),
-        Route::post("/v1/runs/cancel", Access::Operator, "Cancel the runs of a filter", cancel_runs).takes(described),
+            .takes_bodies(of_runs)
+            .json::<Report>()
+            .or_accepted::<BulkOperationShape>(IN_STEPS)
+            .refuses(REFUSED),
+        Route::post("/v1/runs/cancel", Access::Operator, "Cancel the runs of a filter", cancel_runs)
+            .takes_bodies(of_runs)
+            .json::<Report>()
+            .or_accepted::<BulkOperationShape>(IN_STEPS)
+            .refuses(REFUSED),
     ]
 }
 
@@ -33,11 +53,30 @@ async fn change_partitions(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     PathText(verb): PathText<String>,
+    headers: HeaderMap,
     Json(body): Json<ChangeBody>,
 ) -> Result<Response> {
     let route = format!("POST /v1/state/{verb}");
     let ask = body.ask(&verb, &app.insight(), &caller, &route).await?;
-    change(&app, &body, &ask).await
+    let seen = as_seen(&ask, &app.insight(), &headers).await?;
+    change(&app, &body, &ask, seen).await
+}
+
+/// The version of the one partition that a change with `If-Match` is about, where it is still the one that was seen.
+async fn as_seen(ask: &PlanAsk, insight: &Insight, headers: &HeaderMap) -> Result<Option<u64>> {
+    if !headers.contains_key(header::IF_MATCH) {
+        return Ok(None);
+    }
+    let key = match ask {
+        PlanAsk::Partitions(request) => request.filter.as_key(),
+        PlanAsk::Backfill { .. } | PlanAsk::Runs(_) => None,
+    };
+    let several = || Error::unusable("If-Match is about one partition: name its four values, or leave the header out");
+    let key = key.ok_or_else(several)?;
+    let absent = || Error::not_found(format!("there is no partition {key}"));
+    let version = insight.view().partition(&key).await?.ok_or_else(absent)?.state.version;
+    if_match(headers, version)?;
+    Ok(Some(version))
 }
 
 async fn retry_runs(state: State<App>, caller: Extension<Caller>, body: Json<ChangeBody>) -> Result<Response> {
@@ -56,13 +95,19 @@ async fn change_runs(
 ) -> Result<Response> {
     let route = format!("POST /v1/runs/{}", verb.name());
     let ask = body.ask_runs(verb, &app.insight(), &caller, &route).await?;
-    change(&app, &body, &ask).await
+    change(&app, &body, &ask, None).await
 }
 
-async fn change(app: &App, body: &ChangeBody, ask: &PlanAsk) -> Result<Response> {
+async fn change(app: &App, body: &ChangeBody, ask: &PlanAsk, seen: Option<u64>) -> Result<Response> {
     let rules = app.rules();
     let plane = &rules.plane;
     let (counted, plan) = count(plane, ask, body.dry_run).await?;
+    if let (Some(seen), Some(plan)) = (seen, &plan)
+        && plan.versions().any(|version| version != seen)
+    {
+        let detail = "it was changed while this request was looked at; look again";
+        return Err(Error::told(Code::Refused(Reason::ChangedSincePlan), detail));
+    }
     if body.dry_run {
         return json(&counted);
     }
@@ -78,7 +123,7 @@ async fn change(app: &App, body: &ChangeBody, ask: &PlanAsk) -> Result<Response>
         PlanAsk::Runs(request) => &request.audit,
         PlanAsk::Backfill { audit, .. } => audit,
     };
-    accepted(app, plane.begin_plan(kept.plan_id, audit).await?).await
+    accepted(app, begun(app, plane.begin_plan(kept.plan_id, audit)).await?).await
 }
 
 /// Counts what would change: a dry run all of it, otherwise no further than what is changed at once.
@@ -123,6 +168,14 @@ fn whole(mut report: Report) -> Result<Report> {
         Some(Halt::Fault(error)) => Err(error.into()),
         Some(Halt::Interrupted) => Err(Error::Internal("nobody interrupts a request".to_owned())),
     }
+}
+
+/// Begins an operation. The answer to a request with a key is kept in the transaction that begins it.
+pub async fn begun<F: Future>(app: &App, beginning: F) -> F::Output {
+    let place = app.clone();
+    let body = |operation: &BulkOperation| json_bytes(&BulkOperationShape::from(operation.clone()));
+    let place = move |operation: &BulkOperation| Some(place.url(&format!("/v1/operations/{}", operation.op_id)));
+    answering(StatusCode::ACCEPTED, body, place, beginning).await
 }
 
 /// Says that an operation goes on, and where to look.

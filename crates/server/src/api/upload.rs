@@ -11,10 +11,12 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use redrive_control::shape::UploadShape;
 use redrive_data::ingest::{Uploaded, Uploads};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::description::Link;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Route};
 use crate::web::{Code, Param, ParamKind, Params, json as answer, media_type};
@@ -30,17 +32,29 @@ pub fn routes() -> Vec<Route> {
         Route::post("/v1/uploads", Access::Operator, "Upload an archive or a configuration file", upload)
             .query(&[NAME])
             .status(202)
-            .takes(bodies),
+            .json::<Runs>()
+            .takes_bodies(bodies)
+            .refuses(&[Code::Draining, Code::SinkUnavailable, Code::Unusable])
+            .links(&[Link {
+                name: "run",
+                operation: "get_v1_runs_id",
+                parameter: "id",
+                from: "$response.body#/runs/0/id",
+            }]),
     ]
 }
 
 fn bodies() -> Value {
     let bytes = json!({"type": "string", "contentMediaType": "application/octet-stream"});
-    let form = json!({"type": "object", "required": ["file"], "properties": {"file": bytes}});
+    let form = json!({
+        "type": "object", "required": ["file"], "properties": {"file": bytes}, "additionalProperties": false,
+    });
     json!({"multipart/form-data": {"schema": form}, "application/octet-stream": {"schema": bytes}})
 }
 
-#[derive(Debug, Serialize)]
+/// What became of an upload.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "UploadedRuns")]
 struct Runs {
     runs: Vec<UploadShape>,
 }
@@ -56,7 +70,7 @@ async fn upload(State(app): State<App>, params: Params, request: Request) -> Res
         Some(_) | None => {
             let name = params.get("file").filter(|name| !name.is_empty());
             let todo = "say what the body is called: ?file=NAME, or send a form with the field `file`";
-            let name = name.ok_or_else(|| Error::bad_request(todo))?;
+            let name = name.ok_or_else(|| Error::unusable(todo))?;
             let size = parts.headers.get(header::CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
             vec![uploads.upload(name, size, patient(body.into_data_stream())).await?]
         }
@@ -77,7 +91,7 @@ async fn of_form(uploads: &Uploads, headers: &HeaderMap, body: Body) -> Result<V
             (Some(FIELD), Some(file)) => {
                 taken.push(uploads.upload(&file, None, field.map_err(io::Error::other)).await?);
             }
-            (Some(FIELD), None) => return Err(Error::bad_request("the field `file` must have a file name")),
+            (Some(FIELD), None) => return Err(Error::unusable("the field `file` must have a file name")),
             (other, _) => {
                 let other = other.unwrap_or_default();
                 return Err(Error::bad_request(format!("the field {other:?} is unknown; send `file`")));

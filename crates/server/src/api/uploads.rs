@@ -16,12 +16,13 @@ use redrive_core::run::{Run, Workload};
 use redrive_data::ingest::{Objection, archive};
 use redrive_store::raw::Blobs;
 use redrive_store::{FileRow, Match, RunPage, Search, StanzaPage, StanzaPlace, words_of};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::worker;
 use crate::app::App;
 use crate::error::{Error, Result};
-use crate::routes::{Access, Gives, Route};
+use crate::routes::{Access, Route};
 use crate::web::{Code, List, PAGING, Page, Param, ParamKind, Params, PathText, answer, json};
 
 const STANZAS: &[Param] = &[
@@ -41,7 +42,7 @@ const SEARCH: &[Param] = &[
     Param::new("value", ParamKind::Text, "Only this value"),
     Param::new("value_prefix", ParamKind::Text, "Only values that begin so"),
     Param::new("word", ParamKind::Text, "Only values that hold this word or phrase"),
-    Param::new("run", ParamKind::Text, "Only this upload"),
+    Param::new("run", ParamKind::Id, "Only this upload"),
     Param::new("limit", ParamKind::Number { least: 1, most: MOST_HITS }, "How many at most; 100 unless said"),
 ];
 const MOST_HITS: u32 = 1000;
@@ -51,22 +52,28 @@ const MOST_CHANGES: usize = 10_000;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/uploads", Access::Viewer, "Uploads, the newest first", list)
-            .query(&[PAGING])
-            .gives(Gives::List),
+        Route::get("/v1/uploads", Access::Viewer, "Uploads, the newest first", list).query(&[PAGING]).list::<Uploads>(),
         Route::get("/v1/uploads/{id}/stanzas", Access::Operator, "What an upload holds", stanzas)
             .query(&[STANZAS, PAGING])
-            .gives(Gives::List),
+            .list::<Stanzas>(),
         Route::get(
             "/v1/uploads/{id}/effective",
             Access::Operator,
             "What takes effect, and where it came from",
             effective,
         )
-        .query(&[SIGHT]),
-        Route::get("/v1/uploads/{id}/lint", Access::Operator, "What a strict reader objects to in an upload", lint),
-        Route::get("/v1/uploads/{id}/diff/{other}", Access::Operator, "How two uploads differ", diff),
-        Route::get("/v1/search", Access::Operator, "Settings of all uploads, found by index", search).query(&[SEARCH]),
+        .query(&[SIGHT])
+        .json::<Effective>()
+        .refuses(&[Code::Unusable]),
+        Route::get("/v1/uploads/{id}/lint", Access::Operator, "What a strict reader objects to in an upload", lint)
+            .json::<Findings>()
+            .refuses(&[Code::SinkUnavailable, Code::Unusable]),
+        Route::get("/v1/uploads/{id}/diff/{other}", Access::Operator, "How two uploads differ", diff)
+            .json::<Differences>(),
+        Route::get("/v1/search", Access::Operator, "Settings of all uploads, found by index", search)
+            .query(&[SEARCH])
+            .json::<Settings>()
+            .refuses(&[Code::EmptyFilter, Code::Unusable, Code::NotFound]),
     ]
 }
 
@@ -83,10 +90,8 @@ impl List for Uploads {
 
     async fn page(&self, before: Option<RunId>, limit: u32) -> Result<Page<UploadRunShape, RunId>> {
         let page = RunPage { workload: Some(Workload::Ingest), before, limit, ..RunPage::default() };
-        let rows = self.0.view().runs(page).await?;
-        let is_last = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
-        let next = rows.last().map(|run| run.run_id).filter(|_| !is_last);
-        Ok(Page { rows: rows.iter().map(UploadRunShape::from).collect(), next })
+        let found = self.0.view().runs(page).await?;
+        Ok(Page::of(found, limit, |run| run.run_id, |run| UploadRunShape::from(&run)))
     }
 }
 
@@ -95,7 +100,7 @@ async fn list(State(app): State<App>, params: Params, headers: HeaderMap) -> Res
 }
 
 /// The upload that a path names.
-async fn find(app: &App, id: &str) -> Result<Run> {
+async fn find(app: &App, id: RunId) -> Result<Run> {
     let run = worker::find(app, id).await?;
     match run.workload() {
         Workload::Ingest => Ok(run),
@@ -186,28 +191,28 @@ impl List for Stanzas {
 
 async fn stanzas(
     State(app): State<App>,
-    PathText(id): PathText<String>,
+    PathText(id): PathText<RunId>,
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response> {
-    let run_id = find(&app, &id).await?.run_id;
+    let run_id = find(&app, id).await?.run_id;
     let text = |name| params.get(name).map(str::to_owned);
     let list = Stanzas { insight: app.insight(), run_id, file: text("file"), name: text("name") };
     answer(list, &params, &headers).await
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Effective {
     stanzas: Vec<EffectiveShape>,
 }
 
-async fn effective(State(app): State<App>, PathText(id): PathText<String>, params: Params) -> Result<Response> {
-    let run_id = find(&app, &id).await?.run_id;
+async fn effective(State(app): State<App>, PathText(id): PathText<RunId>, params: Params) -> Result<Response> {
+    let run_id = find(&app, id).await?.run_id;
     let text = |name| params.get(name).map(str::to_owned);
     let context = match (text("app"), text("user")) {
         (Some(app), user) => Sight::App { app, user },
         (None, None) => Sight::Global,
-        (None, Some(_)) => return Err(Error::bad_request("user: give the app that the user is of, too")),
+        (None, Some(_)) => return Err(Error::unusable("user: give the app that the user is of, too")),
     };
     let selection = Selection { context, conf: params.get("conf").map(conf_name) };
     let inherit = if params.flag("no_inherit")? { Inherit::Nothing } else { Inherit::Default };
@@ -219,15 +224,15 @@ async fn effective(State(app): State<App>, PathText(id): PathText<String>, param
     json(&Effective { stanzas })
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Findings {
     findings: Vec<FindingShape>,
     /// Whether there are more than are told.
     is_cut: bool,
 }
 
-async fn lint(State(app): State<App>, PathText(id): PathText<String>) -> Result<Response> {
-    let run = find(&app, &id).await?;
+async fn lint(State(app): State<App>, PathText(id): PathText<RunId>) -> Result<Response> {
+    let run = find(&app, id).await?;
     let rules = app.rules();
     let absent = || Error::not_found(format!("the bytes of run {id} have not arrived"));
     let upload = rules.plane.insight().view().upload(run.run_id).await?.ok_or_else(absent)?;
@@ -255,11 +260,11 @@ async fn lint(State(app): State<App>, PathText(id): PathText<String>) -> Result<
     match looked.await? {
         Ok(findings) => json(&findings),
         Err(archive::Error::Storage(error)) => Err(Error::told(Code::SinkUnavailable, error.to_string())),
-        Err(error) => Err(Error::told(Code::BadRequest, format!("the upload cannot be read: {error}"))),
+        Err(error) => Err(Error::unusable(format!("the upload cannot be read: {error}"))),
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Differences {
     changes: Vec<DifferenceShape>,
     /// Whether there are more than are told.
@@ -278,8 +283,8 @@ impl From<redrive_control::Error> for Stop {
     }
 }
 
-async fn diff(State(app): State<App>, PathText((old, new)): PathText<(String, String)>) -> Result<Response> {
-    let (old, new) = (find(&app, &old).await?.run_id, find(&app, &new).await?.run_id);
+async fn diff(State(app): State<App>, PathText((old, new)): PathText<(RunId, RunId)>) -> Result<Response> {
+    let (old, new) = (find(&app, old).await?.run_id, find(&app, new).await?.run_id);
     let (insight, mut changes) = (app.insight(), Vec::new());
     let compared = insight.compare(old, new, |change| {
         if changes.len() == MOST_CHANGES {
@@ -296,7 +301,7 @@ async fn diff(State(app): State<App>, PathText((old, new)): PathText<(String, St
     json(&Differences { changes, is_cut })
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Settings {
     settings: Vec<HitShape>,
 }
@@ -304,7 +309,7 @@ struct Settings {
 async fn search(State(app): State<App>, params: Params) -> Result<Response> {
     let text = |name| params.get(name).map(str::to_owned);
     let exact = text("value").map(Match::Exact);
-    let run = match params.get("run") {
+    let run = match params.parsed("run")? {
         Some(id) => Some(find(&app, id).await?.run_id),
         None => None,
     };
@@ -323,7 +328,7 @@ async fn search(State(app): State<App>, params: Params) -> Result<Response> {
         return Err(Error::told(Code::EmptyFilter, detail));
     }
     if word.as_deref().is_some_and(|word| words_of(word).next().is_none()) {
-        return Err(Error::bad_request("word: it has neither letters nor digits"));
+        return Err(Error::unusable("word: it has neither letters nor digits"));
     }
     let hits = app.insight().view().search(search).await?;
     json(&Settings { settings: hits.into_iter().map(HitShape::from).collect() })

@@ -1,5 +1,6 @@
 //! Bodies: JSON of bounded size, read in bounded time, with every fault named by its place.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -7,10 +8,13 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_path_to_error::{Path, Segment};
 
 use super::code::Code;
-use super::problem::FieldFault;
+use crate::description::NO_NUL;
 use crate::error::{Error, Result};
 
 /// The most bytes of a body, but for uploads.
@@ -37,6 +41,48 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
+/// A text that a person writes, for others to read.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Note(String);
+
+/// The longest text that a person writes, in characters.
+const LONGEST_NOTE: usize = 4096;
+
+impl Note {
+    pub fn text(self) -> String {
+        self.0
+    }
+}
+
+impl TryFrom<String> for Note {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.contains('\0') {
+            return Err("a text holds a NUL character, which no database keeps; take it out".to_owned());
+        }
+        match text.chars().count() > LONGEST_NOTE {
+            true => Err(format!("a text has more than {LONGEST_NOTE} characters; shorten it")),
+            false => Ok(Self(text)),
+        }
+    }
+}
+
+impl JsonSchema for Note {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Note".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "maxLength": LONGEST_NOTE, "pattern": NO_NUL})
+    }
+}
+
 /// The type of a body without its parameters, in small letters.
 pub fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
@@ -59,10 +105,21 @@ pub async fn read(body: Body, most: usize) -> Result<Bytes> {
     }
 }
 
-/// Reads JSON.
+/// Reads JSON. What cannot be used is named by its place.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        // Which field it was stands in the text; JSON that is none has no fields.
-        Error::Fields(vec![FieldFault { pointer: String::new(), detail: error.to_string() }])
-    })
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut reader)
+        .map_err(|error| Error::field(&pointer(error.path()), error.inner().to_string()))?;
+    reader.end().map_err(|error| Error::field("", error.to_string()))?;
+    Ok(parsed)
+}
+
+/// A path as a JSON pointer (RFC 6901).
+fn pointer(path: &Path) -> String {
+    let part = |segment: &Segment| match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+        Segment::Enum { .. } | Segment::Unknown => String::new(),
+    };
+    path.iter().map(part).collect()
 }

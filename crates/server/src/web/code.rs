@@ -1,9 +1,11 @@
 //! The words of problems: those of the command line where it has one, and a few that only HTTP needs. Each has a status, a
 //! title and a page that says what to do.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use redrive_core::refusal::Reason;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 macro_rules! codes {
@@ -89,6 +91,8 @@ codes! {
         "Send application/json, or what the description of the route names.";
     BadBody = "bad_body", 422, "The body cannot be used",
         "`errors` names each field that cannot be used, as a JSON pointer, and says why.";
+    Unusable = "unusable", 422, "It cannot be done as asked",
+        "Each value has the form that the description asks for, but they cannot be meant together or now. `detail` says why.";
     EmptyFilter = "empty_filter", 422, "The filter is empty",
         "An empty filter would mean everything. Name something, or say \"all\": true.";
     IdempotencyKeyReused = "idempotency_key_reused", 422, "The Idempotency-Key belongs to another request",
@@ -142,6 +146,17 @@ fn refused(reason: Reason) -> &'static str {
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl JsonSchema for Code {
+    fn schema_name() -> Cow<'static, str> {
+        "Code".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words: Vec<&str> = Self::all().map(Self::as_str).collect();
+        json_schema!({"type": "string", "enum": words})
     }
 }
 

@@ -1,11 +1,15 @@
 //! `Idempotency-Key`: a request that changes something may be sent again, and changes nothing more. One layer for every POST.
 
+use std::any::Any;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Response as HttpResponse, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use bytes::Bytes;
 use http_body_util::BodyExt as _;
+use redrive_core::run::MAX_JOB_BYTES;
 use redrive_store::raw::Sha256;
 use redrive_store::{KeyFound, KeyedRequest, under_key};
 use serde::{Deserialize, Serialize};
@@ -19,10 +23,11 @@ use crate::error::{Error, Result};
 static KEY: HeaderName = HeaderName::from_static("idempotency-key");
 static REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-const LONGEST_KEY: usize = 200;
+/// The longest key, in characters.
+pub const LONGEST_KEY: usize = 200;
 
-/// The most bytes of a body that are looked at, but for uploads, whose key stands for their path alone.
-const MAX_BODY: usize = 64 << 20;
+/// The most bytes of a body that is read whole: as many as any route takes, but for uploads.
+const MAX_BODY: usize = MAX_JOB_BYTES;
 
 /// An answer as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,6 +35,22 @@ struct KeptAnswer {
     status: u16,
     headers: Vec<(String, String)>,
     body: String,
+}
+
+/// Does something whose answer is made of what one of its transactions gives: under a key, that answer is kept in the transaction.
+pub async fn answering<T: Any, F: Future>(
+    status: StatusCode,
+    body: impl Fn(&T) -> Result<Bytes> + Send + Sync + 'static,
+    place: impl Fn(&T) -> Option<String> + Send + Sync + 'static,
+    work: F,
+) -> F::Output {
+    let answer = move |given: &T| {
+        let mut headers = vec![(header::CONTENT_TYPE.to_string(), "application/json".to_owned())];
+        headers.extend(place(given).map(|place| (header::LOCATION.to_string(), place)));
+        let body = String::from_utf8_lossy(&body(given).ok()?).into_owned();
+        serde_json::to_string(&KeptAnswer { status: status.as_u16(), headers, body }).ok()
+    };
+    redrive_store::answering(answer, work).await
 }
 
 /// What of an answer's headers is kept with it.
@@ -80,21 +101,31 @@ fn key_of(request: &Request) -> Result<Option<String>> {
     let mut keys = request.headers().get_all(&KEY).iter();
     let Some(key) = keys.next() else { return Ok(None) };
     match key.to_str() {
-        Ok(key) if (1..=LONGEST_KEY).contains(&key.len()) && keys.next().is_none() => Ok(Some(key.to_owned())),
+        Ok(key) if is_key(key) && keys.next().is_none() => Ok(Some(key.to_owned())),
         Ok(_) | Err(_) => {
             Err(Error::bad_request(format!("send one Idempotency-Key of 1 to {LONGEST_KEY} visible characters")))
         }
     }
 }
 
-/// The hash of a body that is read whole; an upload is not, and its key stands for its path.
+fn is_key(key: &str) -> bool {
+    (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// The hash of a body that is read whole. An upload is not: its key stands for its path, its type and its length.
 async fn hashed(request: Request) -> Result<(Request, Vec<u8>)> {
     let is_text = match media_type(request.headers()).as_deref() {
-        None | Some("application/json" | "application/jsonl" | "application/x-ndjson") => true,
+        Some("application/json" | "application/jsonl" | "application/x-ndjson") => true,
         Some(_) => false,
+        None => !request.uri().path().ends_with("/v1/uploads"),
     };
     if !is_text {
-        return Ok((request, Sha256::of(b"").to_string().into_bytes()));
+        let known = [header::CONTENT_TYPE, header::CONTENT_LENGTH].map(|name| request.headers().get(name).cloned());
+        // The boundary of a form is another one each time.
+        let kind = known[0].as_ref().map(|kind| kind.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default());
+        let size = known[1].as_ref().map(HeaderValue::as_bytes);
+        let known = [kind.unwrap_or_default(), b" ", size.unwrap_or_default()].concat();
+        return Ok((request, Sha256::of(&known).to_string().into_bytes()));
     }
     let (parts, body) = request.into_parts();
     let bytes = body::read(body, MAX_BODY).await?;

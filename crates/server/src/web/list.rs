@@ -7,7 +7,10 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::{Stream, stream};
+use redrive_core::count;
 use redrive_core::text::escape_json;
+use redrive_store::BOUND;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -22,7 +25,7 @@ const DEFAULT: u32 = 50;
 /// What every list takes beside its filter.
 pub const PAGING: &[Param] = &[
     Param::new("limit", ParamKind::Number { least: 1, most: MOST }, "How many rows to give; 50 unless said"),
-    Param::new("cursor", ParamKind::Text, "Where to go on: `next` of the page before"),
+    Param::new("cursor", ParamKind::Cursor, "Where to go on: `next` of the page before"),
     Param::new("count", ParamKind::Word(&["bounded"]), "Also count the rows, up to 10,001"),
 ];
 
@@ -34,9 +37,18 @@ pub struct Page<R, K> {
     pub next: Option<K>,
 }
 
+impl<R, K> Page<R, K> {
+    /// A page of what was read up to a limit: where the limit was reached, there may be more.
+    pub fn of<F>(found: Vec<F>, limit: u32, key: impl FnOnce(&F) -> K, row: impl FnMut(F) -> R) -> Self {
+        let is_last = found.len() < usize::try_from(limit).unwrap_or(usize::MAX);
+        let next = found.last().map(key).filter(|_| !is_last);
+        Self { rows: found.into_iter().map(row).collect(), next }
+    }
+}
+
 /// A list that can be read page by page.
 pub trait List: Send + Sync + 'static {
-    type Row: Serialize + Send;
+    type Row: Serialize + JsonSchema + Send;
     type Key: Serialize + DeserializeOwned + Send;
 
     /// What the rows are called.
@@ -52,9 +64,19 @@ pub trait List: Send + Sync + 'static {
         limit: u32,
     ) -> impl Future<Output = Result<Page<Self::Row, Self::Key>>> + Send;
 
-    /// Counts the rows as far as a bound; none where that is not offered.
-    fn count(&self) -> impl Future<Output = Result<Option<u64>>> + Send {
-        async { Ok(None) }
+    /// Counts the rows as far as a bound.
+    fn count(&self) -> impl Future<Output = Result<u64>> + Send {
+        async {
+            let (mut counted, mut after) = (0, None);
+            loop {
+                let page = self.page(after, MOST).await?;
+                counted += count::of(page.rows.len());
+                after = page.next;
+                if after.is_none() || counted >= BOUND {
+                    return Ok(counted.min(BOUND));
+                }
+            }
+        }
     }
 }
 
@@ -99,7 +121,7 @@ pub async fn answer<L: List>(list: L, params: &Params, headers: &HeaderMap) -> R
         Some("bounded") => true,
         Some(other) => return Err(Error::bad_request(format!("count: {other:?} is unknown; it is `bounded`"))),
     };
-    let count = if wants_count { list.count().await? } else { None };
+    let count = if wants_count { Some(list.count().await?) } else { None };
     let page = list.page(after, limit).await?;
     let next = page.next.map(|key| cursor::write(key, &mark)).transpose()?;
     json(&Shape::<L> { rows: &page.rows, next, count })

@@ -16,11 +16,24 @@ pub struct Param {
     pub kind: ParamKind,
     /// What it does, for the description of the API.
     pub what: &'static str,
+    pub is_required: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamKind {
     Text,
+    /// A value of a partition's key.
+    Key,
+    /// Values of a partition's key, any of which is meant.
+    Keys,
+    /// The identity of a run.
+    Id,
+    /// Hexadecimal digits, so many at most.
+    Hex {
+        most: u32,
+    },
+    /// Where a list goes on.
+    Cursor,
     /// A day, or a word that stands for one.
     Date,
     /// A moment, or a day.
@@ -35,11 +48,36 @@ pub enum ParamKind {
     Word(&'static [&'static str]),
     /// A text that may be given more than once.
     Texts,
+    /// One of a few words, which may be given more than once.
+    Words(&'static [&'static str]),
 }
 
 impl Param {
     pub const fn new(name: &'static str, kind: ParamKind, what: &'static str) -> Self {
-        Self { name, kind, what }
+        Self { name, kind, what, is_required: false }
+    }
+
+    /// It has to be given.
+    #[must_use]
+    pub const fn required(self) -> Self {
+        Self { is_required: true, ..self }
+    }
+
+    /// Whether it may be given more than once.
+    fn is_repeated(&self) -> bool {
+        match self.kind {
+            ParamKind::Keys | ParamKind::Texts | ParamKind::Words(_) => true,
+            ParamKind::Text
+            | ParamKind::Key
+            | ParamKind::Id
+            | ParamKind::Hex { .. }
+            | ParamKind::Cursor
+            | ParamKind::Date
+            | ParamKind::Time
+            | ParamKind::Number { .. }
+            | ParamKind::Flag
+            | ParamKind::Word(_) => false,
+        }
     }
 }
 
@@ -60,18 +98,24 @@ impl Params {
 
     /// Refuses parameters that the route does not know, and those that were given twice.
     pub fn check<'a>(&self, known: impl Iterator<Item = &'a Param> + Clone) -> Result<()> {
-        for (nth, (name, _)) in self.0.iter().enumerate() {
+        for (nth, (name, value)) in self.0.iter().enumerate() {
             let Some(param) = known.clone().find(|param| param.name == name) else {
                 let names: Vec<&str> = known.map(|param| param.name).collect();
                 let known = if names.is_empty() { "it takes none".to_owned() } else { names.join(", ") };
                 return Err(Error::bad_request(format!("the parameter {name:?} is unknown here; known: {known}")));
             };
             let is_again = self.0[..nth].iter().any(|(earlier, _)| earlier == name);
-            if is_again && param.kind != ParamKind::Texts {
+            if is_again && !param.is_repeated() {
                 return Err(Error::bad_request(format!("the parameter {name} is given twice; give it once")));
             }
+            if value.contains('\0') {
+                return Err(wrong(name, &"it holds a NUL character, which no database keeps; take it out"));
+            }
         }
-        Ok(())
+        match known.filter(|param| param.is_required).find(|param| self.get(param.name).is_none()) {
+            Some(missing) => Err(wrong(missing.name, &"it is needed; give it")),
+            None => Ok(()),
+        }
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {

@@ -6,12 +6,14 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::code::Code;
 use crate::error::Error;
 
-#[derive(Debug, Clone, Serialize)]
+/// What is wrong, and what to do.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Problem {
     /// The page that explains the code.
     #[serde(rename = "type")]
@@ -31,7 +33,7 @@ pub struct Problem {
 }
 
 /// What is wrong with one field of a body.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FieldFault {
     /// A JSON pointer.
     pub pointer: String,
@@ -43,6 +45,7 @@ impl From<Error> for Problem {
         let (code, detail) = (error.code(), error.to_string());
         let (errors, matched) = match error {
             Error::Fields(faults) => (faults, None),
+            Error::Unusable(fault) => (vec![fault], None),
             Error::NotConfirmed { matched } => (vec![], Some(matched)),
             Error::Internal(why) => {
                 tracing::error!(%why, "a request failed");

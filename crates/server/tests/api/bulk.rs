@@ -77,6 +77,52 @@ async fn a_plan_becomes_an_operation_that_can_be_undone(served: Served) {
     served.send(get("/v1/plans/019a8f00-1111-7222-8333-444455556666")).await.problem(404, "not_found");
 }
 
+/// A change of one partition happens to the version that was seen.
+async fn a_partition_is_changed_only_as_it_was_seen(served: Served) {
+    served.store.judged(days(2), boom()).await;
+    let path = "/v1/partitions/ads/1/daily/2016-01-01";
+    let tag = served.send(get(path)).await.header("etag").unwrap().to_owned();
+    let one = json!({"source": "ads", "customer_id": "1", "query_name": "daily", "logical_date": "2016-01-01"});
+    let pause = |filter: &Value, tag: &str| {
+        served.send(post("/v1/state/pause").json(&json!({"filter": filter})).header("If-Match", tag))
+    };
+    pause(&one, "\"v999\"").await.problem(412, "changed_since_plan");
+    pause(&json!({"source": "ads"}), &tag).await.problem(422, "unusable");
+    assert_eq!(served.send(get(path)).await.done(200)["paused"], Value::Null, "nothing was changed");
+    assert_eq!(pause(&one, &tag).await.done(200)["changed"].as_array().unwrap().len(), 1);
+    pause(&one, &tag).await.problem(412, "changed_since_plan");
+}
+
+/// An option that a verb does not know is no option that it passes over.
+async fn an_option_that_says_nothing_is_refused(served: Served) {
+    for (verb, option) in [("pause", "stale"), ("retry", "withdraw"), ("resume", "force_pending"), ("retry", "runs")] {
+        let mut body = json!({"filter": {"source": "ads"}});
+        body[option] = if option == "runs" { json!([]) } else { json!(true) };
+        let problem = served.send(post(&format!("/v1/state/{verb}")).json(&body)).await.problem(422, "unusable");
+        assert_eq!(problem["errors"][0]["pointer"], format!("/{option}"));
+    }
+    let number = json!({"filter": {"customer_id": 1}});
+    served.send(post("/v1/state/pause").json(&number)).await.problem(422, "bad_body");
+    served.send(post("/v1/plans").json(&json!({"verb": "explode"}))).await.problem(422, "bad_body");
+}
+
+/// An operation on holds is undone over HTTP too; whole sources are an admin's.
+async fn a_hold_is_taken_back_by_undo(served: Served) {
+    let whole = served.send(post("/v1/holds").json(&json!({"source": "ads"}))).await.done(201);
+    assert_eq!(whole["customer_id"], Value::Null);
+    let op = served.send(get("/v1/operations")).await.done(200)["operations"][0].clone();
+    assert_eq!((&op["operation"], &op["changed"]), (&json!("hold"), &json!(1)));
+    let path = format!("/v1/operations/{}/undo", op["op_id"].as_str().unwrap());
+    let token = served.token(redrive_core::role::Role::Operator).await;
+    let operator = post(&path).json(&json!({})).header("Authorization", &format!("Bearer {token}"));
+    served.send(operator).await.problem(403, "forbidden");
+    let undo = served.send(post(&path).json(&json!({"reason": "it is well again"}))).await;
+    let place = undo.header("location").unwrap().to_owned();
+    let undone = ended(&served, &place).await;
+    assert_eq!((&undone["state"], &undone["changed"], &undone["undo_of"]), (&json!("done"), &json!(1), &op["op_id"]));
+    assert_eq!(served.send(get("/v1/holds")).await.done(200)["holds"], json!([]));
+}
+
 /// Many are changed in steps while the caller goes on.
 async fn many_are_changed_in_steps(served: Served) {
     served.store.judged(days(1_200), boom()).await;
@@ -105,6 +151,9 @@ async fn a_key_makes_a_change_once(served: Served) {
 redrive_fixture::on_both_databases!(
     few_are_changed_at_once_and_many_must_be_confirmed,
     a_plan_becomes_an_operation_that_can_be_undone,
+    a_partition_is_changed_only_as_it_was_seen,
+    an_option_that_says_nothing_is_refused,
+    a_hold_is_taken_back_by_undo,
     many_are_changed_in_steps,
     a_key_makes_a_change_once,
 );

@@ -8,7 +8,7 @@ use redrive_fixture::on_both_databases;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use crate::client::get;
+use crate::client::{get, post};
 use crate::served::Served;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,6 +53,26 @@ async fn what_another_process_does_shows(served: Served) {
     }
 }
 
+/// SV-8: what a person does shows on the pages about what it changes.
+async fn what_a_person_does_shows(served: Served) {
+    let key = PartitionKey::new("ads", "1", "daily", "2026-01-01").unwrap();
+    served.store.failed(&key).await;
+    let mut stream = get("/events").open(served.address).await;
+    heard(&mut stream, "retry:").await;
+    let body = |nth: u32| serde_json::json!({"source": "ads", "customer_id": format!("c{nth}")});
+    for nth in 0..10 {
+        served.send(post("/v1/holds").json(&body(nth))).await.done(201);
+        let ticked = tokio::time::timeout(Duration::from_secs(2), heard(&mut stream, "event: operations"));
+        if let Ok(ticked) = ticked.await {
+            for topic in ["partitions", "runs", "holds"] {
+                assert!(ticked.contains(&format!("event: {topic}")), "{topic}: {ticked}");
+            }
+            return;
+        }
+    }
+    panic!("nothing ticked");
+}
+
 /// SV-8
 async fn a_stop_ends_fifty_streams(mut served: Served) {
     let mut streams = Vec::new();
@@ -69,4 +89,4 @@ async fn a_stop_ends_fifty_streams(mut served: Served) {
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
 }
 
-on_both_databases!(what_another_process_does_shows, a_stop_ends_fifty_streams);
+on_both_databases!(what_another_process_does_shows, what_a_person_does_shows, a_stop_ends_fifty_streams);

@@ -13,6 +13,7 @@ mod metrics;
 mod openapi;
 mod outside;
 mod pressure;
+mod promised;
 mod reads;
 mod roles;
 mod runs;

@@ -1,8 +1,9 @@
 //! The description of the API has every route, and leads nowhere else.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
-use redrive_fixture::TestDatabase;
+use redrive_fixture::{TestDatabase, tool};
 use redrive_server::routes;
 use serde_json::Value;
 
@@ -45,6 +46,46 @@ async fn every_route_is_described() {
         assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
     }
     assert!(!document.to_string().contains("nullable"));
+}
+
+/// The document is one of OpenAPI 3.1, by the validator of those who wrote that.
+#[tokio::test]
+async fn the_description_is_valid() {
+    let Some(program) = tool("openapi-spec-validator/bin/openapi-spec-validator") else { return };
+    let served = Served::with(TestDatabase::sqlite(), |_| {}).await;
+    let document = served.send(get("/openapi.json")).await.done(200);
+    let file = served.store.database.path().join("openapi.json");
+    std::fs::write(&file, document.to_string()).unwrap();
+    let output =
+        Command::new(program).args(["--schema", "3.1", "--validation-errors", "all"]).arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("OK"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Every answer with a body says what is in it, and every problem is described.
+#[tokio::test]
+async fn every_answer_says_what_is_in_it() {
+    let served = Served::with(TestDatabase::sqlite(), |_| {}).await;
+    let document = redrive_server::describe(&served.app);
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                let shown = format!("{method} {path} {status}");
+                assert!(!response["description"].as_str().unwrap().is_empty(), "{shown}");
+                let schema = &response["content"]["application/json"]["schema"];
+                let says =
+                    ["$ref", "properties", "anyOf", "additionalProperties"].iter().any(|key| !schema[key].is_null());
+                assert!(schema.is_null() || says, "{shown}: {schema}");
+                let is_problem = status.starts_with(['4', '5']);
+                let problem = &response["content"]["application/problem+json"]["schema"]["$ref"];
+                assert_eq!(is_problem, problem == "#/components/schemas/Problem", "{shown}");
+            }
+        }
+    }
+    let claim = &document["paths"]["/v1/worker/claim"]["post"]["responses"];
+    assert!(claim["204"]["content"].is_null() && claim["503"].is_object(), "{claim}");
+    let state = &document["paths"]["/v1/state/{verb}"]["post"]["responses"]["202"];
+    assert_eq!(state["headers"]["Location"]["required"], true, "{state}");
 }
 
 #[tokio::test]

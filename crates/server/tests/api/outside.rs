@@ -50,7 +50,7 @@ async fn a_worker_claims_beats_and_reports(served: Served) {
     served.send(report(&runs[1], "complete", json!({"verdict": "passed"}))).await.problem(409, "lease_lost");
     served.send(report(&runs[0], "complete", json!({"verdict": "odd"}))).await.problem(422, "bad_body");
     let wrong = json!({"worker": "py", "claim_id": "c9", "categories": ["nobody's"]});
-    served.send(post("/v1/worker/claim").json(&wrong)).await.problem(422, "bad_body");
+    served.send(post("/v1/worker/claim").json(&wrong)).await.problem(422, "unusable");
     let known = served.send(get("/v1/status")).await.done(200);
     let worker = known["processes"].as_array().unwrap().iter().find(|process| process["name"] == "py").unwrap().clone();
     assert_eq!((&worker["kind"], &worker["alive"]), (&json!("outside"), &json!(true)));
@@ -78,6 +78,91 @@ async fn a_long_poll_waits_for_work_and_for_the_end(mut served: Served) {
     }
     served.stop().await;
     assert_eq!(polling.await.unwrap().done(200), json!({"runs": [], "drain": true}));
+}
+
+/// SV-2: an outside worker is told to drain until it may go on, and who told it so is kept.
+async fn a_worker_is_told_to_drain_until_it_may_go_on(served: Served) {
+    let drain = |name: &str, drain: bool| {
+        let body = json!({"drain": drain, "reason": "its machine is replaced"});
+        served.send(post(&format!("/v1/processes/{name}/drain")).json(&body))
+    };
+    drain("py", true).await.problem(404, "not_found");
+    served.send(claim("c0", 1)).await;
+    assert_eq!(drain("py", true).await.done(200), json!({"name": "py", "drain": true}));
+    served.store.submit(&["any%"]).await;
+    served.store.clock.advance(Duration::from_secs(2));
+    for _ in 0..2 {
+        assert_eq!(served.send(claim("c1", 1)).await.done(200), json!({"runs": [], "drain": true}));
+        let beat = served.send(post("/v1/worker/heartbeat").json(&json!({"worker": "py"}))).await.done(200);
+        assert_eq!(beat, json!({"runs": [], "drain": true}));
+    }
+    let processes = served.send(get("/v1/processes")).await.done(200);
+    assert_eq!(processes["processes"][0]["drain"], true);
+    drain("py", false).await.done(200);
+    assert_eq!(served.send(claim("c2", 1)).await.done(200)["runs"].as_array().unwrap().len(), 1);
+    let audit = served.send(get("/v1/audit")).await.done(200);
+    let told = &audit["operations"][1];
+    assert_eq!((&told["filters"]["worker"], &told["flags"]["drain"]), (&json!("py"), &json!(true)));
+    assert_eq!(told["reason"], "its machine is replaced");
+}
+
+/// SV-2: a delivery that was lost, a result that came too late and a time-out are in the run's history.
+async fn what_went_wrong_on_the_way_is_in_the_history(served: Served) {
+    served.store.submit(&["any%"]).await;
+    served.store.clock.advance(Duration::from_secs(2));
+    let first = served.send(claim("c1", 1)).await.done(200)["runs"][0].clone();
+    served.store.clock.advance(Duration::from_secs(15));
+    served.app.rules().outside.sweep().await.unwrap();
+    let id = first["id"].as_str().unwrap();
+    let explained = served.send(get(&format!("/v1/runs/{id}/explain"))).await.done(200);
+    assert!(explained["because"].as_str().unwrap().contains("did not answer in time"), "{explained}");
+    served.send(report(&first, "complete", json!({"verdict": "passed"}))).await.problem(409, "lease_lost");
+    let status = served.send(get("/v1/status")).await.done(200);
+    let told = status["needs_attention"].to_string();
+    assert!(told.contains("did not answer in time") && told.contains("came too late"), "{told}");
+    let second = served.send(claim("c2", 1)).await.done(200)["runs"][0].clone();
+    let beat = |progress: Value| {
+        let held = json!({"id": second["id"], "task_id": second["task_id"], "progress": progress});
+        served.send(post("/v1/worker/heartbeat").json(&json!({"worker": "py", "runs": [held]})))
+    };
+    beat(json!({"frames": 7})).await.done(200);
+    let explained = served.send(get(&format!("/v1/runs/{id}/explain"))).await.done(200);
+    assert!(explained["because"].as_str().unwrap().ends_with("{\"frames\":7}"), "{explained}");
+    for _ in 0..17 {
+        served.store.clock.advance(Duration::from_secs(100));
+        assert_eq!(beat(json!(null)).await.done(200)["runs"][0]["say"], "ok");
+    }
+    served.store.clock.advance(Duration::from_secs(100));
+    served.app.rules().outside.sweep().await.unwrap();
+    let history = served.send(get(&format!("/v1/runs/{id}/history"))).await.done(200);
+    let events: Vec<&str> =
+        history["history"].as_array().unwrap().iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["delivery_lost", "late", "failed"], "{history}");
+    assert_eq!(history["history"][1]["said"]["verdict"], "passed");
+    assert_eq!(history["history"][2]["error_message"], "timed out after 1800 s");
+}
+
+/// SV-2: what is claimed under a name is bounded, and a wait too.
+async fn a_claim_has_its_bounds(served: Served) {
+    let asked = |more: Value| {
+        let mut body = json!({"worker": "py", "claim_id": "c1"});
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        served.send(post("/v1/worker/claim").json(&body))
+    };
+    for (more, pointer) in [
+        (json!({"max": 0}), "/max"),
+        (json!({"max": 1001}), "/max"),
+        (json!({"wait_ms": 50_001}), "/wait_ms"),
+        (json!({"worker": ""}), "/worker"),
+        (json!({"claim_id": "a\nb"}), "/claim_id"),
+    ] {
+        let problem = asked(more).await.problem(422, "bad_body");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
+    }
+    asked(json!({"worker": "é".repeat(101)})).await.problem(422, "unusable");
+    assert_eq!(asked(json!({"max": 1000})).await.status, 204);
 }
 
 /// How a call ends.
@@ -223,6 +308,9 @@ async fn verdict(served: &Served, id: RunId, by: &str) {
 redrive_fixture::on_both_databases!(
     a_worker_claims_beats_and_reports,
     a_long_poll_waits_for_work_and_for_the_end,
+    a_worker_is_told_to_drain_until_it_may_go_on,
+    what_went_wrong_on_the_way_is_in_the_history,
+    a_claim_has_its_bounds,
     cut_connections_lose_no_work_and_burn_no_attempt,
     the_examples_work,
 );

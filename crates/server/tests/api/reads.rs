@@ -67,7 +67,7 @@ async fn the_heatmap_has_a_byte_for_each_day(served: Served) {
     assert_eq!((&rest["series"][0]["customer_id"], &rest["next"]), (&"3".into(), &Value::Null));
     tile("&source=crm&after=zz").await.problem(400, "bad_cursor");
     served.send(get("/v1/heatmap?since=2025-11-01")).await.problem(400, "bad_request");
-    served.send(get("/v1/heatmap?since=2016-01-01&until=2025-11-03")).await.problem(400, "bad_request");
+    served.send(get("/v1/heatmap?since=2016-01-01&until=2025-11-03")).await.problem(422, "unusable");
 }
 
 /// IN-11
@@ -126,7 +126,7 @@ async fn an_upload_goes_into_the_sink(served: Served) {
     let id = taken["runs"][0]["id"].as_str().unwrap();
     let status = served.send(get(&format!("/v1/worker/runs/{id}/status"))).await.done(200);
     assert_eq!((&status["status"], &status["workload"]), (&"STORED".into(), &"ingest".into()));
-    served.send(post("/v1/uploads")).await.problem(400, "bad_request");
+    served.send(post("/v1/uploads")).await.problem(422, "unusable");
     raw("large", &"x".repeat(5000)).await.problem(413, "too_large");
     assert_eq!(served.send(get(&format!("/v1/uploads/{id}/stanzas"))).await.done(200)["stanzas"], json!([]));
     served.send(get("/v1/search")).await.problem(422, "empty_filter");

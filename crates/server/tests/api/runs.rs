@@ -39,14 +39,15 @@ async fn a_hold_is_set_seen_and_lifted(served: Served) {
     assert_eq!(left["holds"], json!([hold]), "only the one that was named is lifted");
     served.send(lift(&whole)).await.problem(404, "not_found");
     let faults = [
-        (json!({"source": ""}), ""),
-        (json!({"source": "ads", "query_name": "q"}), "/customer_id"),
-        (json!({"source": "ads", "until": "2020-01-01T00:00:00Z"}), "/until"),
-        (json!({"source": "ads", "reson": "x"}), ""),
-        (json!([]), ""),
+        (json!({"source": ""}), "bad_body", "/source"),
+        (json!({"source": "ads", "query_name": "q"}), "unusable", "/customer_id"),
+        (json!({"source": "ads", "until": "2020-01-01T00:00:00Z"}), "unusable", "/until"),
+        (json!({"source": "ads", "reson": "x"}), "bad_body", "/reson"),
+        (json!({"source": "ads", "customer_id": "1", "reason": "a\u{0}b"}), "bad_body", "/reason"),
+        (json!([]), "bad_body", ""),
     ];
-    for (body, pointer) in faults {
-        let problem = set(body).await.problem(422, "bad_body");
+    for (body, code, pointer) in faults {
+        let problem = set(body).await.problem(422, code);
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
     }
     let plain = post("/v1/holds").header("Content-Type", "text/plain");

@@ -1,7 +1,7 @@
 //! A server over a store of either database.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redrive_control::{ControlPlane, Sink, Sources};
@@ -15,10 +15,12 @@ use redrive_fixture::{OnDatabase, TestDatabase, TestStore};
 use redrive_server::{App, BasePath, Listener, Rules, Secret, Settings, routes};
 use redrive_store::NewToken;
 use redrive_store::raw::{RawOptions, RawUrl, S3Options};
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::client::{Call, Reply};
+use crate::promised;
 
 /// A server that ends with its test.
 pub struct Served {
@@ -26,6 +28,8 @@ pub struct Served {
     pub app: App,
     pub address: SocketAddr,
     pub base: String,
+    /// What every answer is compared with.
+    description: OnceLock<Value>,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<()>>,
 }
@@ -110,11 +114,14 @@ impl Served {
                 () = redrive_server::work(&app) => {}
             }
         });
-        Self { store, app, address, base, stop: Some(stop), serving: Some(serving) }
+        Self { store, app, address, base, description: OnceLock::new(), stop: Some(stop), serving: Some(serving) }
     }
 
     pub async fn send(&self, call: Call) -> Reply {
-        Call { path: format!("{}{}", self.base, call.path), ..call }.send(self.address).await
+        let call = Call { path: format!("{}{}", self.base, call.path), ..call };
+        let reply = call.send(self.address).await;
+        promised::check(self.description.get_or_init(|| redrive_server::describe(&self.app)), &call, &reply);
+        reply
     }
 
     /// A token of a role, which expires in an hour.
