@@ -63,7 +63,7 @@ pub fn control(error: &redrive_control::Error) -> Exit {
         Error::NeedsDates | Error::NeedsSource | Error::NoneConfigured { .. } => Exit::Usage,
         Error::NoGroupId(_) | Error::SeveralGroups { .. } | Error::NotByGroup => Exit::Usage,
         Error::NoOperation(_) | Error::NoPlan(_) | Error::NoGroup(_) => Exit::NothingFound,
-        Error::StillRunning(_) => Exit::Refused,
+        Error::StillRunning(_) | Error::Applied { .. } => Exit::Refused,
         Error::Store(error) => store(error),
         Error::Raw(_) => Exit::Unavailable,
     }

@@ -19,8 +19,9 @@ pub enum Runs {
     #[command(after_help = "\
 Examples:
   redrive runs show 019a8f00
+  redrive runs show 019a8f00 --history
   redrive runs show 019a8f00 -o json | jq .next_retry_at")]
-    Show(RunArg),
+    Show(RunShow),
     /// Count what is failed now by its causes
     Groups(RunGroups),
     /// Say why a run is not running now
@@ -34,6 +35,8 @@ Examples:
     Cancel(RunChange),
     /// Forget runs that ended long ago
     Prune(Prune),
+    /// Ask an outside worker to take on nothing more, or to go on
+    Drain(Drain),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -173,6 +176,33 @@ pub struct RunChange {
     pub filter: RunFilterArgs,
     #[command(flatten)]
     pub change: ChangeArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  redrive runs drain py-7 --reason 'its machine is replaced'
+  redrive runs drain py-7 --resume
+
+Every answer to the worker says so, until it is told to go on. What it has, it ends. `redrive status` lists the workers.")]
+pub struct Drain {
+    /// What the worker calls itself
+    pub worker: String,
+    /// Let it go on
+    #[arg(long)]
+    pub resume: bool,
+    /// Why, for the audit trail
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct RunShow {
+    #[command(flatten)]
+    pub run: RunArg,
+    /// With every failed try, every delivery that was lost, and every result that came too late
+    #[arg(long)]
+    pub history: bool,
 }
 
 #[derive(Debug, Clone, Args)]

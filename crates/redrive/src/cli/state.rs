@@ -73,6 +73,9 @@ pub struct ChangeArgs {
     /// With --dry-run: write what would change to a file for `state apply`
     #[arg(long, value_name = "FILE", requires = "dry_run")]
     pub save_plan: Option<PathBuf>,
+    /// With --dry-run: keep what would change in the database for a day, for `state apply` by its id
+    #[arg(long, requires = "dry_run", conflicts_with = "save_plan")]
+    pub keep_plan: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -132,7 +135,11 @@ Examples:
     #[command(after_help = "\
 Examples:
   redrive state retry --group 1eac --dry-run --save-plan plan.json
-  redrive state apply plan.json --yes")]
+  redrive state apply plan.json --yes
+  redrive state retry --group 1eac --dry-run --keep-plan
+  redrive state apply 019a8f00 --yes
+
+A plan that is kept in the database is the server's too: whoever applies it first does, and nobody else.")]
     Apply(Apply),
     /// Put back what an operation changed, where nothing has happened since
     #[command(after_help = "\
@@ -285,8 +292,8 @@ pub struct BackfillEnqueue {
 
 #[derive(Debug, Clone, Args)]
 pub struct Apply {
-    /// The plan's file
-    pub plan: PathBuf,
+    /// The plan's file; or the id of a plan that the database keeps, or an unambiguous beginning of it
+    pub plan: String,
     #[command(flatten)]
     pub change: ChangeArgs,
 }

@@ -29,6 +29,31 @@ fn a_plan_leaves_out_what_changed_since(world: MigratedProgram) {
     world.whole();
 }
 
+/// SV-5: a plan that the database keeps is applied by its id, once, and leaves out what changed since.
+fn a_kept_plan_is_applied_by_its_id(world: MigratedProgram) {
+    let days = january("111", 4);
+    world.ago(HOUR).judged(&days, boom());
+    let told = world.run("state retry --source ads --dry-run --keep-plan --reason mended -o json").done();
+    assert_eq!(count(&told.json(), "changed"), 4);
+    let id = told.stderr.split_whitespace().last().unwrap().to_owned();
+    assert!(told.stderr.contains(&format!("plan {id} is kept until")), "{told}");
+    assert_eq!(world.operations(), 0, "the trail hears of no dry run");
+    world.json("state pause --source ads --logical-date 2026-01-02", 0);
+    assert_eq!(count(&world.json(&format!("state apply {id} --dry-run"), 4), "changed"), 3);
+    assert_eq!(world.run(&format!("state apply {id}")).complaint(5).matches("4 partitions").count(), 1);
+    let told = world.json(&format!("state apply {} --yes", &id[..23]), 4);
+    assert_eq!((count(&told, "changed"), reasons(&told)), (3, vec!["changed_since_plan"]));
+    assert_eq!((world.status(&days[0]), world.status(&days[1])), ("pending", "failed"));
+    let shown = world.json(&format!("state audit show {}", op(&told)), 0);
+    assert_eq!((&shown["reason"], count(&shown, "changes")), (&json!("mended"), 3));
+    assert!(world.run(&format!("state apply {id} --yes")).complaint(4).contains(&op(&told)));
+    let undone = world.json(&format!("state undo {} --yes", op(&told)), 0);
+    assert_eq!(count(&undone, "changed"), 3);
+    let absent = "019a0000-0000-7000-8000-000000000000";
+    assert!(world.run(&format!("state apply {absent}")).complaint(3).contains(absent));
+    world.whole();
+}
+
 /// CP-5.4: why it is done was said when the plan was made.
 fn a_plan_keeps_its_reason(world: MigratedProgram) {
     let world = world.configured("[sources.ads]\nterminal_after = 1\n");
@@ -142,6 +167,7 @@ fn an_operation_must_be_named_rightly(world: MigratedProgram) {
 
 redrive_fixture::on_both!(
     a_plan_leaves_out_what_changed_since,
+    a_kept_plan_is_applied_by_its_id,
     a_plan_keeps_its_reason,
     a_file_that_is_no_plan_is_refused,
     an_undo_puts_back_only_what_nothing_touched,

@@ -9,7 +9,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{End, Fault, Run, Verdict};
 use redrive_fixture::until_within;
-use redrive_store::Recorded;
+use redrive_store::{OutsideCall, Recorded};
 use serde_json::{Value, json};
 
 use crate::home::Told;
@@ -240,6 +240,13 @@ impl Past<'_> {
         claimed
     }
 
+    /// A worker of somebody else's making asks for jobs of these categories.
+    fn is_asked_for(&self, categories: &[&str]) {
+        let asks_for = Some(categories.iter().map(|&category| category.to_owned()).collect());
+        let call = OutsideCall { worker: "py".to_owned(), host: "here".to_owned(), asks_for };
+        self.wait(self.store.data().meet(call)).unwrap();
+    }
+
     fn submit_named(&self, categories: &[&str]) -> Vec<String> {
         self.wait(self.submit(categories)).iter().map(ToString::to_string).collect()
     }
@@ -272,8 +279,10 @@ fn every_reason_is_explained(world: MigratedProgram) {
     has(&ids[0], "final_error: its error is final", "`redrive runs retry` starts a fresh count");
     has(&ids[1], "done: it ended with verdict passed", "");
     has(&ids[2], "lease_expired: ", "the next worker ends that try");
-    has(&ids[3], "queued: it was submitted at", "a worker of [process.replays] that has room");
+    has(&ids[3], "no_worker: no living worker of [process.replays] asks for it", "`redrive worker` starts one");
     let now = world.ago(Duration::ZERO);
+    now.is_asked_for(&["a", "b"]);
+    has(&ids[3], "queued: it was submitted at", "a worker of [process.replays] that has room");
     now.wait(now.claim_jobs(1));
     has(&ids[3], "in_flight: ", "with a lease until");
     let more = now.submit_named(&["b"]);
@@ -292,8 +301,11 @@ fn waiting_and_spent_runs_are_explained(world: MigratedProgram) {
     let ids = past.submit_named(&["a"]);
     past.fail(1, ErrorClass::Retryable, "time-out");
     let told = reason(&world, &ids[0]);
-    assert!(told.starts_with("due: its wait is over"), "{told}");
+    assert!(told.starts_with("no_worker: "), "{told}");
     let now = world.ago(Duration::ZERO);
+    now.is_asked_for(&["a"]);
+    let told = reason(&world, &ids[0]);
+    assert!(told.starts_with("due: its wait is over"), "{told}");
     now.fail(1, ErrorClass::Retryable, "time-out");
     let told = reason(&world, &ids[0]);
     assert!(told.starts_with("waiting: attempt 2 of at most 3 failed; the next one is at"), "{told}");
@@ -314,6 +326,31 @@ fn waiting_and_spent_runs_are_explained(world: MigratedProgram) {
     now.end(1, &End::Failed { fault: limited, metrics: None, policy: RetryPolicy::process() });
     let told = reason(&world, &ids[0]);
     assert!(told.starts_with("waiting: the source asked for patience until"), "{told}");
+}
+
+/// SV-2: an outside worker is told to drain, and to go on.
+fn an_outside_worker_is_told_to_drain(world: MigratedProgram) {
+    assert!(world.run("runs drain py").complaint(3).contains("redrive status"));
+    let now = world.ago(Duration::ZERO);
+    now.is_asked_for(&["a"]);
+    let drains = || world.json("status", 0)["processes"][0]["drain"].clone();
+    world.run("runs drain py --reason moving").done();
+    assert_eq!(drains(), json!(true));
+    assert!(world.json("state audit show last", 0)["command"].as_str().unwrap().contains("runs drain py"));
+    world.run("runs drain py --resume").done();
+    assert_eq!(drains(), Value::Null);
+}
+
+/// What happened to a run is shown where it is asked for.
+fn a_runs_history_is_shown(world: MigratedProgram) {
+    let now = world.ago(Duration::ZERO);
+    let ids = now.submit_named(&["a"]);
+    now.fail(1, ErrorClass::Retryable, "time-out");
+    let told = world.json(&format!("runs show {} --history", ids[0]), 0);
+    assert_eq!((&told["history"][0]["event"], &told["history"][0]["attempt"]), (&json!("failed"), &json!(1)));
+    assert_eq!(world.json(&format!("runs show {}", ids[0]), 0)["history"], Value::Null);
+    let shown = world.run(&format!("runs show {} --history", ids[0])).done();
+    assert!(shown.stdout.lines().last().unwrap().contains("failed attempt 1 by"), "{shown}");
 }
 
 fn ids_of(submitted: &Value) -> Vec<String> {
@@ -509,6 +546,8 @@ fn doctor_names_categories_that_no_section_serves(world: MigratedProgram) {
 
 redrive_fixture::on_both!(
     every_reason_is_explained,
+    an_outside_worker_is_told_to_drain,
+    a_runs_history_is_shown,
     waiting_and_spent_runs_are_explained,
     a_retry_by_group_takes_those_that_wait_too,
     groups_count_what_is_failed_now,

@@ -19,7 +19,7 @@ pub async fn run(args: &UploadArg, context: &Context) -> Result<Exit> {
     let upload = insight.view().upload(run.run_id).await?;
     let mut notes = notes(&run, upload.as_ref());
     notes.extend(faults(insight.view(), run.run_id).await?);
-    runs::show::print(run, context)?;
+    runs::show::print(run, None, context)?;
     if !context.global.quiet && context.global.output == Format::Table {
         notes.iter().for_each(|note| output::note(note));
     }

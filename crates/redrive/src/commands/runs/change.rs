@@ -1,6 +1,6 @@
 //! `runs retry` and `runs cancel`: look ahead, ask, do it, report.
 
-use redrive_control::{Insight, RunRequest, RunSelection, RunVerb};
+use redrive_control::{Insight, PlanAsk, RunRequest, RunSelection, RunVerb};
 
 use super::{filter, find};
 use crate::cli::RunChange;
@@ -45,6 +45,11 @@ impl RunChanges<'_> {
 
     /// Says what a change would do, and saves the plan of it where one is asked for.
     async fn foresee(&self, verb: RunVerb, args: &RunChange) -> Result<Exit> {
+        if args.change.keep_plan {
+            let plane = self.0.plane().await?;
+            let request = self.request(verb, args, plane.insight()).await?;
+            return self.0.keep_plan(&plane, PlanAsk::Runs(request)).await;
+        }
         let insight = self.0.insight().await?;
         let request = self.request(verb, args, &insight).await?;
         let watcher = self.0.watcher();

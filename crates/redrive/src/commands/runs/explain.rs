@@ -50,6 +50,9 @@ fn because(explanation: &RunExplanation) -> String {
         None => return explanation.because.clone(),
         Some(RunAction::Retry) => "`redrive runs retry` starts a fresh count",
         Some(RunAction::Configure) => "add it to the categories of a [process] section",
+        Some(RunAction::StartWorker) => {
+            "`redrive worker` starts one; a section without command and url waits for outside workers"
+        }
         Some(RunAction::ExplainPartition) => "`redrive state explain` says what becomes of the partition",
     };
     format!("{}; {command}", explanation.because)

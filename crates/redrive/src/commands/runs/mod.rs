@@ -1,6 +1,7 @@
 //! `redrive runs …`: the operator's side of the run queue.
 
 mod change;
+mod drain;
 mod explain;
 pub(super) mod filter;
 mod groups;
@@ -34,6 +35,7 @@ pub async fn run(command: Runs, context: &Context) -> Result<Exit> {
         Runs::Cancel(args) => changes.change(RunVerb::Cancel, &args).await,
         Runs::Prune(args) if args.dry_run => prune::foresee(&args, &insight().await?, context).await,
         Runs::Prune(args) => prune::run(&args, &changes.0).await,
+        Runs::Drain(args) => drain::run(&args, &changes.0).await,
     }
 }
 

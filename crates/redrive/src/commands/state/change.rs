@@ -1,9 +1,12 @@
 //! The commands that change partitions: look ahead, ask, do it, report.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redrive_control::{Audit, ControlPlane, Insight, Plan, Report, Request, Verb, Watch};
+use redrive_control::{
+    Audit, ControlPlane, Found, Insight, Plan, PlanAsk, PlanOutline, PlanPrefix, Report, Request, Verb, Watch,
+};
 use redrive_core::filter::Filter;
 use redrive_core::hold::HoldKind;
 use redrive_core::safety::Rails;
@@ -107,6 +110,12 @@ impl StateChanges<'_> {
 
     /// Says what a change would do, and saves the plan of it where one is asked for.
     async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs, limit: Option<u64>) -> Result<Exit> {
+        if change.keep_plan {
+            let plane = self.plane().await?;
+            let filter = self.filter(filter, plane.insight()).await?;
+            let request = Request { verb, filter, audit: self.audit(change), limit };
+            return self.keep_plan(&plane, PlanAsk::Partitions(request)).await;
+        }
         let insight = self.insight().await?;
         let filter = self.filter(filter, &insight).await?;
         let request = Request { verb, filter, audit: self.audit(change), limit };
@@ -115,6 +124,19 @@ impl StateChanges<'_> {
         watcher.end();
         save(&plan, &report, change)?;
         self.end(&report)
+    }
+
+    /// Says what a change would do, and keeps the plan of it in the database.
+    pub(in crate::commands) async fn keep_plan(&self, plane: &ControlPlane, ask: PlanAsk) -> Result<Exit> {
+        let watcher = self.watcher();
+        let (report, plan) = plane.foresee_and_keep(&ask, watcher.watch(None)).await.map_err(words::of)?;
+        watcher.end();
+        let exit = self.end(&report)?;
+        if !self.context.global.quiet {
+            let id = plan.plan_id;
+            output::note(&format!("plan {id} is kept until {}: redrive state apply {id}", plan.expires_at));
+        }
+        Ok(exit)
     }
 
     /// A slip in a source's name would otherwise be noticed only when nothing ever comes of it.
@@ -140,6 +162,11 @@ impl StateChanges<'_> {
             ));
         }
         let (force_pending, audit) = (args.force_pending, self.audit(&args.change));
+        if args.change.keep_plan {
+            let plane = self.plane().await?;
+            let filter = self.filter(&args.filter, plane.insight()).await?;
+            return self.keep_plan(&plane, PlanAsk::Backfill { filter, force_pending, audit }).await;
+        }
         if args.change.dry_run {
             let insight = self.insight().await?;
             let filter = self.filter(&args.filter, &insight).await?;
@@ -161,9 +188,12 @@ impl StateChanges<'_> {
     }
 
     pub async fn apply(&self, args: &Apply) -> Result<Exit> {
-        let file = args.plan.display();
-        let text =
-            input::read_to_string(&args.plan).map_err(|error| Error::Usage(format!("cannot read {file}: {error}")))?;
+        let file = Path::new(&args.plan);
+        if let (false, Ok(prefix)) = (file.exists(), args.plan.parse::<PlanPrefix>()) {
+            return self.apply_kept(prefix, args).await;
+        }
+        let text = input::read_to_string(file)
+            .map_err(|error| Error::Usage(format!("cannot read {}: {error}", file.display())))?;
         let plan = Plan::parse(&text)?;
         let mut audit = self.audit(&args.change);
         audit.reason = audit.reason.or_else(|| plan.reason().map(str::to_owned));
@@ -177,6 +207,25 @@ impl StateChanges<'_> {
         confirm::get(&Question::of("apply", plan.len(), plan.noun()), self.rails(), &args.change).await?;
         let watcher = self.watcher();
         let report = plane.apply_plan(plan, &audit, watcher.watch(None)).await?;
+        watcher.end();
+        self.end(&report)
+    }
+
+    /// Acts on a plan that the database keeps.
+    async fn apply_kept(&self, prefix: PlanPrefix, args: &Apply) -> Result<Exit> {
+        let audit = self.audit(&args.change);
+        if args.change.dry_run {
+            let (insight, watcher) = (self.insight().await?, self.watcher());
+            let plan = kept(prefix, args, &insight).await?;
+            let report = insight.foresee_kept(plan.plan_id, &audit, watcher.watch(None)).await.map_err(words::of)?;
+            watcher.end();
+            return self.end(&report);
+        }
+        let plane = self.plane().await?;
+        let plan = kept(prefix, args, plane.insight()).await?;
+        confirm::get(&Question::of("apply", plan.would_change, plan.noun), self.rails(), &args.change).await?;
+        let watcher = self.watcher();
+        let report = plane.apply_kept(plan.plan_id, &audit, watcher.watch(None)).await.map_err(words::of)?;
         watcher.end();
         self.end(&report)
     }
@@ -204,6 +253,20 @@ impl StateChanges<'_> {
     pub(in crate::commands) fn end(&self, report: &Report) -> Result<Exit> {
         output::ignore_broken_pipe(show::report(report, &self.context.global))?;
         Ok(show::exit(report))
+    }
+}
+
+/// The plan that an id, or the beginning of one, stands for.
+async fn kept(prefix: PlanPrefix, args: &Apply, insight: &Insight) -> Result<PlanOutline> {
+    let text = &args.plan;
+    match insight.find_plan(prefix).await.map_err(words::of)? {
+        Found::One(plan) => Ok(plan),
+        Found::Nothing => Err(Error::NothingFound(format!(
+            "there is no file {text}, and no plan of this id; a plan is kept for a day"
+        ))),
+        Found::Several(first, second) => Err(Error::Usage(format!(
+            "{text} is the beginning of several plans, among them {first} and {second}; give more of it"
+        ))),
     }
 }
 

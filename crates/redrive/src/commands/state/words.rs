@@ -31,7 +31,7 @@ pub fn of(error: Control) -> Error {
         Control::NotByGroup => Error::Usage(
             "a backfill wants days, failed or not; leave --group out, or use `redrive state retry --group`".to_owned(),
         ),
-        error @ (Control::NoPlan(_) | Control::StillRunning(_)) => error.into(),
+        error @ (Control::NoPlan(_) | Control::StillRunning(_) | Control::Applied { .. }) => error.into(),
         Control::Filter(error) => in_flags(&error),
         error @ (Control::Store(_) | Control::Raw(_) | Control::Plan(_)) => error.into(),
     }
