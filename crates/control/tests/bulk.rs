@@ -237,7 +237,7 @@ async fn a_kept_plan_is_acted_on_at_once(desk: Desk) {
     let again = desk.plane.apply_kept(plan, &desk.audit(), watch()).await;
     assert!(matches!(again, Err(Error::Applied { .. })), "{again:?}");
     assert_eq!(desk.plane.begin_plan(plan, &desk.audit()).await.unwrap(), op, "the server gives the same operation");
-    desk.on.judged(days(3), boom()).await;
+    desk.on.judge_each(|_| boom()).await;
     let plan = desk.plan(&retry()).await;
     let stop = AtomicBool::new(true);
     let stopped = Watch { cancelled: &stop, progress: &|_| {}, stop_after: None };
