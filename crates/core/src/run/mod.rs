@@ -4,13 +4,15 @@
 //! the policy says that its events carry.
 
 mod apply;
+mod event;
 mod job;
 mod label;
 mod outlook;
 mod state;
 mod work;
 
-pub use apply::{Change, ControlEvent, End, Event, FailureRecord, Fault, apply};
+pub use apply::{Change, FailureRecord, apply};
+pub use event::{ControlEvent, End, Event, Fault};
 pub use job::{Job, JobError, MAX_JOB_BYTES, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES};
 pub use label::{Outcome, label, outcome};
 pub use outlook::{RunContext, RunReason, backoff, is_hinted, reason};
