@@ -1,0 +1,129 @@
+//! Claiming for the free permits, each workload its share, and starting what was claimed.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use redrive_core::count;
+use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
+
+use super::{Finished, Worker};
+use crate::error::Result;
+use crate::worker::attempt_end::{AttemptEnd, AttemptResult};
+use crate::worker::permit::Permit;
+use crate::worker::served::{Served, even_share};
+use crate::worker::workload::Task;
+
+/// How long free permits gather while there is more to claim than they can take.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// How many attempts may be under way for each permit, those that are settling included.
+const UNDER_WAY: u32 = 4;
+
+impl Worker {
+    /// Claims for the free permits and starts what was claimed; gives how many. Each workload is offered an even share
+    /// first, and then what the others have left over. The one that has waited longest for a permit comes first.
+    pub(super) async fn claim(&mut self) -> Result<usize> {
+        if self.room() == 0 || self.is_gathering() {
+            return Ok(0);
+        }
+        let mut order: Vec<usize> = (0..self.served.len()).filter(|&nth| !self.served[nth].is_out).collect();
+        order.sort_by_key(|&nth| self.served[nth].last_turn);
+        let mut claimed = 0;
+        for &nth in &order {
+            let share = even_share(self.options.concurrency, order.len(), self.served[nth].running(), self.room());
+            claimed += self.claim_for(nth, share).await?;
+        }
+        for &nth in &order {
+            claimed += self.claim_for(nth, self.room()).await?;
+        }
+        Ok(claimed)
+    }
+
+    async fn claim_for(&mut self, nth: usize, room: u32) -> Result<usize> {
+        if room == 0 || !self.served[nth].is_ready() {
+            return Ok(0);
+        }
+        let asked = Instant::now();
+        let claimed = match self.served[nth].workload.claim(room, &self.claimant).await {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                self.fault(nth, "claiming", error)?;
+                return Ok(0);
+            }
+        };
+        let (served, found) = (&mut self.served[nth], claimed.tasks.len());
+        if found > 0 {
+            served.fruitless = 0;
+            self.turn += 1;
+            served.last_turn = self.turn;
+        }
+        if count::of(found) < u64::from(room) {
+            let poll = Instant::now() + self.options.poll;
+            served.quiet(claimed.look_again.map_or(poll, |look_again| look_again.min(poll)));
+        } else {
+            self.gather_until = Instant::now() + GATHER;
+        }
+        self.done.claimed += count::of(found);
+        self.show_counts();
+        claimed.tasks.into_iter().for_each(|task| self.start(nth, task, asked));
+        Ok(found)
+    }
+
+    fn start(&mut self, nth: usize, task: Task, asked: Instant) {
+        let lease = task.span.in_scope(|| self.keeper.hold(task.run_id, task.task_id, asked));
+        let attempt = (task.start)(lease, self.shutdown.clone());
+        let permit = self.permits.take(&self.served[nth].running);
+        self.spawn(nth, Some(permit), attempt, task.span);
+    }
+
+    pub(super) fn spawn(
+        &mut self,
+        nth: usize,
+        mut permit: Option<Permit>,
+        attempt: BoxFuture<'static, AttemptResult>,
+        span: Span,
+    ) {
+        let within = span.clone();
+        let running = async move {
+            let mut result = unless_panicked(attempt).await;
+            while let AttemptResult::Settling { rest } = result {
+                if let Some(permit) = permit.take() {
+                    permit.give_up();
+                }
+                result = unless_panicked(rest).await;
+            }
+            Finished { nth, permit, result, span }
+        };
+        self.attempts.spawn(running.instrument(within));
+    }
+
+    /// Whether a few free permits wait for more: there is more to claim, and a claim for many costs little more than a
+    /// claim for one.
+    pub(super) fn is_gathering(&self) -> bool {
+        self.room().saturating_mul(2) < self.options.concurrency && Instant::now() < self.gather_until
+    }
+
+    /// How many permits have to be given up, counted from the beginning, before another claim is worth a look.
+    pub(super) fn enough_given_up(&self) -> u64 {
+        // Read before the room, so that one which is given up in between is not missed.
+        let given_up = self.permits.given_up();
+        let lacking = if self.is_gathering() { (self.options.concurrency / 2).saturating_sub(self.room()) } else { 1 };
+        given_up + u64::from(lacking.max(1))
+    }
+
+    /// How many permits are free, as long as not too many attempts wait for our own disk and database.
+    pub(super) fn room(&self) -> u32 {
+        let concurrency = self.options.concurrency;
+        let working = self.served.iter().map(Served::running).fold(0, u32::saturating_add);
+        let under_way = u32::try_from(self.attempts.len()).unwrap_or(u32::MAX);
+        concurrency.saturating_sub(working).min(concurrency.saturating_mul(UNDER_WAY).saturating_sub(under_way))
+    }
+}
+
+/// Gives what an attempt gives. One that panics has dropped its lease: it runs out, and the attempt is ended as abandoned.
+async fn unless_panicked(attempt: BoxFuture<'static, AttemptResult>) -> AttemptResult {
+    AssertUnwindSafe(attempt).catch_unwind().await.unwrap_or(AttemptResult::Ended(AttemptEnd::Lost))
+}
