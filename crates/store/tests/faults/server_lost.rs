@@ -11,6 +11,7 @@ use redrive_core::run::{End, Verdict};
 use redrive_fixture::{Database, Durability, Postgres};
 use redrive_store::{Error, NewRun, Recorded, Store, StoreUrl};
 use sha2::{Digest, Sha256};
+use tokio::sync::watch;
 
 use crate::support::{
     assert_whole, claim_runs, count_at, eventually, job, one_line, open, operation, standing_still, unavailable_at,
@@ -20,10 +21,15 @@ use crate::support::{
 /// How long a caller may be left without an answer when the server is gone.
 const BOUND: Duration = Duration::from_secs(15);
 
+/// How long the server may be away.
+const BACK: Duration = Duration::from_secs(60);
+
 /// What all callers together were told.
 #[derive(Default)]
 struct Ledger {
     stop: AtomicBool,
+    /// Whether the server is away: nothing is asked for again before it is back.
+    away: watch::Sender<bool>,
     /// Acknowledged external ids.
     submitted: Mutex<BTreeSet<String>>,
     completed: Mutex<BTreeSet<String>>,
@@ -54,7 +60,8 @@ impl Ledger {
                     self.losses[caller].fetch_add(1, Ordering::SeqCst);
                 }
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            let mut away = self.away.subscribe();
+            within(BACK, "the server is back", away.wait_for(|away| !away)).await.unwrap();
         }
     }
 }
@@ -111,10 +118,12 @@ async fn a_store_outlives_its_server_and_nothing_acknowledged_is_lost() {
     for _ in 0..2 {
         let lost = || ledger.losses.iter().map(|losses| losses.load(Ordering::SeqCst)).collect::<Vec<_>>();
         let before = lost();
+        ledger.away.send_replace(true);
         tokio::task::block_in_place(|| postgres.stop());
         eventually("every caller is told", async || lost().iter().zip(&before).all(|(now, then)| now > then)).await;
         let before = submitted();
         tokio::task::block_in_place(|| postgres.restart());
+        ledger.away.send_replace(false);
         eventually("the callers go on", async || submitted() >= before + 50).await;
     }
     ledger.stop.store(true, Ordering::SeqCst);

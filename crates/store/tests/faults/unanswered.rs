@@ -9,7 +9,7 @@ use redrive_fixture::{Database, Durability, Postgres, Proxy};
 use redrive_store::{ClaimedPartition, Error, Hurry, NewRun, Open, Options, Recorded, Store, StoreUrl};
 
 use crate::support::{
-    claim_partitions, claim_runs, count_at, job, one_line, operation, standing_still, wanted, within,
+    claim_partitions, claim_runs, count_at, eventually, job, one_line, operation, standing_still, wanted, within,
 };
 
 /// How long a call may take when nothing answers: it is tried on an old connection, and then on a new one.
@@ -124,13 +124,14 @@ async fn a_transaction_without_an_answer_before_its_commit_is_run_again() {
 async fn a_program_in_a_hurry_ends_the_calls_that_are_under_way_and_those_that_come() {
     let postgres = Postgres::start(Durability::Fast);
     let database = postgres.fresh_database();
-    let hurry = Hurry::default();
-    let store = open(&database.url, Options { hurry: hurry.clone(), ..standing_still() }).await;
+    let (hurry, proxy) = (Hurry::default(), Proxy::before(&database.url));
+    let store = open(proxy.url(), Options { hurry: hurry.clone(), ..standing_still() }).await;
     warm(&store).await;
     let _frozen = postgres.freeze();
+    let before = proxy.asked();
     let under_way = async { store.control().submit(vec![job("a")]).await.map(drop) };
     let told = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        eventually("the server is asked", async || proxy.asked() > before).await;
         hurry.allow(Duration::from_millis(500));
         Ok::<(), Error>(())
     };
