@@ -72,4 +72,8 @@ impl Extractor for Command {
     fn missing(&self) -> Vec<String> {
         self.program.missing()
     }
+
+    fn missing_for(&self, job: &Job) -> Vec<String> {
+        self.program.missing_for(job)
+    }
 }

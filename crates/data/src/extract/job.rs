@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 
 use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
+use redrive_core::time::Timestamp;
 
 use super::{Failure, MAX_RECORD_BYTES};
 use crate::program::{Child, ChildTracker, Invocation, Start, Watch};
@@ -60,9 +61,22 @@ impl Placeholders for Job {
             Placeholder::Query => self.query.clone().unwrap_or_default(),
         }
     }
+
+    fn is_lasting(name: Placeholder) -> bool {
+        match name {
+            Placeholder::Source | Placeholder::CustomerId | Placeholder::QueryName => true,
+            Placeholder::LogicalDate | Placeholder::NextDate | Placeholder::RunId | Placeholder::Query => false,
+        }
+    }
 }
 
 impl Job {
+    /// What an attempt at this partition would be given, for a look at what it would need. No such attempt is made.
+    pub(super) fn imagined(key: PartitionKey) -> Self {
+        let run_id = RunId::new(Timestamp::from_micros(0), 0);
+        Self { key, run_id, attempt: 1, query: None, children: ChildTracker::default() }
+    }
+
     /// The variables that tell a program what the job is.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         vec![

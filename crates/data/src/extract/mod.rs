@@ -53,6 +53,16 @@ pub trait Extractor: Send + Sync + fmt::Debug {
     fn missing(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// The same of what a job's customer and query need besides: secrets that are named by them.
+    fn missing_for(&self, _job: &Job) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The names of the machines that it connects to, as far as they are known before there is a job. Addresses are none.
+    fn hosts(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Why an extraction did not end well.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use redrive_core::breaker::BreakerPolicy;
 use redrive_core::hold::HoldScope;
-use redrive_core::key::{QueryName, Source};
+use redrive_core::key::{PartitionKey, QueryName, Source};
 use redrive_store::DataStore;
 
-use super::{Extractor, Template};
+use super::{Extractor, Job, Template};
 use crate::validate::{Rules, ValidatorProgram};
 
 /// What the configuration says of one source.
@@ -74,6 +74,17 @@ impl Sources {
             Some(source.missing()).filter(|missing| !missing.is_empty()).map(|why| (name.clone(), why.join("; ")))
         };
         self.sources.iter().filter_map(why).collect()
+    }
+
+    /// Why attempts at a partition of a source could not be made here, besides what keeps the whole source from being used.
+    pub fn missing_for(&self, key: &PartitionKey) -> Vec<String> {
+        let source = self.sources.get(&key.source);
+        source.map(|source| source.extractor.missing_for(&Job::imagined(key.clone()))).unwrap_or_default()
+    }
+
+    /// The names of the machines that each source connects to.
+    pub fn hosts(&self) -> BTreeMap<Source, Vec<String>> {
+        self.sources.iter().map(|(name, source)| (name.clone(), source.extractor.hosts())).collect()
     }
 
     /// Holds those that cannot be used here, and has the others looked at again that could not be used before: when a

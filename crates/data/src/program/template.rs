@@ -66,6 +66,11 @@ impl<J: Placeholders> Program<J> {
         program.into_iter().chain(self.env.iter().filter_map(|(_, value)| value.missing())).collect()
     }
 
+    /// The secrets of a job's customer and query that cannot be had here, and why.
+    pub(crate) fn missing_for(&self, job: &J) -> Vec<String> {
+        self.env.iter().filter_map(|(_, value)| value.missing_for(job)).collect()
+    }
+
     /// Fills in the placeholders from `job`, and reads the secrets.
     pub(crate) async fn invocation(&self, job: &J) -> Result<Invocation, Failure> {
         let mut env = Vec::with_capacity(self.env.len());

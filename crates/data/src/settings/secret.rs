@@ -118,6 +118,18 @@ impl<J: Placeholders> Secret<J> {
         }
     }
 
+    /// Why the one of a job's customer and query cannot be read here. One that depends on more than that, or that has to be
+    /// asked for, is not looked for.
+    pub fn missing_for(&self, job: &J) -> Option<String> {
+        match &self.place {
+            Place::Variable { name, variables, .. } if name.is_lasting() => {
+                find_variable(variables, &self.name(job)).err()
+            }
+            Place::File(path) if path.is_lasting() => read_file(&self.name(job)).err(),
+            Place::Variable { .. } | Place::File(_) | Place::Program(_) => None,
+        }
+    }
+
     /// Whether every piece of work has the same one.
     pub(crate) fn is_shared(&self) -> bool {
         match &self.place {

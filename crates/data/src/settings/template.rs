@@ -36,6 +36,11 @@ pub trait Placeholders: Sync {
     const NAMES: &'static [(&'static str, Self::Name)];
 
     fn value(&self, name: Self::Name) -> String;
+
+    /// Whether the value is known before there is a piece of work: all work of a customer and a query has the same.
+    fn is_lasting(_name: Self::Name) -> bool {
+        false
+    }
 }
 
 /// Fills in nothing: for texts that have no piece of work.
@@ -105,6 +110,15 @@ impl<J: Placeholders> Template<J> {
             [Piece::Text(text)] => Some(text),
             _ => None,
         }
+    }
+
+    /// Whether it has placeholders, and only such as are known before there is a piece of work.
+    pub fn is_lasting(&self) -> bool {
+        let is_lasting = |piece: &Piece<J::Name>| match piece {
+            Piece::Text(_) => true,
+            Piece::Value(name) => J::is_lasting(*name),
+        };
+        self.fixed().is_none() && self.0.iter().all(is_lasting)
     }
 
     /// What stands before the first placeholder.

@@ -187,6 +187,14 @@ impl<J: Placeholders> Value<J> {
         }
     }
 
+    /// Why the one of a job's customer and query cannot be had here.
+    pub(crate) fn missing_for(&self, job: &J) -> Option<String> {
+        match self {
+            Self::Text(_) => None,
+            Self::Secret { secret, .. } => secret.missing_for(job),
+        }
+    }
+
     /// Why it cannot be had here.
     pub(crate) fn missing(&self) -> Option<String> {
         match self {

@@ -9,6 +9,7 @@ use redrive_store::trust;
 use reqwest::dns::Resolve;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
+use url::{Host, Url};
 
 use super::guard::{NoMetadata, PublicOnly};
 use super::proxy::Proxy;
@@ -36,7 +37,7 @@ pub(crate) const MAX_RATIO: u64 = 200;
 pub(crate) struct Client {
     /// Made as soon as all that it needs is there, and anew when the proxy's password has changed.
     made: Mutex<Option<Made>>,
-    proxy: Option<Proxy>,
+    pub(super) proxy: Option<Proxy>,
     connect_timeout: Duration,
     ca_file: Option<PathBuf>,
     pub(super) idle_timeout: Duration,
@@ -80,6 +81,18 @@ impl Client {
         let is_made = self.lock().is_some();
         let unmade = if is_made { None } else { self.make(None).err().map(|why| self.named(&why)) };
         proxy.into_iter().chain(unmade).collect()
+    }
+
+    /// The names that are looked up here on the way to these addresses: the proxy's, where there is one.
+    pub(crate) fn hosts<'a>(&'a self, urls: impl IntoIterator<Item = &'a Url>) -> Vec<String> {
+        let name = |url: &Url| match url.host() {
+            Some(Host::Domain(name)) => Some(name.to_owned()),
+            Some(Host::Ipv4(_) | Host::Ipv6(_)) | None => None,
+        };
+        match &self.proxy {
+            Some(proxy) => name(proxy.url()).into_iter().collect(),
+            None => urls.into_iter().filter_map(name).collect(),
+        }
     }
 
     /// What none of its failures may show.

@@ -57,6 +57,11 @@ impl<J: Placeholders> Headers<J> {
         self.0.iter().flat_map(|(_, value)| value.secrets(job)).collect()
     }
 
+    /// The secrets of a job's customer and query that cannot be had here, and why.
+    pub(crate) fn missing_for(&self, job: &J) -> Vec<String> {
+        self.0.iter().filter_map(|(_, value)| value.missing_for(job)).collect()
+    }
+
     /// The secrets that cannot be had here, and why.
     pub(crate) fn missing(&self) -> Vec<String> {
         self.0.iter().filter_map(|(_, value)| value.missing()).collect()

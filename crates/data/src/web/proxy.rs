@@ -56,6 +56,10 @@ impl Proxy {
         self.password.as_ref().map(|password| password.known(&Nothing)).unwrap_or_default()
     }
 
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
     pub(super) fn missing(&self) -> Option<String> {
         self.password.as_ref().and_then(Secret::missing)
     }

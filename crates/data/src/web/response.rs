@@ -51,6 +51,9 @@ impl Client {
     pub(super) async fn send_by(&self, http: &reqwest::Client, request: Request) -> Result<Response, Failure> {
         let name = name_of(request.method().as_str(), request.url());
         match tokio::time::timeout(self.idle_timeout, http.execute(request)).await {
+            Ok(Ok(head)) if self.proxy.is_some() && head.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                Err(unknown_to_proxy(&name))
+            }
             Ok(Ok(head)) => {
                 let encoding = head.headers().get(CONTENT_ENCODING);
                 let encoding = encoding.map_or("", |value| value.to_str().unwrap_or("?"));
@@ -185,6 +188,12 @@ fn unusable(name: &str, error: &unzip::Error) -> Failure {
     }
 }
 
+/// The proxy does not know us: no other request would fare better.
+fn unknown_to_proxy(name: &str) -> Failure {
+    let todo = "correct the user in proxy, or proxy_password";
+    Failure::retryable(format!("{name}: the proxy answered 407, it wants to know who asks; {todo}")).of_setup()
+}
+
 fn silence(name: &str, patience: Duration) -> Failure {
     Failure::retryable(format!("{name}: nothing came for {patience:?}; raise idle_timeout if that is usual"))
 }
@@ -195,6 +204,10 @@ fn fault(name: &str, error: &reqwest::Error) -> Failure {
     }
     if let Some(metadata) = chain(error).find_map(|cause| cause.downcast_ref::<MetadataAddress>()) {
         return Failure::fatal(format!("{name}: {metadata}"));
+    }
+    // The library has no type for it that could be asked for.
+    if chain(error).any(|cause| cause.to_string() == "tunnel error: proxy authorization required") {
+        return unknown_to_proxy(name);
     }
     let text = format!("{name} failed: {}", causes_in_words(error));
     if error.is_builder() { Failure::fatal(text) } else { Failure::retryable(text) }

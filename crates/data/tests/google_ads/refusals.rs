@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
+use redrive_data::Blame;
 use redrive_data::extract::Scope;
 use serde_json::{Value, json};
 
 use crate::google::{ads, counts, extract, failure, google, with_tokens};
-use crate::scripted::Reply;
+use crate::scripted::{Reply, Server};
 
 #[tokio::test]
 async fn every_class_of_error_arrives() {
@@ -83,5 +84,19 @@ async fn a_quota_says_whom_it_holds_back_and_how_long() {
         let failure = extract(&ads(&server, json!({}))).await.failure().clone();
         assert_eq!((failure.class, failure.scope), (ErrorClass::RateLimited, scope));
         assert_eq!(failure.retry_after, Some(Duration::from_secs(seconds)));
+    }
+}
+
+/// A proxy that does not know us keeps everything of the source from being asked: that is no partition's fault.
+#[tokio::test]
+async fn a_proxy_that_does_not_know_us_is_the_setups_fault() {
+    let proxy = Server::start(|_| Reply::new(407, "who are you"));
+    for (endpoint, tokens) in
+        [("https://ads.example", "https://tokens.example/"), ("http://localhost", "http://localhost/")]
+    {
+        let more = json!({"proxy": proxy.url(""), "endpoint": endpoint, "token_endpoint": tokens});
+        let failure = extract(&ads(&proxy, more)).await.failure().clone();
+        assert_eq!((failure.blame, failure.scope), (Blame::Setup, Scope::Source), "{failure}");
+        assert!(failure.message.contains("the proxy answered 407"), "{failure}");
     }
 }

@@ -111,12 +111,15 @@ async fn requests_go_through_the_proxy_that_is_named() {
     let (server, url) = encrypted(|_| Reply::ok(r#"[{"id":2}]"#));
     let mut more = through.clone();
     more.as_object_mut().unwrap().extend(json!({"url": url, "ca_file": file("ca.pem")}).as_object().unwrap().clone());
-    assert_eq!(extract(&http(&server, "", more)).await.succeeded(), [r#"{"id":2}"#]);
+    assert_eq!(extract(&http(&server, "", more.clone())).await.succeeded(), [r#"{"id":2}"#]);
     assert!(proxy.asked()[1].starts_with("CONNECT 127.0.0.1:"), "{:?}", proxy.asked());
 
     // A password that was changed is used at once, and a wrong one is the setup's fault.
     std::fs::write(&password, "wrong-one").unwrap();
     let failure = extract(&extractor).await.failure().clone();
+    assert!(failure.blame == Blame::Setup && failure.message.contains("407"), "{failure}");
+    // So it is where the proxy is asked for a tunnel, and answers itself.
+    let failure = extract(&http(&server, "", more)).await.failure().clone();
     assert!(failure.blame == Blame::Setup && failure.message.contains("407"), "{failure}");
     std::fs::write(&password, "open-sesame").unwrap();
     assert_eq!(extract(&extractor).await.succeeded().len(), 1);

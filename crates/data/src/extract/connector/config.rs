@@ -65,6 +65,11 @@ impl Config {
         }
     }
 
+    /// The secrets of a job's customer and query that cannot be had here.
+    pub(in crate::extract) fn missing_for(&self, job: &Job) -> Vec<String> {
+        self.named_secrets().into_iter().filter_map(|secret| secret.missing_for(job)).collect()
+    }
+
     fn named_secrets(&self) -> Vec<&Secret<Job>> {
         let mut secrets = Vec::new();
         match self {

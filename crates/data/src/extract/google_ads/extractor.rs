@@ -160,6 +160,10 @@ impl GoogleAds {
         Ok(request)
     }
 
+    fn named_secrets(&self) -> impl Iterator<Item = &Secret<Job>> {
+        self.tokens.secrets().into_iter().map(|(_, secret)| secret).chain(&self.developer_token)
+    }
+
     fn setback(&self, account: &Account, answer: &Response, meaning: Meaning) -> Setback {
         let words = excerpt(meaning.text.as_bytes(), true, &account.used.all());
         let mut text = format!("{} answered {}: {words}", answer.name(), answer.status());
@@ -230,7 +234,14 @@ impl Extractor for GoogleAds {
     }
 
     fn missing(&self) -> Vec<String> {
-        let secrets = self.tokens.secrets().into_iter().map(|(_, secret)| secret).chain(&self.developer_token);
-        secrets.filter_map(Secret::missing).chain(self.client.missing()).collect()
+        self.named_secrets().filter_map(Secret::missing).chain(self.client.missing()).collect()
+    }
+
+    fn missing_for(&self, job: &Job) -> Vec<String> {
+        self.named_secrets().filter_map(|secret| secret.missing_for(job)).collect()
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        self.client.hosts([&self.base, &self.tokens.endpoint])
     }
 }

@@ -69,10 +69,15 @@ impl Http {
 
     /// Why the URL's own host may not be asked, where that can be told without the work and without looking it up.
     fn forbidden(&self) -> Option<String> {
+        self.client.forbids(&self.place()?)
+    }
+
+    /// The URL up to its first placeholder, where its host is whole by then.
+    fn place(&self) -> Option<Url> {
         let beginning = self.url.beginning();
         let (_, after_scheme) = beginning.split_once("://")?;
         let names_host = self.url.fixed().is_some() || after_scheme.contains('/');
-        self.client.forbids(&Url::parse(beginning).ok().filter(|_| names_host)?)
+        Url::parse(beginning).ok().filter(|_| names_host)
     }
 
     async fn request(&self, job: &Job) -> Result<Request, Failure> {
@@ -171,5 +176,13 @@ impl Extractor for Http {
 
     fn missing(&self) -> Vec<String> {
         self.headers.missing().into_iter().chain(self.client.missing()).chain(self.forbidden()).collect()
+    }
+
+    fn missing_for(&self, job: &Job) -> Vec<String> {
+        self.headers.missing_for(job)
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        self.client.hosts(self.place().as_ref())
     }
 }

@@ -127,4 +127,8 @@ impl Extractor for Singer {
         let catalog = self.catalog_file.as_deref().and_then(|file| missing_file("catalog_file", file));
         self.program.missing().into_iter().chain(self.config.missing()).chain(catalog).collect()
     }
+
+    fn missing_for(&self, job: &Job) -> Vec<String> {
+        [self.program.missing_for(job), self.config.missing_for(job)].concat()
+    }
 }

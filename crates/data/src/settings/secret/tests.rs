@@ -5,12 +5,25 @@ use crate::failure::{Blame, Scope};
 #[derive(Debug)]
 struct Customer(&'static str);
 
-impl Placeholders for Customer {
-    type Name = ();
-    const NAMES: &'static [(&'static str, ())] = &[("customer_id", ())];
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    Customer,
+    Day,
+}
 
-    fn value(&self, (): ()) -> String {
-        self.0.to_owned()
+impl Placeholders for Customer {
+    type Name = Name;
+    const NAMES: &'static [(&'static str, Name)] = &[("customer_id", Name::Customer), ("day", Name::Day)];
+
+    fn value(&self, name: Name) -> String {
+        match name {
+            Name::Customer => self.0.to_owned(),
+            Name::Day => "2026-01-31".to_owned(),
+        }
+    }
+
+    fn is_lasting(name: Name) -> bool {
+        name == Name::Customer
     }
 }
 
@@ -73,6 +86,16 @@ async fn each_customer_has_a_secret_and_a_missing_one_holds_that_customer() {
     assert_eq!(secret.known(&Customer("b")), ["second"], "another customer's is not among them");
     let failure = secret.read(&Customer("c")).await.unwrap_err();
     assert_eq!((failure.blame, failure.scope), (Blame::Setup, Scope::Customer));
+}
+
+#[test]
+fn a_customers_secret_is_looked_for_before_there_is_work_and_a_days_is_not() {
+    let secret = |name: &str| secret(SecretRef::Env(name.to_owned()), &[("TOKEN_b", "there")]);
+    assert_eq!(secret("TOKEN_{customer_id}").missing_for(&Customer("b")), None);
+    let missing = secret("TOKEN_{customer_id}").missing_for(&Customer("c")).unwrap();
+    assert!(missing.contains("the environment has no TOKEN_c"), "{missing}");
+    assert_eq!(secret("TOKEN_{customer_id}_{day}").missing_for(&Customer("c")), None, "it depends on the work");
+    assert_eq!(secret("TOKEN").missing_for(&Customer("c")), None, "it is not the customer's");
 }
 
 #[tokio::test]
