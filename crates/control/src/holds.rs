@@ -1,5 +1,7 @@
 //! Holds: what workers leave alone, set and lifted by a person, and taken back again.
 
+use std::collections::BTreeSet;
+
 use redrive_core::hold::{Hold, HoldKind, HoldScope};
 use redrive_core::id::{HoldId, OpId};
 use redrive_core::refusal::{Reason, Refused};
@@ -20,6 +22,14 @@ fn filters(scope: &HoldScope) -> Value {
     json!({"source": scope.source(), "customer_id": scope.customer_id(), "query_name": scope.query_name()})
 }
 
+/// One scope as it is, several as a list.
+fn filters_of(scopes: &BTreeSet<HoldScope>) -> Value {
+    match scopes.first() {
+        Some(only) if scopes.len() == 1 => filters(only),
+        Some(_) | None => json!({"scopes": scopes.iter().map(filters).collect::<Vec<_>>()}),
+    }
+}
+
 impl ControlPlane {
     /// Withholds a scope, with what it has and what is still to come, until a moment or until it is lifted.
     pub async fn hold(&self, scope: HoldScope, until: Option<Timestamp>, audit: &Audit) -> Result<(OpId, Hold)> {
@@ -28,10 +38,27 @@ impl ControlPlane {
         Ok((operation.op_id, hold))
     }
 
-    /// Lifts the holds in a scope, or those of one kind; gives those that were in force.
-    pub async fn lift(&self, scope: &HoldScope, kind: Option<HoldKind>, audit: &Audit) -> Result<(OpId, Vec<Hold>)> {
-        let operation = self.operation(audit, &filters(scope), &json!({"lift": true, "kind": kind}));
-        let lifted = self.store.lift_holds(&operation, scope, kind).await?;
+    /// Withholds several scopes so, by one operation.
+    pub async fn hold_all(
+        &self,
+        scopes: &BTreeSet<HoldScope>,
+        until: Option<Timestamp>,
+        audit: &Audit,
+    ) -> Result<(OpId, Vec<Hold>)> {
+        let operation = self.operation(audit, &filters_of(scopes), &json!({"hold": true, "until": until}));
+        let holds = self.store.set_holds(&operation, scopes, until).await?;
+        Ok((operation.op_id, holds))
+    }
+
+    /// Lifts the holds in some scopes, or those of one kind; gives those that were in force.
+    pub async fn lift(
+        &self,
+        scopes: &BTreeSet<HoldScope>,
+        kind: Option<HoldKind>,
+        audit: &Audit,
+    ) -> Result<(OpId, Vec<Hold>)> {
+        let operation = self.operation(audit, &filters_of(scopes), &json!({"lift": true, "kind": kind}));
+        let lifted = self.store.lift_holds(&operation, scopes, kind).await?;
         Ok((operation.op_id, lifted))
     }
 

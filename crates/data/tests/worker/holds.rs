@@ -92,7 +92,7 @@ async fn a_rate_limit_with_a_hint_is_no_verdict(house: TestDataPlane) {
     assert_eq!((runs.len(), runs[0].ended_by, runs[0].verdict), (1, Some(EndedBy::RateLimited), None));
     // A person lifts the cooldown, and the source still says when to come.
     let (operation, scope) = (house.operation("lift"), HoldScope::Source("src".parse().unwrap()));
-    assert_eq!(house.store.control().lift_holds(&operation, &scope, None).await.unwrap().len(), 1);
+    assert_eq!(house.store.control().lift_holds(&operation, &[scope.clone()].into(), None).await.unwrap().len(), 1);
     assert_eq!(house.drain(source as _).await.claimed, 0);
 }
 

@@ -376,7 +376,9 @@ pub enum Hold {
     #[command(after_help = "\
 Examples:
   redrive state hold set --source ads --for 2h --reason 'maintenance at the source'
-  redrive state hold set --source ads --customer-id 111 --reason 'the contract is being checked'")]
+  redrive state hold set --source ads --customer-id 111 --customer-id 222 --reason 'the contracts are being checked'
+
+Several values give a hold for each combination, all by one operation that `redrive state undo` takes back.")]
     Set(HoldSet),
     /// What is held, by whom, until when, and why
     #[command(after_help = "\
@@ -387,22 +389,23 @@ Examples:
     /// End all holds on a source, a customer or a query, whoever set them: workers and the daemon go on at once
     #[command(after_help = "\
 Examples:
-  redrive state hold lift --source ads --reason 'the source is well again'")]
+  redrive state hold lift --source ads --source crm --reason 'the sources are well again'")]
     Lift(HoldLift),
 }
 
-/// What a hold is on.
+/// What holds are on: every combination of what is given.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Scope")]
 pub struct ScopeArgs {
+    /// This source; more than once for several
+    #[arg(long, required = true)]
+    pub source: Vec<String>,
+    /// Only of this customer; more than once for several [default: the source and all its customers]
     #[arg(long)]
-    pub source: String,
-    /// Only of this customer [default: the source and all its customers]
-    #[arg(long)]
-    pub customer_id: Option<String>,
-    /// Only of this query of the customer [default: all of them]
+    pub customer_id: Vec<String>,
+    /// Only of this query of the customer; more than once for several [default: all of them]
     #[arg(long, requires = "customer_id")]
-    pub query_name: Option<String>,
+    pub query_name: Vec<String>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -415,9 +418,23 @@ pub struct HoldSet {
     /// Until when, like 2026-01-31T04:00:00Z
     #[arg(long, value_name = "TIME", conflicts_with = "for")]
     pub until: Option<String>,
-    /// Say what would be held, and hold nothing
+    #[command(flatten)]
+    pub change: HoldChangeArgs,
+}
+
+/// How sure, and why. A hold changes no partition and can be taken back, so that it is never asked about.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Safety")]
+pub struct HoldChangeArgs {
+    /// List what would be held or lifted, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// As other changes have it; a hold asks no question
+    #[arg(short, long)]
+    pub yes: bool,
+    /// As other changes have it; a hold has no limit
+    #[arg(long)]
+    pub force: bool,
     /// Why, for the audit trail and for everyone who asks why nothing runs
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
@@ -427,10 +444,6 @@ pub struct HoldSet {
 pub struct HoldLift {
     #[command(flatten)]
     pub scope: ScopeArgs,
-    /// List what would be lifted, and lift nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Why, for the audit trail
-    #[arg(long, value_name = "TEXT")]
-    pub reason: Option<String>,
+    #[command(flatten)]
+    pub change: HoldChangeArgs,
 }

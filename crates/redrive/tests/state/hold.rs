@@ -49,7 +49,7 @@ fn a_person_holds_a_customer_and_takes_it_back(world: MigratedProgram) {
     now.want(&january("111", 2));
     world.run("state hold set --source ads --customer-id 111 --for 2h --dry-run").done();
     assert_eq!(world.operations(), 0, "a dry run leaves no trace");
-    let set = "state hold set --source ads --customer-id 111 --for 2h --reason moving";
+    let set = "state hold set --source ads --customer-id 111 --for 2h --reason moving --yes";
     let held = world.json(set, 0)["holds"][0].clone();
     for (field, value) in [("source", "ads"), ("customer_id", "111"), ("kind", "operator"), ("why", "moving")] {
         assert_eq!(held[field], value, "{held}");
@@ -90,7 +90,27 @@ fn a_hold_that_means_nothing_is_refused(world: MigratedProgram) {
     assert_eq!(world.operations(), 0);
 }
 
+/// OP-3: several values of an option are as many holds, set, lifted and taken back together.
+fn several_scopes_are_held_by_one_operation(world: MigratedProgram) {
+    let set = "state hold set --source ads --source crm --customer-id 111 --customer-id 222 --reason moving";
+    let told = world.run(&format!("{set} --dry-run")).done();
+    let wide = ["ads/111", "ads/222", "crm/111", "crm/222"];
+    assert!(wide.iter().all(|scope| told.stderr.contains(&format!("would hold {scope} until it is lifted"))), "{told}");
+    assert_eq!(world.json(set, 0)["holds"].as_array().unwrap().len(), 4);
+    assert_eq!(world.operations(), 1, "one operation");
+    let lifted = world.json("state hold lift --source ads --source crm --customer-id 111", 0);
+    let of = |hold: &serde_json::Value| (hold["source"].to_string(), hold["customer_id"].to_string());
+    let lifted: Vec<_> = lifted["holds"].as_array().unwrap().iter().map(of).collect();
+    assert_eq!(lifted, [("\"ads\"".into(), "\"111\"".into()), ("\"crm\"".into(), "\"111\"".into())]);
+    assert_eq!(world.json("state undo last -y", 0)["changed"].as_array().unwrap().len(), 2);
+    assert_eq!(world.json("state hold list", 0)["holds"].as_array().unwrap().len(), 4);
+    let queries = "state hold set --source ads --customer-id 111 --query-name a --query-name b -q";
+    assert_eq!(world.json(queries, 0)["holds"].as_array().unwrap().len(), 2);
+    world.run("state audit verify").done();
+}
+
 redrive_fixture::on_both!(
+    several_scopes_are_held_by_one_operation,
     a_cooldown_is_lifted_by_a_person_whose_name_is_kept,
     a_person_holds_a_customer_and_takes_it_back,
     a_hold_that_means_nothing_is_refused,

@@ -1,5 +1,7 @@
 //! What a person decides about holds: set, lifted, put back. Each change has its row in the audit trail.
 
+use std::collections::BTreeSet;
+
 use redrive_core::hold::{Cause, Hold, HoldKind, HoldScope};
 use redrive_core::time::Timestamp;
 
@@ -26,7 +28,31 @@ impl HoldChange {
 impl ControlStore {
     /// Holds a scope in a person's name, in place of such a hold that it may have already.
     pub async fn set_hold(&self, operation: &Operation, scope: HoldScope, until: Option<Timestamp>) -> Result<Hold> {
-        let hold = Hold {
+        let (operation, hold) = (operation.clone(), self.operators(operation, scope, until));
+        transact!(self.inner, "set hold", |tx, operation, hold| {
+            set(tx, &operation, std::slice::from_ref(&hold)).await?;
+            Ok(Hold::clone(&hold))
+        })
+    }
+
+    /// Holds several scopes so, all of them or none.
+    pub async fn set_holds(
+        &self,
+        operation: &Operation,
+        scopes: &BTreeSet<HoldScope>,
+        until: Option<Timestamp>,
+    ) -> Result<Vec<Hold>> {
+        let holds: Vec<Hold> = scopes.iter().map(|scope| self.operators(operation, scope.clone(), until)).collect();
+        let operation = operation.clone();
+        transact!(self.inner, "set holds", |tx, operation, holds| {
+            set(tx, &operation, &holds).await?;
+            Ok(Vec::clone(&holds))
+        })
+    }
+
+    /// The hold of a person.
+    fn operators(&self, operation: &Operation, scope: HoldScope, until: Option<Timestamp>) -> Hold {
+        Hold {
             id: self.inner.ids.hold(operation.at),
             scope,
             cause: Cause::Operator,
@@ -34,24 +60,19 @@ impl ControlStore {
             until,
             by: operation.actor.clone(),
             why: operation.reason.clone(),
-        };
-        let operation = operation.clone();
-        transact!(self.inner, "set hold", |tx, operation, hold| {
-            set(tx, &operation, &hold).await?;
-            Ok(Hold::clone(&hold))
-        })
+        }
     }
 
-    /// Lifts all holds in a scope, or those of one kind; gives those that were in force.
+    /// Lifts all holds in some scopes, or those of one kind; gives those that were in force.
     pub async fn lift_holds(
         &self,
         operation: &Operation,
-        scope: &HoldScope,
+        scopes: &BTreeSet<HoldScope>,
         kind: Option<HoldKind>,
     ) -> Result<Vec<Hold>> {
         let now = self.inner.now();
-        let (operation, scope) = (operation.clone(), scope.clone());
-        transact!(self.inner, "lift holds", |tx, operation, scope| lift(tx, &operation, &scope, kind, now).await)
+        let (operation, scopes) = (operation.clone(), scopes.clone());
+        transact!(self.inner, "lift holds", |tx, operation, scopes| lift(tx, &operation, &scopes, kind, now).await)
     }
 
     /// Lifts one hold; says whether it was still in force.
@@ -72,24 +93,37 @@ impl ControlStore {
     }
 }
 
-async fn set(tx: &mut Tx<'_>, operation: &Operation, hold: &Hold) -> Result<()> {
-    let known = of_source_locked(tx, &hold.scope).await?;
-    let before = known.into_iter().find(|known| known.scope == hold.scope && known.kind() == hold.kind());
-    put(tx, hold).await?;
-    record(tx, operation, &[HoldChange { before, after: Some(hold.clone()) }]).await
+/// The holds come in the order of their scopes: no two transactions wait for each other's.
+async fn set(tx: &mut Tx<'_>, operation: &Operation, holds: &[Hold]) -> Result<()> {
+    let mut changes = Vec::with_capacity(holds.len());
+    for hold in holds {
+        let known = of_source_locked(tx, &hold.scope).await?;
+        let before = known.into_iter().find(|known| known.scope == hold.scope && known.kind() == hold.kind());
+        put(tx, hold).await?;
+        changes.push(HoldChange { before, after: Some(hold.clone()) });
+    }
+    record(tx, operation, &changes).await
 }
 
 async fn lift(
     tx: &mut Tx<'_>,
     operation: &Operation,
-    scope: &HoldScope,
+    scopes: &BTreeSet<HoldScope>,
     kind: Option<HoldKind>,
     now: Timestamp,
 ) -> Result<Vec<Hold>> {
-    let mut lifted = of_source_locked(tx, scope).await?;
-    lifted.retain(|hold| {
-        scope.contains(&hold.scope) && hold.is_in_force(now) && kind.is_none_or(|kind| hold.kind() == kind)
-    });
+    let mut lifted: Vec<Hold> = Vec::new();
+    for scope in scopes {
+        let mut found = of_source_locked(tx, scope).await?;
+        found.retain(|hold| {
+            scope.contains(&hold.scope)
+                && hold.is_in_force(now)
+                && kind.is_none_or(|kind| hold.kind() == kind)
+                // A scope may lie in another one that was named.
+                && !lifted.iter().any(|known| known.id == hold.id)
+        });
+        lifted.extend(found);
+    }
     end(tx, operation, lifted).await
 }
 

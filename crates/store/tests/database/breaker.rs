@@ -100,7 +100,7 @@ async fn a_person_who_lifts_it_starts_a_new_streak(subject: TestStore) {
     trip(&subject, &["a", "b"]).await;
     let control = subject.store.control();
     let (operation, scope) = (subject.operation("lift"), HoldScope::Source("ads".parse().unwrap()));
-    assert_eq!(control.lift_holds(&operation, &scope, None).await.unwrap().len(), 1);
+    assert_eq!(control.lift_holds(&operation, &[scope.clone()].into(), None).await.unwrap().len(), 1);
     let claimed = claim_some(&subject, 3).await;
     judge(&subject, claimed, expired()).await;
     assert_eq!(subject.store.view().holds().await.unwrap(), [], "three are not four");

@@ -28,7 +28,7 @@ async fn hold(subject: &TestStore, scope: HoldScope, seconds: Option<u64>) -> Ho
 }
 
 async fn lift(subject: &TestStore, scope: &HoldScope, kind: Option<HoldKind>) -> Vec<Hold> {
-    subject.store.control().lift_holds(&subject.operation("lift"), scope, kind).await.unwrap()
+    subject.store.control().lift_holds(&subject.operation("lift"), &[scope.clone()].into(), kind).await.unwrap()
 }
 
 async fn queued(subject: &TestStore) -> Queued {
@@ -125,7 +125,7 @@ async fn what_was_done_to_a_hold_is_recorded_and_taken_back(subject: TestStore) 
     assert_eq!(view.holds().await.unwrap(), [second]);
     assert_eq!(take_back(made).await, [true]);
     assert_eq!(view.holds().await.unwrap(), std::slice::from_ref(&first));
-    control.lift_holds(&lifted, &here, None).await.unwrap();
+    control.lift_holds(&lifted, &[here.clone()].into(), None).await.unwrap();
     assert_eq!(view.holds().await.unwrap(), []);
     assert_eq!(take_back(change(&lifted).await).await, [true]);
     assert_eq!(view.holds().await.unwrap(), [first]);
@@ -134,7 +134,31 @@ async fn what_was_done_to_a_hold_is_recorded_and_taken_back(subject: TestStore) 
     whole(&subject).await;
 }
 
+/// OP-3: several scopes are one operation, which is taken back as one.
+async fn several_scopes_are_held_and_lifted_at_once(subject: TestStore) {
+    let (control, view) = (subject.store.control(), subject.store.view());
+    let scopes = [scope("crm", None, None), scope("ads", Some("a"), None), scope("ads", Some("b"), Some("x"))].into();
+    let (set, lifted) = (subject.operation("set"), subject.operation("lift"));
+    let holds = control.set_holds(&set, &scopes, None).await.unwrap();
+    assert_eq!(holds.len(), 3);
+    assert_eq!(view.holds().await.unwrap().len(), 3);
+    let changes = async |operation: &redrive_store::Operation| {
+        let changes = view.changes(operation.op_id, 0, 9).await.unwrap();
+        changes.into_iter().map(|(_, change)| change.hold_change().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(changes(&set).await.len(), 3);
+    // The query's hold lies in the source's scope, too, and is lifted once.
+    let wider = [scope("ads", None, None), scope("ads", Some("b"), Some("x"))].into();
+    assert_eq!(control.lift_holds(&lifted, &wider, None).await.unwrap().len(), 2);
+    assert_eq!(view.holds().await.unwrap().len(), 1);
+    let taken_back = control.revert_holds(&subject.operation("undo"), changes(&lifted).await).await.unwrap();
+    assert_eq!(taken_back, [true, true]);
+    assert_eq!(view.holds().await.unwrap().len(), 3);
+    whole(&subject).await;
+}
+
 crate::on_both_databases!(
+    several_scopes_are_held_and_lifted_at_once,
     a_hold_covers_what_is_queued_and_what_comes_later,
     a_held_query_hides_nothing_behind_it,
     a_lift_ends_what_lies_in_its_scope_and_no_more,

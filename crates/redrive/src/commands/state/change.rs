@@ -62,7 +62,7 @@ impl StateChanges<'_> {
     }
 
     pub async fn lift(&self, args: &HoldLift, kind: Option<HoldKind>) -> Result<Exit> {
-        if args.dry_run {
+        if args.change.dry_run {
             return hold::foresee_lift(args, kind, &self.insight().await?, self.context).await;
         }
         hold::lift(args, kind, &self.plane().await?, self.context).await

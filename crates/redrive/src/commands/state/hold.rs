@@ -1,13 +1,15 @@
 //! `state hold`: what workers leave alone, and `state cooldown`, the same for sources that asked for it.
 
+use std::collections::BTreeSet;
+
 use redrive_control::shape::HoldShape;
 use redrive_control::{Audit, ControlPlane, Insight};
 use redrive_core::hold::{Hold, HoldKind, HoldScope};
-use redrive_core::key::KeyError;
+use redrive_core::key::{CustomerId, KeyError, Source};
 use redrive_core::time::Timestamp;
 
 use super::change::command_line;
-use crate::cli::{HoldLift, HoldSet, ScopeArgs};
+use crate::cli::{HoldChangeArgs, HoldLift, HoldSet, ScopeArgs};
 use crate::commands::Context;
 use crate::commands::runs::filter::moment;
 use crate::error::{Error, Result};
@@ -50,23 +52,25 @@ pub async fn list(kind: Option<HoldKind>, insight: &Insight, context: &Context) 
     Ok(exit)
 }
 
-/// Says what a hold would cover.
+/// Says what holds would cover.
 pub fn foresee_set(args: &HoldSet, insight: &Insight, context: &Context) -> Result<Exit> {
-    let (scope, until) = (scope(&args.scope)?, until(args, insight.now())?);
-    warn_of_unknown(&scope, insight, context);
+    let (scopes, until) = (scopes(&args.scope)?, until(args, insight.now())?);
+    warn_of_unknown(&scopes, insight, context);
     let until = until.map_or_else(|| "until it is lifted".to_owned(), |until| format!("until {until}"));
-    output::note(&format!("would hold {scope} {until}"));
+    scopes.iter().for_each(|scope| output::note(&format!("would hold {scope} {until}")));
     Ok(Exit::Done)
 }
 
 pub async fn set(args: &HoldSet, plane: &ControlPlane, context: &Context) -> Result<Exit> {
-    let (scope, until) = (scope(&args.scope)?, until(args, plane.insight().now())?);
-    warn_of_unknown(&scope, plane.insight(), context);
-    let (op_id, hold) = plane.hold(scope, until, &audit(args.reason.as_deref(), context)).await?;
+    let now = plane.insight().now();
+    let (scopes, until) = (scopes(&args.scope)?, until(args, now)?);
+    warn_of_unknown(&scopes, plane.insight(), context);
+    let (op_id, holds) = plane.hold_all(&scopes, until, &audit(&args.change, context)).await?;
     if !context.global.quiet {
-        output::note(&format!("held {}; `redrive state undo {op_id}` takes it back", hold.scope));
+        let held: Vec<String> = scopes.iter().map(ToString::to_string).collect();
+        output::note(&format!("held {}; `redrive state undo {op_id}` takes it back", held.join(", ")));
     }
-    show(vec![hold], None, context)?;
+    show(holds, None, context)?;
     Ok(Exit::Done)
 }
 
@@ -77,34 +81,46 @@ pub async fn foresee_lift(
     insight: &Insight,
     context: &Context,
 ) -> Result<Exit> {
-    let scope = scope(&args.scope)?;
+    let scopes = scopes(&args.scope)?;
     let mut found = insight.holds().await?;
-    found.retain(|hold| scope.contains(&hold.scope) && kind.is_none_or(|kind| hold.kind() == kind));
+    found.retain(|hold| {
+        scopes.iter().any(|scope| scope.contains(&hold.scope)) && kind.is_none_or(|kind| hold.kind() == kind)
+    });
     end(found, kind, context)
 }
 
 pub async fn lift(args: &HoldLift, kind: Option<HoldKind>, plane: &ControlPlane, context: &Context) -> Result<Exit> {
-    let (_, lifted) = plane.lift(&scope(&args.scope)?, kind, &audit(args.reason.as_deref(), context)).await?;
+    let (_, lifted) = plane.lift(&scopes(&args.scope)?, kind, &audit(&args.change, context)).await?;
     end(lifted, kind, context)
 }
 
-fn audit(reason: Option<&str>, context: &Context) -> Audit {
-    Audit { reason: reason.map(str::to_owned), ..Audit::new(context.actor(), command_line()) }
+fn audit(change: &HoldChangeArgs, context: &Context) -> Audit {
+    let HoldChangeArgs { dry_run: _, yes, force, ref reason } = *change;
+    Audit { reason: reason.clone(), yes, force, ..Audit::new(context.actor(), command_line()) }
 }
 
-fn scope(args: &ScopeArgs) -> Result<HoldScope> {
+/// Every combination of the values that were given.
+fn scopes(args: &ScopeArgs) -> Result<BTreeSet<HoldScope>> {
     let wrong = |error: KeyError| Error::Usage(error.to_string());
-    let source = args.source.parse().map_err(wrong)?;
-    let customer_id = args.customer_id.as_ref().map(|id| id.parse()).transpose().map_err(wrong)?;
-    let query_name = args.query_name.as_ref().map(|name| name.parse()).transpose().map_err(wrong)?;
-    Ok(match (customer_id, query_name) {
-        (Some(customer_id), Some(query_name)) => HoldScope::Query(source, customer_id, query_name),
-        (customer_id, None) => HoldScope::new(source, customer_id),
-        (None, Some(_)) => {
-            let why = "--query-name needs --customer-id: a hold is on a source, a customer of it, or one query of that customer";
-            return Err(Error::Usage(why.to_owned()));
+    let mut scopes = BTreeSet::new();
+    for source in &args.source {
+        let source: Source = source.parse().map_err(wrong)?;
+        if args.customer_id.is_empty() {
+            scopes.insert(HoldScope::Source(source));
+            continue;
         }
-    })
+        for customer in &args.customer_id {
+            let customer: CustomerId = customer.parse().map_err(wrong)?;
+            if args.query_name.is_empty() {
+                scopes.insert(HoldScope::Customer(source.clone(), customer.clone()));
+            }
+            for query in &args.query_name {
+                let query = query.parse().map_err(wrong)?;
+                scopes.insert(HoldScope::Query(source.clone(), customer.clone(), query));
+            }
+        }
+    }
+    Ok(scopes)
 }
 
 /// When the hold ends; none means when it is lifted.
@@ -121,10 +137,12 @@ fn until(args: &HoldSet, now: Timestamp) -> Result<Option<Timestamp>> {
 }
 
 /// A slip in a name would hold nothing.
-fn warn_of_unknown(scope: &HoldScope, insight: &Insight, context: &Context) {
-    let source = scope.source();
-    if !context.global.quiet && !insight.sources().is_known(source) {
-        output::note(&format!("warning: this configuration has no [sources.{source}]"));
+fn warn_of_unknown(scopes: &BTreeSet<HoldScope>, insight: &Insight, context: &Context) {
+    let named: BTreeSet<&Source> = scopes.iter().map(HoldScope::source).collect();
+    for source in named {
+        if !context.global.quiet && !insight.sources().is_known(source) {
+            output::note(&format!("warning: this configuration has no [sources.{source}]"));
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub async fn run(command: State, context: &Context) -> Result<Exit> {
         ))),
         State::Audit(command) => audit::run(&command, &insight().await?, context).await,
         State::Hold(Hold::List) => hold::list(None, &insight().await?, context).await,
-        State::Hold(Hold::Set(args)) if args.dry_run => hold::foresee_set(&args, &insight().await?, context),
+        State::Hold(Hold::Set(args)) if args.change.dry_run => hold::foresee_set(&args, &insight().await?, context),
         State::Hold(Hold::Set(args)) => hold::set(&args, &changes.plane().await?, context).await,
         State::Hold(Hold::Lift(args)) => changes.lift(&args, None).await,
         State::Cooldown(Cooldown::List) => hold::list(COOLDOWN, &insight().await?, context).await,
