@@ -9,6 +9,8 @@ use redrive_core::retry::RetryPolicy;
 pub struct Queue {
     pub name: String,
     pub categories: Vec<String>,
+    /// Whether a worker handles its jobs by a command or a URL; otherwise outside workers claim them.
+    pub has_handler: bool,
     pub max_in_flight: Option<u32>,
     pub retry: RetryPolicy,
     /// How long its finished runs are kept; none means for ever.

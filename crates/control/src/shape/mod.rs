@@ -31,8 +31,8 @@ pub use report::{Changed, Failed, Halt, Report, Skipped, Words};
 pub use run::{RunShape, SubmittedShape};
 pub use run_event::{RunEvent, RunEventShape};
 pub use status::{
-    Bounded, FailedShape, OverviewShape, PendingShape, ProcessShape, RunCountsShape, SourceShape, StatusShape,
-    TodoShape,
+    Bounded, FailedShape, OverviewShape, PendingShape, ProcessShape, RunCountsShape, SectionShape, SourceShape,
+    StatusShape, TodoShape, WaitingJobs,
 };
 pub use token::{CreatedTokenShape, TokenShape};
 pub use upload::{

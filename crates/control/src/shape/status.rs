@@ -86,7 +86,28 @@ pub struct StatusShape {
     pub processes: Vec<ProcessShape>,
     pub holds: Vec<HoldShape>,
     pub groups: Vec<GroupShape>,
+    /// Jobs that wait for a worker, by category. Whoever reads the overview has them in `needs_attention`, where nobody serves
+    /// them.
+    #[serde(skip)]
+    pub jobs: Vec<WaitingJobs>,
     pub now: Timestamp,
+}
+
+/// Jobs of a category that are queued or due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingJobs {
+    pub category: String,
+    pub count: Bounded,
+    /// The `[process.NAME]` section of this configuration that names the category.
+    pub section: Option<SectionShape>,
+}
+
+/// A `[process.NAME]` section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SectionShape {
+    pub name: String,
+    /// Whether a worker handles its jobs; otherwise outside workers claim them.
+    pub has_handler: bool,
 }
 
 /// What needs a person, and how everything stands.
@@ -266,6 +287,16 @@ impl ProcessShape {
 
     pub fn serves_workload(&self, workload: Workload) -> bool {
         self.serves.workloads.contains(&workload)
+    }
+
+    /// Whether it takes on jobs of a category. An outside worker that names none takes on all.
+    pub fn serves_category(&self, category: &str) -> bool {
+        match self.kind {
+            Kind::Outside if self.serves.categories.is_empty() => true,
+            Kind::Outside | Kind::Worker | Kind::Daemon | Kind::Server => {
+                self.serves.categories.iter().any(|served| served == category)
+            }
+        }
     }
 }
 

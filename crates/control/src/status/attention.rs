@@ -6,7 +6,7 @@ use redrive_core::process::{ASKS_WITHIN, Kind};
 use redrive_core::run::{Incident, Workload};
 use redrive_core::time::Timestamp;
 
-use crate::shape::{Bounded, StatusShape};
+use crate::shape::{Bounded, ProcessShape, StatusShape, WaitingJobs};
 
 /// Something that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,15 @@ pub enum Need {
     /// Runs are queued, and no living worker serves their workload.
     NoRunWorker {
         workload: Workload,
+    },
+    /// Jobs wait whose category no section names and no living worker takes on.
+    UnknownCategory {
+        category: String,
+    },
+    /// Jobs wait that outside workers claim, and none of those lives.
+    NoOutsideWorker {
+        section: String,
+        category: String,
     },
     /// Something is due or expected, and no daemon lives.
     NoDaemon,
@@ -82,6 +91,14 @@ impl Need {
                 format!("breaker holds {source}/{customer}: {why}")
             }
             Self::NoRunWorker { workload } => format!("queued {workload} runs, and no living worker serves them"),
+            Self::UnknownCategory { category } => format!(
+                "queued jobs of category {category:?}, which nobody serves: name it in a [process.NAME] section, or \
+                 cancel them"
+            ),
+            Self::NoOutsideWorker { section, category } => format!(
+                "queued jobs of category {category:?}: [process.{section}] has no command and no url, and no outside \
+                 worker lives"
+            ),
             Self::NoDaemon => "due or missing, and no daemon lives".to_owned(),
             Self::Silent { kind, name } => format!("{kind} {name} fell silent without ending in order"),
             Self::NotClaiming { name } => {
@@ -122,11 +139,13 @@ pub fn attention(status: &StatusShape) -> Vec<Attention> {
         let need = Need::Breaker { source: hold.source.to_string(), customer, why };
         add(need, Bounded::new(1), Some(hold.since));
     }
-    for runs in &status.runs {
-        let served = living.iter().any(|process| process.serves_workload(runs.workload));
-        if runs.workload != Workload::Extract && !runs.queued.is_zero() && !served {
+    for runs in status.runs.iter().filter(|runs| runs.workload == Workload::Ingest && !runs.queued.is_zero()) {
+        if !living.iter().any(|process| process.serves_workload(runs.workload)) {
             add(Need::NoRunWorker { workload: runs.workload }, runs.queued, None);
         }
+    }
+    for (need, count) in unserved_jobs(status, &living) {
+        add(need, count, None);
     }
     let has_daemon = living.iter().any(|process| process.kind == Kind::Daemon);
     let to_do = status.sources.iter().map(|source| source.failed.due + source.missing.unwrap_or_default());
@@ -165,6 +184,26 @@ pub fn attention(status: &StatusShape) -> Vec<Attention> {
         if runs.workload != Workload::Extract && !runs.dead.is_zero() {
             add(Need::DeadRuns { workload: runs.workload }, runs.dead, None);
         }
+    }
+    found
+}
+
+/// Jobs that wait and that no living process takes on: those that a worker could handle together, the others by category.
+fn unserved_jobs(status: &StatusShape, living: &[&ProcessShape]) -> Vec<(Need, Bounded)> {
+    let is_unserved = |jobs: &&WaitingJobs| !living.iter().any(|process| process.serves_category(&jobs.category));
+    let (mut by_worker, mut found) = (Bounded::default(), Vec::new());
+    for WaitingJobs { category, count, section } in status.jobs.iter().filter(is_unserved) {
+        let category = category.clone();
+        match section {
+            Some(section) if section.has_handler => by_worker = by_worker + *count,
+            Some(section) => {
+                found.push((Need::NoOutsideWorker { section: section.name.clone(), category }, *count));
+            }
+            None => found.push((Need::UnknownCategory { category }, *count)),
+        }
+    }
+    if !by_worker.is_zero() {
+        found.insert(0, (Need::NoRunWorker { workload: Workload::Process }, by_worker));
     }
     found
 }

@@ -13,7 +13,9 @@ use redrive_store::{AttemptLimits, BOUND, GroupQuery, OverviewQuery, QuerySpan};
 use crate::error::Result;
 use crate::expected;
 use crate::insight::Insight;
-use crate::shape::{GroupShape, HoldShape, ProcessShape, RunCountsShape, SourceShape, StatusShape};
+use crate::shape::{
+    Bounded, GroupShape, HoldShape, ProcessShape, RunCountsShape, SectionShape, SourceShape, StatusShape, WaitingJobs,
+};
 
 /// How many failure groups are shown.
 const TOP: usize = 5;
@@ -44,6 +46,7 @@ impl Insight {
         let runs = self.view().run_counts().await?.into_iter().map(RunCountsShape::from);
         let runs = runs.filter(|runs| source.is_none() && !runs.is_empty()).collect();
         let groups = self.top_groups(source).await?;
+        let jobs = if source.is_none() { self.waiting_jobs().await? } else { vec![] };
         let of_source = |hold: &Hold| source.is_none_or(|source| hold.scope.source() == source);
         Ok(StatusShape {
             sources,
@@ -51,8 +54,20 @@ impl Insight {
             processes: processes.into_iter().map(|process: Process| ProcessShape::new(process, config, now)).collect(),
             holds: holds.into_iter().filter(of_source).map(HoldShape::from).collect(),
             groups,
+            jobs,
             now,
         })
+    }
+
+    /// Jobs that are queued or due, each category with the section that names it.
+    async fn waiting_jobs(&self) -> Result<Vec<WaitingJobs>> {
+        let waiting = self.view().categories_waiting().await?;
+        let jobs = waiting.into_iter().map(|(category, count)| {
+            let queue = self.queues().of(&category);
+            let section = queue.map(|queue| SectionShape { name: queue.name.clone(), has_handler: queue.has_handler });
+            WaitingJobs { category, count: Bounded::new(count), section }
+        });
+        Ok(jobs.collect())
     }
 
     async fn sources_standing(&self, source: Option<&Source>, holds: &[Hold]) -> Result<Vec<SourceShape>> {

@@ -57,6 +57,11 @@ fn command(need: &Need) -> String {
             format!("redrive state hold lift --source {source} --customer-id {customer}")
         }
         Need::NoRunWorker { workload } => format!("redrive worker --workload {workload}"),
+        // It only says what would be cancelled.
+        Need::UnknownCategory { category } => format!("redrive runs cancel --category {} --dry-run", word(category)),
+        Need::NoOutsideWorker { category, .. } => {
+            format!("redrive runs list --category {} --state queued", word(category))
+        }
         Need::NoDaemon => "redrive daemon".to_owned(),
         Need::Silent { kind, .. } => match kind {
             Kind::Worker => "redrive worker".to_owned(),
@@ -73,5 +78,14 @@ fn command(need: &Need) -> String {
         Need::Exhausted { group, .. } => format!("redrive state retry --group {group} --clear-terminal"),
         Need::Incidents { .. } => "redrive runs list --workload process".to_owned(),
         Need::DeadRuns { workload } => format!("redrive runs groups --workload {workload}"),
+    }
+}
+
+/// A text as one word of a shell.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }

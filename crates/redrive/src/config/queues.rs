@@ -17,6 +17,7 @@ pub(super) fn resolve(sections: &BTreeMap<String, ProcessSection>) -> Result<Que
         Ok(Queue {
             name: name.clone(),
             categories: section.categories.clone(),
+            has_handler: section.command.is_some() || section.url.is_some() || section.sample.is_some(),
             max_in_flight: section.max_in_flight,
             retry,
             keep: section.keep,

@@ -10,6 +10,7 @@ use super::claim::{CATEGORIES, RunClaim};
 use crate::db::{Column, Kind, Lookup, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{View, read};
+use crate::overview::BOUND;
 use crate::partitions::{Backlog, Queued};
 
 /// How many runs of some categories may run at once, on all machines together.
@@ -56,7 +57,7 @@ impl View {
 }
 
 /// The most that [`View::categories_waiting`] counts of a category.
-const COUNTED: i64 = 1000;
+const COUNTED: i64 = BOUND.cast_signed();
 
 static IN_FLIGHT: Lookup = Lookup::new(
     "/* runs::in_flight */
