@@ -25,6 +25,7 @@ use crate::commands::Context;
 use crate::config::{Config, Environment};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::output::terminal::Screen;
 use crate::stop::StopSignals;
 use crate::traces::Traces;
 
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
 
 async fn start() -> (ExitCode, Traces) {
     let cli = Cli::parse();
+    output::terminal::choose_colours(cli.global.color);
     let environment = Environment::of_process();
     let endpoint = endpoint(&cli, &environment);
     let traces = log::start(&cli.global, cli.command.is_service(), endpoint.as_deref());
@@ -68,7 +70,7 @@ async fn obey(cli: Cli, environment: Environment) -> ExitCode {
         Ok(stop) => stop,
         Err(error) => return end(Err(Error::io("cannot listen for signals")(error)), false),
     };
-    let global = Global { width: output::terminal::listing_width(&environment), ..cli.global };
+    let global = Global { screen: Screen::of_stdout(&environment), ..cli.global };
     let context = Context { global, environment, stop, metrics: Metrics::default() };
     let mut running = pin!(run(cli.command, &context));
     tokio::select! {

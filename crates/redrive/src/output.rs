@@ -5,10 +5,10 @@ pub mod columns;
 pub mod listing;
 pub mod progress;
 pub mod terminal;
+pub mod tone;
 
 use std::io::{self, Write};
 
-use anstyle::{AnsiColor, Style};
 use redrive_core::key::PartitionKey;
 use redrive_core::text::{escape_json, one_line, plain};
 use serde::Serialize;
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::cli::{Format, Global};
 use crate::error::{Error, Result};
+use columns::{Cell, Column, Columns};
 
 /// Stdout cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +63,7 @@ pub fn json_text(value: &impl Serialize) -> Result<String> {
 
 /// Writes an error to stderr, in one line.
 pub fn print_error(error: &Error) {
-    let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    let red = tone::BAD.bold();
     let text = one_line(&error.to_string());
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {text}");
 }
@@ -72,48 +73,24 @@ pub fn lines(texts: &[String]) -> String {
     texts.iter().map(|text| one_line(text)).collect::<Vec<_>>().join("\n")
 }
 
-/// A table as people like to read it: no frames, columns aligned.
-pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut table = plain_table(rows);
-    table.set_header(header.iter().copied());
-    table.trim_fmt()
-}
-
-/// Names and their values, below one another.
-pub fn pairs(rows: Vec<Vec<String>>) -> String {
-    plain_table(rows).trim_fmt()
-}
-
-/// The rows alone, without frames, each cell in one line.
-fn plain_table(rows: Vec<Vec<String>>) -> comfy_table::Table {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>()));
-    table
+/// Names and their values, below one another. Nothing of a value is cut.
+pub fn pairs(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
+    let mut table = Columns::new(&[Column::new(""), Column::new("")]);
+    rows.into_iter().for_each(|(name, value)| table.add(vec![Cell::new(name), Cell::new(value)]));
+    table.lines(None).split_off(1).join("\n")
 }
 
 /// What JSON and CSV call a key's four values.
 pub const KEY: [&str; 4] = ["source", "customer_id", "query_name", "logical_date"];
 
-/// A key's four values, for a table's row.
+/// A key's four values, for a row of CSV.
 pub fn key(key: &PartitionKey) -> Vec<String> {
     vec![key.source.to_string(), key.customer_id.to_string(), key.query_name.to_string(), key.logical_date.to_string()]
 }
 
-/// A value's text, or nothing.
-pub fn text_or_empty(value: Option<impl ToString>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
-}
-
-/// Rows as a table for people, or as CSV, whose columns have the `names` that JSON has.
-pub fn rows(header: &[&str], names: &[&str], rows: Vec<Vec<String>>, format: Format) -> Result<()> {
-    match format {
-        Format::Csv => {
-            csv_header(names)?;
-            rows.iter().try_for_each(|row| csv(row))
-        }
-        Format::Table | Format::Json | Format::Jsonl => line(&table(header, rows)),
-    }
+/// The same, for a table.
+pub fn key_cells(key: &PartitionKey) -> Vec<Cell> {
+    self::key(key).into_iter().map(Cell::new).collect()
 }
 
 /// Prints one thing: as JSON, as CSV with a header of its fields and a row, or for people as a text.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::output::terminal::Screen;
 pub use ingest::*;
 pub use one_of::OneOf;
 pub use runs::*;
@@ -41,9 +42,19 @@ pub struct Global {
     /// How the log on stderr is written; json is an object a line
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
-    /// How wide a line of a table may be, where stdout is a terminal.
+    /// When to colour what people read; NO_COLOR is heeded without it
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto)]
+    pub color: ColorWhen,
+    /// What tables are printed on.
     #[arg(skip)]
-    pub width: Option<usize>,
+    pub screen: Screen,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -161,7 +172,8 @@ Examples:
   redrive status -o json | jq '.needs_attention[].command'
 
 Counts stop at 10,000, so that the answer comes at once; what says `≥ 10,000` may be more. In JSON such counts are named in
-`at_least`. Queued are also successes that were asked for again. Missing is what a calendar of this configuration expects.")]
+`at_least`. Queued are also successes that were asked for again. Missing is what a calendar of this configuration expects.
+CSV has what needs a person.")]
 pub struct Status {
     /// Only this source
     #[arg(long)]
@@ -329,7 +341,10 @@ Examples:
   redrive worker
   redrive worker --workload extract --source ads --source crm --concurrency 4
   redrive worker --drain
-  redrive worker --metrics 127.0.0.1:9464")]
+  redrive worker --metrics 127.0.0.1:9464
+
+A drain ends with 0 when nothing is due any more, with 1 when it left what is due: a source cannot be used here, or a section
+could not be asked for new jobs. What failed is told by cause, with what to type next.")]
 pub struct Worker {
     /// What kinds of work to do [default: all that is configured]
     #[arg(long, value_enum, value_delimiter = ',')]

@@ -8,6 +8,7 @@ use crate::cli::Global;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column, Columns};
 use crate::output::progress::{Progress, Style};
 
 pub async fn run(bench: &Bench, context: &Context) -> Result<Exit> {
@@ -52,7 +53,10 @@ fn show(figures: &Figures, global: &Global) -> Result<()> {
     let names: Vec<&str> = value.as_object().into_iter().flat_map(|fields| fields.keys().map(String::as_str)).collect();
     output::one(&names, figures, global, || {
         let summary = figures.summary();
-        let table = output::table(&summary.columns, summary.rows.into_iter().map(Vec::from).collect());
-        [vec![summary.heading, table], summary.notes].concat().join("\n")
+        let [what, figures @ ..] = summary.columns;
+        let header: Vec<Column> = [Column::new(what)].into_iter().chain(figures.map(Column::number)).collect();
+        let mut table = Columns::new(&header);
+        summary.rows.iter().for_each(|row| table.add(row.iter().map(Cell::new).collect()));
+        [vec![summary.heading], table.lines(None), summary.notes].concat().join("\n")
     })
 }

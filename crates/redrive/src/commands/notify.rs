@@ -1,14 +1,15 @@
 //! `notify`: what people were told, and whether those who are told can be reached.
 
 use redrive_control::shape::NotificationShape;
-use redrive_core::text::one_line;
 use serde::Serialize;
 
 use super::{Context, Missing, look, open, person};
 use crate::cli::Notify;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 pub async fn run(command: &Notify, context: &Context) -> Result<Exit> {
     match command {
@@ -19,7 +20,7 @@ pub async fn run(command: &Notify, context: &Context) -> Result<Exit> {
 
 static TESTS: Layout = Layout {
     name: "receivers",
-    header: &["receiver", "delivered", "error"],
+    header: &[Column::text("receiver"), Column::new("delivered"), Column::detail("error")],
     columns: &["receiver", "delivered", "error"],
     nothing: Some("no receiver is configured"),
 };
@@ -33,9 +34,9 @@ struct Tested {
 }
 
 impl Row for Tested {
-    fn lines(&self) -> Vec<Vec<String>> {
-        let delivered = if self.delivered { "yes" } else { "no" };
-        vec![vec![self.receiver.clone(), delivered.to_owned(), self.error.clone().unwrap_or_default()]]
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+        let delivered = Cell::state(if self.delivered { "yes" } else { "no" });
+        vec![vec![Cell::new(&self.receiver), delivered, Cell::some(self.error.as_ref())]]
     }
 }
 
@@ -58,19 +59,20 @@ async fn test(name: Option<&str>, context: &Context) -> Result<Exit> {
 
 static NOTIFICATIONS: Layout = Layout {
     name: "notifications",
-    header: &["at", "event", "what", "receivers"],
+    header: &[Column::new("at"), Column::new("event"), Column::detail("what"), Column::text("receivers")],
     columns: &["id", "at", "event", "what", "count", "since", "next", "audit_head"],
     nothing: Some("nobody was told anything yet"),
 };
 
 impl Row for NotificationShape {
-    fn lines(&self) -> Vec<Vec<String>> {
+    fn lines(&self, times: Times) -> Vec<Vec<Cell>> {
         let state = |delivery: &redrive_control::shape::DeliveryShape| match &delivery.delivered_at {
             Some(_) => format!("{} has it", delivery.receiver),
             None => format!("{} not yet ({} tried)", delivery.receiver, delivery.attempts),
         };
         let receivers: Vec<String> = self.deliveries.iter().map(state).collect();
-        vec![vec![self.at.to_string(), self.event.to_string(), one_line(&self.what), receivers.join(", ")]]
+        let (at, event) = (Cell::new(times.tell(self.at)), Cell::new(self.event.to_string()));
+        vec![vec![at, event, Cell::new(&self.what), Cell::new(receivers.join(", "))]]
     }
 }
 
@@ -79,5 +81,5 @@ async fn list(limit: u32, context: &Context) -> Result<Exit> {
     let found = look(&config, context).await?.notifications(limit).await?;
     let shapes: Vec<NotificationShape> = found.into_iter().map(NotificationShape::from).collect();
     Listing::print(&NOTIFICATIONS, &context.global, &shapes)?;
-    Ok(Exit::Done)
+    Ok(if shapes.is_empty() { Exit::NothingFound } else { Exit::Done })
 }

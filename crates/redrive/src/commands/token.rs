@@ -13,13 +13,23 @@ use crate::cli::{Token, TokenCreate};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 const LONGEST_NAME: usize = 64;
 
 static TOKENS: Layout = Layout {
     name: "tokens",
-    header: &["name", "role", "state", "ends in", "expires", "last used", "made by"],
+    header: &[
+        Column::text("name"),
+        Column::new("role"),
+        Column::new("state"),
+        Column::new("ends in"),
+        Column::new("expires"),
+        Column::new("last used"),
+        Column::text("made by"),
+    ],
     columns: &[
         "id",
         "name",
@@ -37,15 +47,15 @@ static TOKENS: Layout = Layout {
 };
 
 impl Row for TokenShape {
-    fn lines(&self) -> Vec<Vec<String>> {
+    fn lines(&self, times: Times) -> Vec<Vec<Cell>> {
         vec![vec![
-            self.name.clone(),
-            self.role.to_string(),
-            self.state.to_string(),
-            format!("…{}", self.last_four),
-            self.expires_at.to_string(),
-            output::text_or_empty(self.last_used_at),
-            self.created_by.clone(),
+            Cell::new(&self.name),
+            Cell::new(self.role.as_str()),
+            Cell::state(self.state.as_str()),
+            Cell::new(format!("…{}", self.last_four)),
+            Cell::new(times.tell(self.expires_at)),
+            Cell::some(self.last_used_at.map(|at| times.tell(at))),
+            Cell::new(&self.created_by),
         ]]
     }
 }
@@ -117,7 +127,7 @@ fn categories(args: &TokenCreate) -> Result<Option<Vec<String>>> {
 async fn list(access: &Access, context: &Context) -> Result<Exit> {
     let now = access.now();
     let shapes: Vec<_> = access.tokens().await?.into_iter().map(|token| TokenShape::new(token, now)).collect();
-    Listing::print(&TOKENS, &context.global, &shapes)?;
+    Listing::print_as_of(&TOKENS, &context.global, &shapes, now)?;
     Ok(if shapes.is_empty() { Exit::NothingFound } else { Exit::Done })
 }
 

@@ -3,11 +3,12 @@
 
 use std::io::{self, BufWriter, Stdout, Write};
 
-use comfy_table::{ColumnConstraint, Width};
+use redrive_core::time::Timestamp;
 use serde::Serialize;
 
-use super::columns::cut;
-use super::{cells, csv_row, flush, ignore_broken_pipe, json_text, note, plain_table, write};
+use super::columns::{Arrangement, Cell, Column, Columns};
+use super::terminal::{Screen, Times};
+use super::{cells, csv_row, flush, ignore_broken_pipe, json_text, note, write};
 use crate::cli::{Format, Global};
 use crate::error::Result;
 
@@ -25,8 +26,8 @@ pub fn stdout() -> BufWriter<Stdout> {
 pub struct Layout {
     /// What JSON calls the list.
     pub name: &'static str,
-    /// The table's header, for people.
-    pub header: &'static [&'static str],
+    /// The table's columns, for people.
+    pub header: &'static [Column],
     /// CSV's columns, by the names that JSON has.
     pub columns: &'static [&'static str],
     /// Printed where there are no rows; none for a command that explains it by itself.
@@ -36,7 +37,7 @@ pub struct Layout {
 /// One entry of a listing. JSON has it as it serializes.
 pub trait Row: Serialize {
     /// The lines that a table shows of it.
-    fn lines(&self) -> Vec<Vec<String>>;
+    fn lines(&self, times: Times) -> Vec<Vec<Cell>>;
 
     /// Its rows of CSV, one unless it says otherwise.
     fn records(&self, columns: &[&str]) -> Result<Vec<Vec<String>>> {
@@ -61,16 +62,15 @@ pub struct Listing<W: Write> {
     /// What JSON has before the first row.
     opening: String,
     count: u64,
-    page: Vec<Vec<String>>,
-    /// The columns of the first page.
-    widths: Option<Vec<u16>>,
-    /// How wide a line of a table may be.
-    width: Option<usize>,
+    page: Columns,
+    /// Where the columns of the first page stand.
+    arrangement: Option<Arrangement>,
+    screen: Screen,
 }
 
 impl Listing<BufWriter<Stdout>> {
     pub fn new(layout: &'static Layout, global: &Global) -> Self {
-        Self { width: global.width, ..Self::to(stdout(), layout, global.output, global.quiet) }
+        Self { screen: global.screen, ..Self::to(stdout(), layout, global.output, global.quiet) }
     }
 
     /// A listing inside an object: JSON has the object's own fields first. Lines of JSON could not say them, so that format is one
@@ -82,22 +82,42 @@ impl Listing<BufWriter<Stdout>> {
         };
         let mut listing = Self::to(stdout(), layout, format, global.quiet);
         listing.opening = opening(&json_text(object)?, layout.name);
-        listing.width = global.width;
+        listing.screen = global.screen;
         Ok(listing)
     }
 
     /// Prints rows that are all there already.
     pub fn print(layout: &'static Layout, global: &Global, rows: &[impl Row]) -> Result<()> {
-        let mut listing = Self::new(layout, global);
-        rows.iter().try_for_each(|row| listing.add(row))?;
-        listing.end().map(drop)
+        Self::new(layout, global).print_all(rows)
+    }
+
+    /// The same, with times as seen from this moment.
+    pub fn print_as_of(layout: &'static Layout, global: &Global, rows: &[impl Row], now: Timestamp) -> Result<()> {
+        Self::new(layout, global).as_of(now).print_all(rows)
+    }
+
+    fn print_all(mut self, rows: &[impl Row]) -> Result<()> {
+        rows.iter().try_for_each(|row| self.add(row))?;
+        self.end().map(drop)
     }
 }
 
 impl<W: Write> Listing<W> {
     fn to(out: W, layout: &'static Layout, format: Format, quiet: bool) -> Self {
         let opening = opening("{}", layout.name);
-        Self { out, layout, format, quiet, opening, count: 0, page: vec![], widths: None, width: None }
+        let page = Columns::new(layout.header);
+        Self { out, layout, format, quiet, opening, count: 0, page, arrangement: None, screen: Screen::default() }
+    }
+
+    /// Tells times as seen from this moment, by the clock that they were written by.
+    pub fn as_of(mut self, now: Timestamp) -> Self {
+        self.screen.times = self.screen.times.as_of(now);
+        self
+    }
+
+    /// How it tells times.
+    pub fn times(&self) -> Times {
+        self.screen.times
     }
 
     pub fn add(&mut self, row: &impl Row) -> Result<()> {
@@ -120,10 +140,7 @@ impl<W: Write> Listing<W> {
                 let records = row.records(self.layout.columns)?;
                 records.iter().try_for_each(|record| self.line(&csv_row(record)))
             }
-            Format::Table => {
-                self.page.extend(row.lines());
-                if self.page.len() < PAGE { Ok(()) } else { self.print_page() }
-            }
+            Format::Table => self.add_lines(row.lines(self.screen.times)),
         }
     }
 
@@ -164,8 +181,7 @@ impl<W: Write> Listing<W> {
             }
             Format::Table => {
                 self.count += u64::from(part.is_first);
-                self.page.extend(row.lines().into_iter().skip(usize::from(!part.is_first)));
-                if self.page.len() < PAGE { Ok(()) } else { self.print_page() }
+                self.add_lines(row.lines(self.screen.times).into_iter().skip(usize::from(!part.is_first)))
             }
         }
     }
@@ -193,7 +209,7 @@ impl<W: Write> Listing<W> {
                 self.line(&self.layout.columns.join(","))?;
             }
             (Format::Table, 0) => self.layout.nothing.map_or(Ok(()), |text| self.line(text))?,
-            (Format::Table, _) => self.print_page()?,
+            (Format::Table, _) => self.print_page(true)?,
             (Format::Jsonl | Format::Csv, _) => {}
         }
         flush(&mut self.out)
@@ -204,28 +220,37 @@ impl<W: Write> Listing<W> {
         write(&mut self.out, b"\n")
     }
 
-    fn print_page(&mut self) -> Result<()> {
+    fn add_lines(&mut self, lines: impl IntoIterator<Item = Vec<Cell>>) -> Result<()> {
+        lines.into_iter().for_each(|line| self.page.add(line));
+        if self.page.len() < PAGE { Ok(()) } else { self.print_page(false) }
+    }
+
+    fn print_page(&mut self, is_last: bool) -> Result<()> {
         if self.page.is_empty() {
             return Ok(());
         }
-        let mut table = plain_table(std::mem::take(&mut self.page));
-        match &self.widths {
+        let page = std::mem::replace(&mut self.page, Columns::new(self.layout.header));
+        let mut lines = Vec::new();
+        let arrangement = match self.arrangement.take() {
             None => {
-                table.set_header(self.layout.header.iter().copied());
-                self.widths = Some(table.column_max_content_widths());
+                // A page to come may fill what is empty in this one, and a file has the same columns whatever is in them.
+                let without_empty = is_last && self.screen.width.is_some();
+                let arrangement = page.arrange(self.screen.width, without_empty);
+                lines.push(page.header(&arrangement));
+                arrangement
             }
-            Some(widths) => {
-                for (column, width) in table.column_iter_mut().zip(widths) {
-                    let padded = width.saturating_add(column.padding_width());
-                    column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(padded)));
-                }
+            Some(mut arrangement) => {
+                arrangement.widen(&page);
+                arrangement
             }
-        }
-        let text = table.trim_fmt();
-        match self.width {
-            // A line that goes on below itself is no row any more; what is cut is the end of its last column.
-            Some(width) => text.lines().try_for_each(|line| self.line(&cut(line, width)))?,
-            None => self.line(&text)?,
+        };
+        lines.extend(page.body(&arrangement));
+        self.arrangement = Some(arrangement);
+        for line in lines {
+            match self.screen.has_colours {
+                true => self.line(&line)?,
+                false => self.line(&anstream::adapter::strip_str(&line).to_string())?,
+            }
         }
         flush(&mut self.out)
     }
@@ -249,13 +274,17 @@ mod tests {
     }
 
     impl Row for Person {
-        fn lines(&self) -> Vec<Vec<String>> {
-            vec![vec![self.name.clone(), self.born.map_or_else(String::new, |year| year.to_string())]]
+        fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+            vec![vec![Cell::new(&self.name), Cell::some(self.born)]]
         }
     }
 
-    static PEOPLE: Layout =
-        Layout { name: "people", header: &["who", "when"], columns: &["name", "born"], nothing: Some("nobody") };
+    static PEOPLE: Layout = Layout {
+        name: "people",
+        header: &[Column::text("who"), Column::number("when")],
+        columns: &["name", "born"],
+        nothing: Some("nobody"),
+    };
 
     fn listed(format: Format, rows: &[Person]) -> String {
         let mut out = Vec::new();
@@ -292,9 +321,10 @@ mod tests {
     }
 
     impl Row for Long {
-        fn lines(&self) -> Vec<Vec<String>> {
-            let head = vec![self.name.to_owned(), String::new()];
-            std::iter::once(head).chain(self.items.iter().map(|item| vec![String::new(), item.to_string()])).collect()
+        fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+            let head = vec![Cell::new(self.name), Cell::empty()];
+            let item = |item: &u32| vec![Cell::empty(), Cell::new(item.to_string())];
+            std::iter::once(head).chain(self.items.iter().map(item)).collect()
         }
 
         fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
@@ -302,8 +332,12 @@ mod tests {
         }
     }
 
-    static LONG: Layout =
-        Layout { name: "long", header: &["name", "item"], columns: &["name", "item"], nothing: Some("nothing") };
+    static LONG: Layout = Layout {
+        name: "long",
+        header: &[Column::new("name"), Column::number("item")],
+        columns: &["name", "item"],
+        nothing: Some("nothing"),
+    };
 
     #[test]
     fn a_row_in_parts_is_one_row() {
@@ -346,15 +380,11 @@ mod tests {
     #[test]
     fn no_line_is_wider_than_the_terminal() {
         let mut out = Vec::new();
-        let mut listing = Listing { width: Some(12), ..Listing::to(&mut out, &PEOPLE, Format::Table, true) };
-        listing.add(&person("Augusta Ada", Some(1815))).unwrap();
+        let screen = Screen { width: Some(23), ..Screen::default() };
+        let mut listing = Listing { screen, ..Listing::to(&mut out, &PEOPLE, Format::Table, true) };
+        listing.add(&person("Augusta Ada, Countess of Lovelace", Some(1815))).unwrap();
         listing.end().unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(
-            text.lines().count() == 2 && text.lines().all(|line| super::super::columns::width(line) <= 12),
-            "{text}"
-        );
-        assert!(text.ends_with(" Augusta Ad…\n"), "{text}");
+        assert_eq!(String::from_utf8(out).unwrap(), " who               when\n Augusta Ada, Co…  1815\n");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::home::Home;
 
 #[test]
 fn help_lists_the_commands() {
-    assert_snapshot!(Home::new().run(&["--help"]), @r"
+    assert_snapshot!(Home::new().run(&["--help"]), @r#"
     Retry and reprocessing control plane for data ingestion
 
     Usage: redrive [OPTIONS] <COMMAND>
@@ -39,11 +39,13 @@ fn help_lists_the_commands() {
       -v, --verbose...               Say more; twice for everything
           --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
                                      [default: text] [possible values: text, json]
+          --color <WHEN>             When to colour what people read; NO_COLOR is heeded without it
+                                     [default: auto] [possible values: auto, always, never]
       -h, --help                     Print help
       -V, --version                  Print version
     --- stderr
     --- exit 0
-    ");
+    "#);
 }
 
 /// Every command an operator types has an example in its help.
@@ -73,7 +75,7 @@ fn every_command_of_an_operator_has_an_example() {
 #[test]
 fn a_commands_help_names_its_flags_and_their_defaults() {
     let home = Home::new();
-    assert_snapshot!(home.run(&["init", "--help"]), @r"
+    assert_snapshot!(home.run(&["init", "--help"]), @r#"
     Write a redrive.toml and make the database
 
     Usage: redrive init [OPTIONS] [DIRECTORY]
@@ -92,12 +94,14 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
       -v, --verbose...               Say more; twice for everything
           --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
                                      [default: text] [possible values: text, json]
+          --color <WHEN>             When to colour what people read; NO_COLOR is heeded without it
+                                     [default: auto] [possible values: auto, always, never]
       -h, --help                     Print help
       -V, --version                  Print version
     --- stderr
     --- exit 0
-    ");
-    assert_snapshot!(home.run(&["data", "cat", "--help"]), @r"
+    "#);
+    assert_snapshot!(home.run(&["data", "cat", "--help"]), @r#"
     Print the records, one JSON value a line, exactly as they came
 
     Usage: redrive data cat [OPTIONS]
@@ -115,6 +119,8 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
       -v, --verbose...               Say more; twice for everything
           --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
                                      [default: text] [possible values: text, json]
+          --color <WHEN>             When to colour what people read; NO_COLOR is heeded without it
+                                     [default: auto] [possible values: auto, always, never]
       -h, --help                     Print help
       -V, --version                  Print version
 
@@ -132,8 +138,8 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
                                        its id serves
     --- stderr
     --- exit 0
-    ");
-    assert_snapshot!(home.run(&["bench", "queue", "--help"]), @r"
+    "#);
+    assert_snapshot!(home.run(&["bench", "queue", "--help"]), @r#"
     No-op runs: enqueue, drain (claim and complete, durably), and pickup when idle
 
     Usage: redrive bench queue [OPTIONS]
@@ -153,6 +159,8 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
           --batch <BATCH>            How many runs a worker claims and completes at once [default: 1000]
           --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
                                      [default: text] [possible values: text, json]
+          --color <WHEN>             When to colour what people read; NO_COLOR is heeded without it
+                                     [default: auto] [possible values: auto, always, never]
           --workers <WORKERS>        How many workers, each with its own connection [default: 2]
           --worker                   Also drain as many runs with a whole worker, whose handler is Rust
                                      code that passes every job
@@ -166,8 +174,8 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
       -V, --version                  Print version
     --- stderr
     --- exit 0
-    ");
-    assert_snapshot!(home.run(&["bench", "state", "--help"]), @r"
+    "#);
+    assert_snapshot!(home.run(&["bench", "state", "--help"]), @r#"
     Bulk retry with audit, a page of inspect, and the selection of what is due
 
     Usage: redrive bench state [OPTIONS]
@@ -188,6 +196,8 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
                                      retried]
           --log-format <LOG_FORMAT>  How the log on stderr is written; json is an object a line
                                      [default: text] [possible values: text, json]
+          --color <WHEN>             When to colour what people read; NO_COLOR is heeded without it
+                                     [default: auto] [possible values: auto, always, never]
           --rows <ROWS>              How many partitions the table holds in all [default: ten times the
                                      failed ones]
           --due <DUE>                How many of the failed ones are due [default: 1000]
@@ -195,7 +205,7 @@ fn a_commands_help_names_its_flags_and_their_defaults() {
       -V, --version                  Print version
     --- stderr
     --- exit 0
-    ");
+    "#);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod home;
 mod http;
 mod inspect;
 mod interruption;
+mod listings;
 mod marks;
 mod million;
 mod night;

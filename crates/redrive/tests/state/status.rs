@@ -93,6 +93,10 @@ fn counts_are_by_reason_and_needs_come_with_commands(world: MigratedProgram) {
         world.json(&line, code);
     }
     assert_eq!(source(&world.json("status", 0))["failed"]["final"], json!(0));
+    let csv = world.run("status -o csv").done().stdout;
+    let (header, rest) = csv.split_once('\n').unwrap();
+    assert_eq!(header, "what,count,since,command");
+    assert!(rest.contains("\"due or missing, and no daemon lives\",") && rest.contains(",redrive daemon\n"), "{csv}");
 }
 
 /// OP-1: what is held is not queued.
@@ -173,6 +177,32 @@ fn living_processes_and_drift_are_shown(world: MigratedProgram) {
     assert!(!needs.iter().any(|(what, ..)| what.contains("no worker lives")), "{needs:?}");
 }
 
+const SECTIONS: &str = "[process.served]\ncategories = [\"here\"]\ncommand = [\"true\"]\n\
+                        [process.outside]\ncategories = [\"there\"]\n";
+
+/// OP-1: a worker is no help for jobs whose category no section names.
+fn jobs_that_nobody_serves_are_told_apart(world: MigratedProgram) {
+    let world = world.configured(SECTIONS);
+    for category in ["here", "here", "there", "it's new", "any%"] {
+        world.home.run(&["runs", "submit", "--category", category, "-q"]).done();
+    }
+    let told = world.json("status", 0);
+    let needs = whats(&told);
+    let of = |part: &str| needs.iter().find(|(what, ..)| what.contains(part)).copied();
+    let (_, count, command) = of("queued process runs, and no living worker serves them").unwrap();
+    assert_eq!((count, command), (2, "redrive worker --workload process"), "{needs:?}");
+    let (what, count, command) = of("category \"any%\"").unwrap();
+    assert_eq!((count, command), (1, "redrive runs cancel --category any% --dry-run"));
+    assert!(what.contains("nobody serves: name it in a [process.NAME] section, or cancel them"), "{what}");
+    let (_, _, command) = of("category \"it's new\"").unwrap();
+    assert_eq!(command, "redrive runs cancel --category 'it'\\''s new' --dry-run");
+    let (what, _, command) = of("category \"there\"").unwrap();
+    assert!(what.contains("[process.outside] has no command and no url, and no outside worker lives"), "{what}");
+    assert_eq!(command, "redrive runs list --category there --state queued");
+    let cancelled = world.json("runs cancel --category any% --dry-run", 0);
+    assert_eq!(cancelled["changed"].as_array().unwrap().len(), 1, "{cancelled}");
+}
+
 /// OP-1
 fn nothing_at_all_needs_no_person(world: MigratedProgram) {
     let told = world.json("status", 0);
@@ -185,6 +215,7 @@ redrive_fixture::on_both!(
     what_is_held_or_cools_down_is_told_apart,
     the_last_attempt_counts_for_more_than_its_error,
     living_processes_and_drift_are_shown,
+    jobs_that_nobody_serves_are_told_apart,
     nothing_at_all_needs_no_person,
 );
 
@@ -241,21 +272,21 @@ fn status_and_groups_fit_eighty_and_a_hundred_and_forty_columns() {
      extract         2     7    28
 
     failure groups
-     group         count  sources  customers  last seen
-     [-group-id-]      8  ads              5  1 min ago
+     group         count  class      sources  customers  first seen  last seen
+     [-group-id-]      8  retryable  ads              5  24 h ago    1 min ago
        3 waiting, 3 spent, 2 withheld: boom
-     [-group-id-]      4  ads          final  1 min ago
+     [-group-id-]      4  final      ads          final  1 min ago   1 min ago
        4 final: HTTP 401: token <id> has expired
-     [-group-id-]      2  ads        waiting  1 min ago
+     [-group-id-]      2  retryable  ads        waiting  1 min ago   1 min ago
        2 waiting: timed out after <n>
     "#);
     shown!(at_width(&world, "state groups", "80"), @r#"
-    group         count  sources  customers  last seen
-    [-group-id-]      8  ads              5  1 min ago
+    group         count  class      sources  customers  first seen  last seen
+    [-group-id-]      8  retryable  ads              5  24 h ago    1 min ago
       3 waiting, 3 spent, 2 withheld: boom
-    [-group-id-]      4  ads          final  1 min ago
+    [-group-id-]      4  final      ads          final  1 min ago   1 min ago
       4 final: HTTP 401: token <id> has expired
-    [-group-id-]      2  ads        waiting  1 min ago
+    [-group-id-]      2  retryable  ads        waiting  1 min ago   1 min ago
       2 waiting: timed out after <n>
     "#);
     shown!(at_width(&world, "status", "140"), @r#"
@@ -274,15 +305,15 @@ fn status_and_groups_fit_eighty_and_a_hundred_and_forty_columns() {
      extract         2     7    28
 
     failure groups
-     group         count  sources  customers  last seen  what happens next               template
-     [-group-id-]      8  ads              5  1 min ago  3 waiting, 3 spent, 2 withheld  boom
-     [-group-id-]      4  ads          final  1 min ago  4 final                         HTTP 401: token <id> has expired
-     [-group-id-]      2  ads        waiting  1 min ago  2 waiting                       timed out after <n>
+     group         count  class      sources  customers  first seen  last seen  what happens next               template
+     [-group-id-]      8  retryable  ads              5  24 h ago    1 min ago  3 waiting, 3 spent, 2 withheld  boom
+     [-group-id-]      4  final      ads          final  1 min ago   1 min ago  4 final                         HTTP 401: token <id> has expired
+     [-group-id-]      2  retryable  ads        waiting  1 min ago   1 min ago  2 waiting                       timed out after <n>
     "#);
     shown!(at_width(&world, "state groups", "140"), @r#"
-    group         count  sources  customers  last seen  what happens next               template
-    [-group-id-]      8  ads              5  1 min ago  3 waiting, 3 spent, 2 withheld  boom
-    [-group-id-]      4  ads          final  1 min ago  4 final                         HTTP 401: token <id> has expired
-    [-group-id-]      2  ads        waiting  1 min ago  2 waiting                       timed out after <n>
+    group         count  class      sources  customers  first seen  last seen  what happens next               template
+    [-group-id-]      8  retryable  ads              5  24 h ago    1 min ago  3 waiting, 3 spent, 2 withheld  boom
+    [-group-id-]      4  final      ads          final  1 min ago   1 min ago  4 final                         HTTP 401: token <id> has expired
+    [-group-id-]      2  retryable  ads        waiting  1 min ago   1 min ago  2 waiting                       timed out after <n>
     "#);
 }

@@ -14,11 +14,22 @@ use crate::commands::Context;
 use crate::error::{Error, Result};
 use crate::exit::{self, Exit};
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{self, Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 static DATA: Layout = Layout {
     name: "data",
-    header: &["source", "customer", "query", "date", "run_id", "records", "bytes", "parts"],
+    header: &[
+        Column::new("source"),
+        Column::new("customer"),
+        Column::new("query"),
+        Column::new("date"),
+        Column::new("run_id").spared(1),
+        Column::number("records"),
+        Column::number("bytes"),
+        Column::number("parts").spared(2),
+    ],
     columns: &["source", "customer_id", "query_name", "logical_date", "run_id", "records", "bytes", "parts", "path"],
     nothing: None,
 };
@@ -42,16 +53,20 @@ impl Entry {
         let files = manifest.parts.iter().map(|part| format!("{path}/{}", part.name)).collect();
         Self { key: state.key, run_id, records: manifest.records, bytes: manifest.bytes, path, files }
     }
+
+    fn cells(&self) -> Vec<String> {
+        let numbers = [self.records.to_string(), self.bytes.to_string(), self.files.len().to_string()];
+        [output::key(&self.key), vec![self.run_id.to_string()], numbers.to_vec()].concat()
+    }
 }
 
 impl Row for Entry {
-    fn lines(&self) -> Vec<Vec<String>> {
-        let numbers = [self.records.to_string(), self.bytes.to_string(), self.files.len().to_string()];
-        vec![[output::key(&self.key), vec![self.run_id.to_string()], numbers.to_vec()].concat()]
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+        vec![self.cells().into_iter().map(Cell::new).collect()]
     }
 
     fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
-        Ok(self.lines().into_iter().map(|line| [line, vec![self.path.clone()]].concat()).collect())
+        Ok(vec![[self.cells(), vec![self.path.clone()]].concat()])
     }
 }
 

@@ -10,6 +10,7 @@ use crate::cli::Format;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column, Columns};
 
 /// How many broken items a person is shown.
 const SHOWN: usize = 20;
@@ -117,7 +118,8 @@ impl Findings {
             Format::Csv => {
                 let named = self.breaches.iter().map(|broken| row(FAIL, broken.check, &broken.says));
                 let names = ["ok", "check", "finding"];
-                output::rows(&names, &names, self.rows().chain(named).collect(), Format::Csv)?;
+                output::csv_header(&names)?;
+                self.rows().chain(named).try_for_each(|row| output::csv(&row))?;
             }
             Format::Table => self.table()?,
         }
@@ -129,7 +131,12 @@ impl Findings {
     }
 
     fn table(&self) -> Result<()> {
-        output::line(&output::table(&["", "check", "finding"], self.rows().collect()))?;
+        let mut table = Columns::new(&[Column::new(""), Column::new("check"), Column::new("finding")]);
+        for Finding { level, check, says, .. } in &self.checks {
+            table.add(vec![Cell::state(level), Cell::new(check), Cell::new(says)]);
+        }
+        // What to do stands at a finding's end: none is cut.
+        output::line(&table.lines(None).join("\n"))?;
         if self.breaches.is_empty() {
             return Ok(());
         }

@@ -13,7 +13,9 @@ use crate::cli::{Diff, Format};
 use crate::commands::Context;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::output::columns::Cell;
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 use crate::output::{self, StdoutError};
 
 static CHANGES: Layout = Layout {
@@ -25,7 +27,7 @@ static CHANGES: Layout = Layout {
 
 impl Row for DifferenceShape {
     /// People get a patch instead.
-    fn lines(&self) -> Vec<Vec<String>> {
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
         vec![]
     }
 }

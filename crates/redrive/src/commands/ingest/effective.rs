@@ -9,21 +9,30 @@ use crate::cli;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 static STANZAS: Layout = Layout {
     name: "stanzas",
-    header: &["conf", "stanza", "key", "value", "from"],
+    header: &[
+        Column::new("conf"),
+        Column::text("stanza"),
+        Column::text("key"),
+        Column::text("value"),
+        Column::text("from"),
+    ],
     columns: &["conf", "name", "key", "value", "source_path", "line"],
     nothing: Some("no stanza takes effect"),
 };
 
 impl Row for EffectiveShape {
-    fn lines(&self) -> Vec<Vec<String>> {
-        let head = vec![self.conf.clone(), format!("[{}]", self.name), String::new(), String::new(), String::new()];
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+        let name = Cell::new(format!("[{}]", self.name));
+        let head = vec![Cell::new(&self.conf), name, Cell::empty(), Cell::empty(), Cell::empty()];
         let settings = self.entries.iter().map(|entry| {
-            let from = format!("{}:{}", entry.source_path, entry.line);
-            vec![String::new(), String::new(), entry.key.clone(), entry.value.clone(), from]
+            let from = Cell::new(format!("{}:{}", entry.source_path, entry.line));
+            vec![Cell::empty(), Cell::empty(), Cell::new(&entry.key), Cell::new(&entry.value), from]
         });
         std::iter::once(head).chain(settings).collect()
     }

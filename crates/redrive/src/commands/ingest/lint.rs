@@ -22,21 +22,24 @@ use crate::error::{Error, Result};
 use crate::exit::{self, Exit};
 use crate::input;
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 /// How many findings may wait to be printed.
 const AHEAD: usize = 256;
 
 static FINDINGS: Layout = Layout {
     name: "findings",
-    header: &["file", "line", "kind", "finding"],
+    header: &[Column::text("file"), Column::number("line"), Column::new("kind"), Column::detail("finding")],
     columns: &["upload", "source_path", "line", "kind", "message"],
     nothing: Some("no findings"),
 };
 
 impl Row for FindingShape {
-    fn lines(&self) -> Vec<Vec<String>> {
-        vec![vec![self.source_path.clone(), self.line.to_string(), self.kind.to_owned(), self.message.clone()]]
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+        let line = Cell::new(self.line.to_string());
+        vec![vec![Cell::new(&self.source_path), line, Cell::new(self.kind), Cell::new(&self.message)]]
     }
 }
 

@@ -9,26 +9,35 @@ use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 const PAGE: u32 = 1000;
 
 static RUNS: Layout = Layout {
     name: "runs",
-    header: &["id", "file", "status", "retries", "submitted", "error"],
+    header: &[
+        Column::new("id"),
+        Column::text("file"),
+        Column::new("status"),
+        Column::number("retries").spared(1),
+        Column::new("submitted"),
+        Column::detail("error"),
+    ],
     columns: &["id", "file", "status", "retry_count", "next_retry_at", "error_message", "submitted_at", "completed_at"],
     nothing: Some("no upload found"),
 };
 
 impl Row for UploadRunShape {
-    fn lines(&self) -> Vec<Vec<String>> {
+    fn lines(&self, times: Times) -> Vec<Vec<Cell>> {
         vec![vec![
-            self.id.to_string(),
-            self.file.clone(),
-            self.status.to_owned(),
-            self.retry_count.to_string(),
-            self.submitted_at.to_string(),
-            self.error_message.clone().unwrap_or_default(),
+            Cell::new(self.id.to_string()),
+            Cell::new(&self.file),
+            Cell::state(self.status),
+            Cell::new(self.retry_count.to_string()),
+            Cell::new(times.tell(self.submitted_at)),
+            Cell::some(self.error_message.as_ref()),
         ]]
     }
 }
@@ -37,7 +46,7 @@ pub async fn run(args: &UploadList, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let insight = context.insight(&config).await?;
     let limit = if args.limit == 0 { u32::MAX } else { args.limit };
-    let mut listing = Listing::new(&RUNS, &context.global);
+    let mut listing = Listing::new(&RUNS, &context.global).as_of(insight.now());
     let (mut left, mut before) = (limit, None);
     while left > 0 {
         let page = RunPage { workload: Some(Workload::Ingest), before, limit: left.min(PAGE), ..RunPage::default() };

@@ -10,24 +10,33 @@ use crate::commands::Context;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 static SETTINGS: Layout = Layout {
     name: "settings",
-    header: &["run", "upload", "file", "stanza", "key", "value"],
+    header: &[
+        Column::new("run").spared(1),
+        Column::text("upload"),
+        Column::text("file"),
+        Column::text("stanza"),
+        Column::text("key"),
+        Column::detail("value"),
+    ],
     columns: &["run_id", "upload", "source_path", "layer", "stanza", "key", "value", "line"],
     nothing: Some("no setting found"),
 };
 
 impl Row for HitShape {
-    fn lines(&self) -> Vec<Vec<String>> {
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
         vec![vec![
-            self.run_id.to_string(),
-            self.upload.clone(),
-            format!("{}:{}", self.source_path, self.line),
-            self.stanza.as_ref().map_or_else(String::new, |name| format!("[{name}]")),
-            self.key.clone(),
-            self.value.clone(),
+            Cell::new(self.run_id.to_string()),
+            Cell::new(&self.upload),
+            Cell::new(format!("{}:{}", self.source_path, self.line)),
+            Cell::some(self.stanza.as_ref().map(|name| format!("[{name}]"))),
+            Cell::new(&self.key),
+            Cell::new(&self.value),
         ]]
     }
 }

@@ -11,24 +11,33 @@ use crate::cli::Stanzas;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Part, Row};
+use crate::output::terminal::Times;
 
 static STANZAS: Layout = Layout {
     name: "stanzas",
-    header: &["file", "line", "layer", "stanza", "key", "value"],
+    header: &[
+        Column::text("file"),
+        Column::number("line"),
+        Column::new("layer").spared(1),
+        Column::text("stanza"),
+        Column::text("key"),
+        Column::text("value"),
+    ],
     columns: &["file", "source_path", "name", "line", "layer", "key", "value"],
     nothing: Some("no stanza found"),
 };
 
 impl Row for StanzaShape {
     /// A stanza, and below it its settings.
-    fn lines(&self) -> Vec<Vec<String>> {
-        let name = self.name.as_ref().map_or_else(String::new, |name| format!("[{name}]"));
-        let head =
-            vec![self.file.clone(), self.line.to_string(), self.layer.clone(), name, String::new(), String::new()];
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+        let name = Cell::some(self.name.as_ref().map(|name| format!("[{name}]")));
+        let (file, line, layer) = (Cell::new(&self.file), Cell::new(self.line.to_string()), Cell::new(&self.layer));
+        let head = vec![file, line, layer, name, Cell::empty(), Cell::empty()];
         let setting = |(key, value): &(String, String)| {
-            let mut line = vec![String::new(); 4];
-            line.extend([key.clone(), value.clone()]);
+            let mut line = vec![Cell::empty(); 4];
+            line.extend([Cell::new(key), Cell::new(value)]);
             line
         };
         std::iter::once(head).chain(self.entries.iter().map(setting)).collect()

@@ -20,18 +20,24 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::{self, Exit};
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
 use crate::output::progress::{Progress, Style};
+use crate::output::terminal::Times;
 
 /// How often to look how far parsing is.
 const LOOK: Duration = Duration::from_millis(100);
 
-static UPLOADS: Layout =
-    Layout { name: "runs", header: &["id", "file", "status"], columns: &["id", "file", "status"], nothing: None };
+static UPLOADS: Layout = Layout {
+    name: "runs",
+    header: &[Column::new("id"), Column::text("file"), Column::new("status")],
+    columns: &["id", "file", "status"],
+    nothing: None,
+};
 
 impl Row for UploadShape {
-    fn lines(&self) -> Vec<Vec<String>> {
-        vec![vec![self.id.to_string(), self.file.clone(), self.status.to_owned()]]
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+        vec![vec![Cell::new(self.id.to_string()), Cell::new(&self.file), Cell::state(self.status)]]
     }
 }
 

@@ -2,6 +2,7 @@
 
 use redrive_control::Insight;
 use redrive_control::shape::RunGroupShape;
+use redrive_core::count::grouped;
 use redrive_store::RunPage;
 
 use super::filter;
@@ -9,11 +10,24 @@ use crate::cli::RunGroups;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
+use crate::output::tone;
 
 static GROUPS: Layout = Layout {
     name: "groups",
-    header: &["group", "count", "class", "waiting", "final", "exhausted", "categories", "last seen", "template"],
+    header: &[
+        Column::new("group"),
+        Column::number("count"),
+        Column::new("class"),
+        Column::number("waiting"),
+        Column::number("final"),
+        Column::number("exhausted"),
+        Column::text("categories"),
+        Column::new("last seen"),
+        Column::detail("template"),
+    ],
     columns: &[
         "group",
         "count",
@@ -31,17 +45,18 @@ static GROUPS: Layout = Layout {
 };
 
 impl Row for RunGroupShape {
-    fn lines(&self) -> Vec<Vec<String>> {
+    fn lines(&self, times: Times) -> Vec<Vec<Cell>> {
+        let number = |count: u64| if count == 0 { Cell::empty() } else { Cell::new(grouped(count)) };
         vec![vec![
-            self.group.to_string(),
-            self.count.to_string(),
-            self.error_class.to_string(),
-            self.waiting.to_string(),
-            self.final_errors.to_string(),
-            self.exhausted.to_string(),
-            self.categories.join(", "),
-            self.last_seen.to_string(),
-            self.template.clone(),
+            Cell::new(self.group.to_string()),
+            Cell::styled(grouped(self.count), tone::BAD),
+            Cell::new(self.error_class.as_str()),
+            number(self.waiting),
+            number(self.final_errors),
+            number(self.exhausted),
+            Cell::new(self.categories.join(", ")),
+            Cell::new(times.tell(self.last_seen)),
+            Cell::new(&self.template),
         ]]
     }
 }
@@ -51,6 +66,6 @@ pub async fn run(args: &RunGroups, insight: &Insight, context: &Context) -> Resu
     let limit = if args.limit == 0 { u32::MAX } else { args.limit };
     let page: RunPage = filter.page(limit);
     let groups: Vec<_> = insight.view().run_groups(page).await?.into_iter().map(RunGroupShape::from).collect();
-    Listing::print(&GROUPS, &context.global, &groups)?;
+    Listing::print_as_of(&GROUPS, &context.global, &groups, insight.now())?;
     Ok(if groups.is_empty() { Exit::NothingFound } else { Exit::Done })
 }

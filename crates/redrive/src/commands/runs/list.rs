@@ -12,13 +12,24 @@ use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 const PAGE: u32 = 1000;
 
 pub static RUNS: Layout = Layout {
     name: "runs",
-    header: &["id", "workload", "category", "status", "retries", "submitted", "next", "error"],
+    header: &[
+        Column::new("id"),
+        Column::new("workload").spared(1),
+        Column::text("category"),
+        Column::new("status"),
+        Column::number("retries").spared(2),
+        Column::new("submitted").spared(3),
+        Column::new("next"),
+        Column::detail("error"),
+    ],
     columns: &[
         "id",
         "workload",
@@ -41,16 +52,16 @@ pub static RUNS: Layout = Layout {
 };
 
 impl Row for RunShape {
-    fn lines(&self) -> Vec<Vec<String>> {
+    fn lines(&self, times: Times) -> Vec<Vec<Cell>> {
         vec![vec![
-            self.id.to_string(),
-            self.workload.to_string(),
-            self.category.clone(),
-            self.status.to_owned(),
-            self.retry_count.to_string(),
-            self.submitted_at.to_string(),
-            output::text_or_empty(self.next_retry_at),
-            self.error_message.clone().unwrap_or_default(),
+            Cell::new(self.id.to_string()),
+            Cell::new(self.workload.as_str()),
+            Cell::new(&self.category),
+            Cell::state(self.status),
+            Cell::new(self.retry_count.to_string()),
+            Cell::new(times.tell(self.submitted_at)),
+            Cell::some(self.next_retry_at.map(|at| times.tell(at))),
+            Cell::some(self.error_message.as_ref()),
         ]]
     }
 }
@@ -58,7 +69,7 @@ impl Row for RunShape {
 pub async fn run(args: &RunList, insight: &Insight, context: &Context) -> Result<Exit> {
     let filter = filter::resolve(&args.filter, insight).await?;
     let limit = if args.limit == 0 { u64::MAX } else { args.limit.into() };
-    let mut listing = Listing::new(&RUNS, &context.global);
+    let mut listing = Listing::new(&RUNS, &context.global).as_of(insight.now());
     let (mut found, mut before) = (0, None);
     while found < limit {
         let most = u32::try_from(limit - found).unwrap_or(PAGE).min(PAGE);

@@ -32,7 +32,7 @@ pub fn print(run: Run, history: Option<Vec<RunEventShape>>, context: &Context) -
     output::one(RUNS.columns, &shape, &context.global, || {
         let fields = output::cells(RUNS.columns, &value);
         let known = RUNS.columns.iter().zip(fields).filter(|(_, value)| !value.is_empty());
-        let fields = output::pairs(known.map(|(name, value)| vec![(*name).to_owned(), value]).collect());
+        let fields = output::pairs(known.map(|(name, value)| (*name, value)));
         let events = shape.history.iter().flatten().map(line);
         std::iter::once(fields).chain(events).collect::<Vec<_>>().join("\n")
     })

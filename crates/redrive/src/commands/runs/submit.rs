@@ -20,19 +20,25 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
 use crate::output::progress::{Progress, Style};
+use crate::output::terminal::Times;
 use crate::stop::StopSignals;
 
-static SUBMITTED: Layout =
-    Layout { name: "runs", header: &["id", "existing"], columns: &["id", "existing"], nothing: Some("no jobs") };
+static SUBMITTED: Layout = Layout {
+    name: "runs",
+    header: &[Column::new("id"), Column::new("existing")],
+    columns: &["id", "existing"],
+    nothing: Some("no jobs"),
+};
 
 /// How much of a file is read at once.
 const BUFFER: usize = 256 << 10;
 
 impl Row for SubmittedShape {
-    fn lines(&self) -> Vec<Vec<String>> {
-        vec![vec![self.id.to_string(), if self.existing { "existing" } else { "new" }.to_owned()]]
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+        vec![vec![Cell::new(self.id.to_string()), Cell::new(if self.existing { "existing" } else { "new" })]]
     }
 }
 

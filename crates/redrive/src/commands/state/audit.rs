@@ -12,63 +12,89 @@ use crate::commands::runs::filter as runs_filter;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 /// How many rows are read at a time.
 const PAGE: u32 = 1000;
 
 static OPERATIONS: Layout = Layout {
     name: "operations",
-    header: &["at", "operation", "actor", "changes", "command", "reason"],
+    header: &[
+        Column::new("at"),
+        Column::new("operation"),
+        Column::text("actor"),
+        Column::number("changes"),
+        Column::detail("command"),
+        Column::detail("reason"),
+    ],
     columns: &["at", "op_id", "actor", "changes", "command", "reason"],
     nothing: Some("there are no operations yet"),
 };
 
 static CHANGES: Layout = Layout {
     name: "changes",
-    header: &["source", "customer", "query", "date", "before", "after"],
+    header: &[
+        Column::new("source"),
+        Column::new("customer"),
+        Column::new("query"),
+        Column::new("date"),
+        Column::new("before"),
+        Column::new("after"),
+    ],
     columns: &["source", "customer_id", "query_name", "logical_date", "before", "after"],
     nothing: Some("it changed no partition, run or hold"),
 };
 
 impl Row for OperationShape {
-    fn lines(&self) -> Vec<Vec<String>> {
+    fn lines(&self, times: Times) -> Vec<Vec<Cell>> {
         vec![vec![
-            self.at.to_string(),
-            self.op_id.to_string(),
-            self.actor.clone(),
-            output::text_or_empty(self.changes),
-            self.command.clone(),
-            self.reason.clone().unwrap_or_default(),
+            Cell::new(times.tell(self.at)),
+            Cell::new(self.op_id.to_string()),
+            Cell::new(&self.actor),
+            Cell::some(self.changes),
+            Cell::new(&self.command),
+            Cell::some(self.reason.as_ref()),
         ]]
     }
 }
 
 impl Row for ChangeShape {
-    fn lines(&self) -> Vec<Vec<String>> {
-        let before = self.before.as_ref().map_or("absent", StandShape::word);
-        let subject = match &self.subject {
-            SubjectShape::Partition(key) => output::key(key),
-            SubjectShape::Run { run_id } => vec![run_id.to_string(), String::new(), String::new(), String::new()],
-            SubjectShape::Hold { hold_id } => {
-                let held = [Some(&self.after), self.before.as_ref()].into_iter().flatten().find_map(StandShape::hold);
-                held.map_or_else(|| vec![hold_id.to_string(), String::new(), String::new(), String::new()], scope_cells)
-            }
-        };
-        vec![[subject, vec![before.to_owned(), self.after.word().to_owned()]].concat()]
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+        let subject = subject(self).into_iter().map(Cell::new);
+        vec![subject.chain(words(self).map(Cell::state)).collect()]
     }
 
     /// The status alone: the whole of before and after would be JSON in a cell.
     fn records(&self, _: &[&str]) -> Result<Vec<Vec<String>>> {
-        Ok(self.lines())
+        Ok(vec![[subject(self), words(self).map(str::to_owned).to_vec()].concat()])
     }
+}
+
+/// What a change is about, in a key's four columns.
+fn subject(change: &ChangeShape) -> Vec<String> {
+    let alone = |id: String| vec![id, String::new(), String::new(), String::new()];
+    match &change.subject {
+        SubjectShape::Partition(key) => output::key(key),
+        SubjectShape::Run { run_id } => alone(run_id.to_string()),
+        SubjectShape::Hold { hold_id } => {
+            let held = [Some(&change.after), change.before.as_ref()].into_iter().flatten().find_map(StandShape::hold);
+            held.map_or_else(|| alone(hold_id.to_string()), scope_cells)
+        }
+    }
+}
+
+/// How it stood before and after.
+fn words(change: &ChangeShape) -> [&str; 2] {
+    [change.before.as_ref().map_or("absent", StandShape::word), change.after.word()]
 }
 
 /// The scope of a hold, in the columns of a key.
 fn scope_cells(hold: &HoldShape) -> Vec<String> {
     let (customer, query) =
-        (output::text_or_empty(hold.customer_id.as_ref()), output::text_or_empty(hold.query_name.as_ref()));
-    vec![hold.source.to_string(), customer, query, String::new()]
+        (hold.customer_id.as_ref().map(ToString::to_string), hold.query_name.as_ref().map(ToString::to_string));
+    vec![hold.source.to_string(), customer.unwrap_or_default(), query.unwrap_or_default(), String::new()]
 }
 
 pub async fn run(command: &Audit, insight: &Insight, context: &Context) -> Result<Exit> {
@@ -84,7 +110,8 @@ async fn list(args: &AuditList, insight: &Insight, context: &Context) -> Result<
     let since = args.since.as_deref().map(|text| runs_filter::since("--since", text, insight.now())).transpose()?;
     let filter = OperationFilter { actor: args.actor.clone(), since, verb: args.operation.clone() };
     let mut left = if args.limit == 0 { usize::MAX } else { usize::try_from(args.limit).unwrap_or(usize::MAX) };
-    let (mut operations, mut listing) = (insight.operations(filter), Listing::new(&OPERATIONS, &context.global));
+    let mut operations = insight.operations(filter);
+    let mut listing = Listing::new(&OPERATIONS, &context.global).as_of(insight.now());
     while left > 0
         && let Some(mut page) = operations.next().await?
     {

@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use redrive_core::count::grouped;
 use serde::Serialize;
 
 use super::inspect::{NOTHING, Search};
 use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 static GROUPS: Layout = Layout {
     name: "groups",
-    header: &["count", "class", "error"],
+    header: &[Column::number("count"), Column::new("class"), Column::text("error")],
     columns: &["count", "error_class", "error_message"],
     nothing: Some(NOTHING),
 };
@@ -25,8 +28,8 @@ struct Group {
 }
 
 impl Row for Group {
-    fn lines(&self) -> Vec<Vec<String>> {
-        vec![vec![self.count.to_string(), self.error_class.to_owned(), self.error_message.clone()]]
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+        vec![vec![Cell::new(grouped(self.count)), Cell::new(self.error_class), Cell::new(&self.error_message)]]
     }
 }
 

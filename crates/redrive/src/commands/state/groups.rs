@@ -1,21 +1,32 @@
 //! `state groups`: partitions that are failed now, by cause.
 
 use redrive_control::Insight;
-use redrive_control::shape::GroupShape;
+use redrive_control::shape::{Bounded, GroupShape};
 use redrive_core::count::grouped;
 
 use super::filter;
-use crate::cli::{Format, Groups};
+use crate::cli::Groups;
 use crate::commands::Context;
-use crate::commands::status::show;
 use crate::error::Result;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
+use crate::output::tone;
 
-static GROUPS: Layout = Layout {
+pub static GROUPS: Layout = Layout {
     name: "groups",
-    header: &[],
+    header: &[
+        Column::new("group"),
+        Column::number("count"),
+        Column::new("class").spared(2),
+        Column::new("sources"),
+        Column::number("customers"),
+        Column::new("first seen").spared(1),
+        Column::new("last seen"),
+        Column::detail("what happens next"),
+        Column::detail("template"),
+    ],
     columns: &[
         "group",
         "count",
@@ -35,14 +46,39 @@ static GROUPS: Layout = Layout {
 };
 
 impl Row for GroupShape {
-    fn lines(&self) -> Vec<Vec<String>> {
-        // A table of groups knows the terminal's width.
-        vec![]
+    fn lines(&self, times: Times) -> Vec<Vec<Cell>> {
+        vec![vec![
+            Cell::new(self.group.to_string()),
+            Cell::styled(Bounded::new(self.count).to_string(), tone::BAD),
+            Cell::new(self.error_class.as_str()),
+            Cell::new(some(&self.sources)),
+            Cell::new(some_customers(self)),
+            Cell::new(times.tell(self.first_seen)),
+            Cell::new(times.tell(self.last_seen)),
+            Cell::new(next(self)),
+            Cell::new(&self.template),
+        ]]
+    }
+}
+
+/// The first of some names, and how many more there are.
+fn some(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [one, rest @ ..] => format!("{one} +{}", rest.len()),
+    }
+}
+
+fn some_customers(group: &GroupShape) -> String {
+    match (&group.customers[..], group.customer_count) {
+        ([one, ..], 1) => one.clone(),
+        (_, count) => count.to_string(),
     }
 }
 
 /// What happens to a group's partitions next.
-pub fn next(group: &GroupShape) -> String {
+fn next(group: &GroupShape) -> String {
     let parts = [
         (group.waiting, "waiting"),
         (group.final_errors, "final"),
@@ -61,12 +97,6 @@ pub async fn run(args: &Groups, insight: &Insight, context: &Context) -> Result<
     if args.limit > 0 {
         groups.truncate(usize::try_from(args.limit).unwrap_or(usize::MAX));
     }
-    match (context.global.output, groups.is_empty()) {
-        (Format::Table, false) => {
-            let width = output::terminal::width(&context.environment);
-            output::line(&show::groups(&groups, insight.now(), width).join("\n"))?;
-        }
-        _ => Listing::print(&GROUPS, &context.global, &groups)?,
-    }
+    Listing::print_as_of(&GROUPS, &context.global, &groups, insight.now())?;
     Ok(if groups.is_empty() { Exit::NothingFound } else { Exit::Done })
 }

@@ -15,11 +15,22 @@ use crate::commands::runs::filter::moment;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
-static HOLDS: Layout = Layout {
+pub static HOLDS: Layout = Layout {
     name: "holds",
-    header: &["source", "customer", "query", "kind", "since", "until", "by", "why"],
+    header: &[
+        Column::new("source"),
+        Column::new("customer"),
+        Column::new("query"),
+        Column::new("kind"),
+        Column::new("since"),
+        Column::new("until"),
+        Column::text("by"),
+        Column::detail("why"),
+    ],
     columns: &["id", "source", "customer_id", "query_name", "kind", "since", "until", "by", "why"],
     nothing: Some("nothing is held"),
 };
@@ -28,17 +39,16 @@ static HOLDS: Layout = Layout {
 static COOLDOWNS: Layout = Layout { nothing: Some("no source is cooling down"), ..HOLDS };
 
 impl Row for HoldShape {
-    fn lines(&self) -> Vec<Vec<String>> {
-        let all = || "(all)".to_owned();
+    fn lines(&self, times: Times) -> Vec<Vec<Cell>> {
         vec![vec![
-            self.source.to_string(),
-            self.customer_id.as_ref().map_or_else(all, ToString::to_string),
-            self.query_name.as_ref().map_or_else(all, ToString::to_string),
-            self.kind.to_string(),
-            self.since.to_string(),
-            self.until.map_or_else(|| "lifted".to_owned(), |until| until.to_string()),
-            self.by.clone(),
-            self.why.clone().unwrap_or_default(),
+            Cell::new(self.source.as_str()),
+            Cell::new(self.customer_id.as_ref().map_or("(all)", |customer| customer.as_str())),
+            Cell::new(self.query_name.as_ref().map_or("(all)", |query| query.as_str())),
+            Cell::state(self.kind.as_str()),
+            Cell::new(times.tell(self.since)),
+            Cell::new(self.until.map_or_else(|| "lifted".to_owned(), |until| times.tell(until))),
+            Cell::new(&self.by),
+            Cell::some(self.why.as_ref()),
         ]]
     }
 }
@@ -48,7 +58,7 @@ pub async fn list(kind: Option<HoldKind>, insight: &Insight, context: &Context) 
     let mut holds = insight.holds().await?;
     holds.retain(|hold| kind.is_none_or(|kind| hold.kind() == kind));
     let exit = if holds.is_empty() { Exit::NothingFound } else { Exit::Done };
-    show(holds, kind, context)?;
+    show(holds, kind, insight.now(), context)?;
     Ok(exit)
 }
 
@@ -70,7 +80,7 @@ pub async fn set(args: &HoldSet, plane: &ControlPlane, context: &Context) -> Res
         let held: Vec<String> = scopes.iter().map(ToString::to_string).collect();
         output::note(&format!("held {}; `redrive state undo {op_id}` takes it back", held.join(", ")));
     }
-    show(holds, None, context)?;
+    show(holds, None, now, context)?;
     Ok(Exit::Done)
 }
 
@@ -86,12 +96,12 @@ pub async fn foresee_lift(
     found.retain(|hold| {
         scopes.iter().any(|scope| scope.contains(&hold.scope)) && kind.is_none_or(|kind| hold.kind() == kind)
     });
-    end(found, kind, context)
+    end(found, kind, insight.now(), context)
 }
 
 pub async fn lift(args: &HoldLift, kind: Option<HoldKind>, plane: &ControlPlane, context: &Context) -> Result<Exit> {
     let (_, lifted) = plane.lift(&scopes(&args.scope)?, kind, &audit(&args.change, context)).await?;
-    end(lifted, kind, context)
+    end(lifted, kind, plane.insight().now(), context)
 }
 
 fn audit(change: &HoldChangeArgs, context: &Context) -> Audit {
@@ -146,17 +156,17 @@ fn warn_of_unknown(scopes: &BTreeSet<HoldScope>, insight: &Insight, context: &Co
     }
 }
 
-fn end(lifted: Vec<Hold>, kind: Option<HoldKind>, context: &Context) -> Result<Exit> {
+fn end(lifted: Vec<Hold>, kind: Option<HoldKind>, now: Timestamp, context: &Context) -> Result<Exit> {
     if lifted.is_empty() {
         let todo = "`redrive state hold list` shows what is";
         return Err(Error::NothingFound(format!("nothing of that is held; {todo}")));
     }
-    show(lifted, kind, context)?;
+    show(lifted, kind, now, context)?;
     Ok(Exit::Done)
 }
 
-fn show(holds: Vec<Hold>, kind: Option<HoldKind>, context: &Context) -> Result<()> {
+fn show(holds: Vec<Hold>, kind: Option<HoldKind>, now: Timestamp, context: &Context) -> Result<()> {
     let layout = if kind == Some(HoldKind::Cooldown) { &COOLDOWNS } else { &HOLDS };
     let rows: Vec<_> = holds.into_iter().map(HoldShape::from).collect();
-    Listing::print(layout, &context.global, &rows)
+    Listing::print_as_of(layout, &context.global, &rows, now)
 }

@@ -16,12 +16,24 @@ use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 const PAGE: u32 = 1000;
 pub const NOTHING: &str = "no entry found";
-const HEADER: [&str; 10] =
-    ["source", "customer", "query", "date", "status", "attempts", "records", "run", "next", "error"];
+const HEADER: [Column; 10] = [
+    Column::new("source"),
+    Column::new("customer"),
+    Column::new("query"),
+    Column::new("date"),
+    Column::new("status"),
+    Column::number("attempts"),
+    Column::number("records").spared(2),
+    Column::new("run").spared(1),
+    Column::detail("next"),
+    Column::detail("error"),
+];
 
 static PARTITIONS: Layout = Layout {
     name: "partitions",
@@ -133,7 +145,8 @@ impl Search<'_> {
 
 async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> Result<Exit> {
     let holds = search.insight.holds().await?;
-    let mut listing = Listing::new(if history { &HISTORY } else { &PARTITIONS }, &context.global);
+    let layout = if history { &HISTORY } else { &PARTITIONS };
+    let mut listing = Listing::new(layout, &context.global).as_of(search.insight.now());
     loop {
         let page = search.next(&holds).await?;
         if page.is_empty() {
@@ -147,7 +160,7 @@ async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> Resu
             false => Vec::new().into_iter(),
         };
         for (partition, outlook) in page {
-            let next = next(&partition, &outlook, search.insight);
+            let next = next(&partition, &outlook, search.insight, listing.times());
             let shape = search.insight.describe(partition, &outlook, attempts.next().as_deref());
             listing.add(&Inspected { shape, next })?;
         }
@@ -169,18 +182,19 @@ struct Inspected {
 }
 
 impl Row for Inspected {
-    fn lines(&self) -> Vec<Vec<String>> {
+    fn lines(&self, times: Times) -> Vec<Vec<Cell>> {
         let shape = &self.shape;
         let rest = vec![
-            shape.status.as_str().to_owned(),
-            shape.attempt_count.to_string(),
-            output::text_or_empty(shape.record_count),
-            output::text_or_empty(shape.current_run_id),
-            self.next.clone(),
-            shape.error_message.clone().unwrap_or_default(),
+            Cell::state(shape.status.as_str()),
+            Cell::new(shape.attempt_count.to_string()),
+            Cell::some(shape.record_count),
+            Cell::some(shape.current_run_id),
+            Cell::new(&self.next),
+            Cell::some(shape.error_message.as_ref()),
         ];
-        let partition = [output::key(&shape.key), rest].concat();
-        [partition].into_iter().chain(shape.history.iter().flatten().map(attempt_line)).collect()
+        let partition = [output::key_cells(&shape.key), rest].concat();
+        let attempts = shape.history.iter().flatten().map(|attempt| attempt_line(attempt, times));
+        [partition].into_iter().chain(attempts).collect()
     }
 
     fn records(&self, columns: &[&str]) -> Result<Vec<Vec<String>>> {
@@ -199,18 +213,23 @@ impl Row for Inspected {
     }
 }
 
-fn attempt_line(attempt: &AttemptShape) -> Vec<String> {
-    let blank = String::new;
-    let (number, id) = (attempt.attempt.to_string(), attempt.run_id.to_string());
-    let (at, error) = (output::text_or_empty(attempt.started_at), attempt.error_message.clone().unwrap_or_default());
-    vec![blank(), blank(), blank(), blank(), attempt.outcome.to_string(), number, blank(), id, at, error]
+fn attempt_line(attempt: &AttemptShape, times: Times) -> Vec<Cell> {
+    let rest = [
+        Cell::state(attempt.outcome.as_str()),
+        Cell::new(attempt.attempt.to_string()),
+        Cell::empty(),
+        Cell::new(attempt.run_id.to_string()),
+        Cell::some(attempt.started_at.map(|at| times.tell(at))),
+        Cell::some(attempt.error_message.as_ref()),
+    ];
+    vec![Cell::empty(); output::KEY.len()].into_iter().chain(rest).collect()
 }
 
-fn next(partition: &Partition, outlook: &Outlook, insight: &Insight) -> String {
+fn next(partition: &Partition, outlook: &Outlook, insight: &Insight, times: Times) -> String {
     let mut next = match outlook {
-        Outlook::Waiting { until, .. } => format!("retry at {until}"),
+        Outlook::Waiting { until, .. } => times.at("retry", *until),
         Outlook::Held(hold) => match hold.until {
-            Some(until) => format!("{} until {until}", outlook.code().replace('_', " ")),
+            Some(until) => times.until(&outlook.code().replace('_', " "), until),
             None => outlook.code().replace('_', " "),
         },
         Outlook::Done => String::new(),

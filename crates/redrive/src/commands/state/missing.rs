@@ -8,18 +8,20 @@ use crate::commands::Context;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 static MISSING: Layout = Layout {
     name: "missing",
-    header: &["source", "customer", "query", "date"],
+    header: &[Column::new("source"), Column::new("customer"), Column::new("query"), Column::new("date")],
     columns: &output::KEY,
     nothing: Some("nothing is missing"),
 };
 
 impl Row for PartitionKey {
-    fn lines(&self) -> Vec<Vec<String>> {
-        vec![output::key(self)]
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
+        vec![output::key_cells(self)]
     }
 }
 

@@ -6,7 +6,7 @@ pub(super) mod confirm;
 mod errors;
 mod explain;
 pub mod filter;
-pub(super) mod groups;
+mod groups;
 mod hold;
 mod inspect;
 mod missing;
@@ -23,6 +23,8 @@ use crate::cli::{Audit, Backfill, Cooldown, Hold, State};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 pub use change::command_line;
+pub use groups::GROUPS;
+pub use hold::HOLDS;
 
 const COOLDOWN: Option<HoldKind> = Some(HoldKind::Cooldown);
 

@@ -12,7 +12,9 @@ use crate::cli::{Format, Global};
 use crate::error::Result;
 use crate::exit::{self, Exit};
 use crate::output;
+use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
+use crate::output::terminal::Times;
 
 pub fn exit(report: &Report) -> Exit {
     match &report.halt {
@@ -34,7 +36,14 @@ pub fn exit(report: &Report) -> Exit {
 /// A report's partitions, one by one.
 static PARTITIONS: Layout = Layout {
     name: "partitions",
-    header: &["source", "customer", "query", "date", "", ""],
+    header: &[
+        Column::new("source"),
+        Column::new("customer"),
+        Column::new("query"),
+        Column::new("date"),
+        Column::new(""),
+        Column::detail(""),
+    ],
     columns: &["source", "customer_id", "query_name", "logical_date", "outcome", "from", "to", "detail"],
     nothing: None,
 };
@@ -42,7 +51,7 @@ static PARTITIONS: Layout = Layout {
 /// A report's runs, one by one.
 static RUNS: Layout = Layout {
     name: "runs",
-    header: &["run", "", ""],
+    header: &[Column::new("run"), Column::new(""), Column::detail("")],
     columns: &["run_id", "outcome", "from", "to", "detail"],
     nothing: None,
 };
@@ -198,9 +207,10 @@ enum Listed {
 }
 
 impl Row for Entry {
-    fn lines(&self) -> Vec<Vec<String>> {
+    fn lines(&self, _: Times) -> Vec<Vec<Cell>> {
         let line = |subject: &SubjectShape, what: &str, how: String| {
-            vec![[cells(subject), vec![what.to_owned(), how]].concat()]
+            let subject = cells(subject).into_iter().map(Cell::new);
+            vec![subject.chain([Cell::state(what), Cell::new(how)]).collect()]
         };
         match &self.listed {
             Listed::Changed(changed) => {
@@ -236,6 +246,7 @@ fn cells(subject: &SubjectShape) -> Vec<String> {
     match subject {
         SubjectShape::Partition(key) => output::key(key),
         SubjectShape::Run { run_id } => vec![run_id.to_string()],
-        SubjectShape::Hold { hold_id } => vec![hold_id.to_string()],
+        // Among partitions, whose key has four columns.
+        SubjectShape::Hold { hold_id } => vec![hold_id.to_string(), String::new(), String::new(), String::new()],
     }
 }

@@ -1,6 +1,6 @@
 //! `redrive status`: what needs a person, each with the command to type, and then how everything stands.
 
-pub mod show;
+mod show;
 
 use std::time::Duration;
 
@@ -26,8 +26,15 @@ pub async fn run(args: &Status, context: &Context) -> Result<Exit> {
         let overview = insight.overview(source.as_ref(), &config.fingerprint).await?;
         match context.global.output {
             Format::Json | Format::Jsonl => output::json(&overview)?,
-            Format::Table | Format::Csv => {
-                let lines = show::lines(&overview, output::terminal::width(&context.environment));
+            Format::Csv => {
+                let names = ["what", "count", "since", "command"];
+                output::csv_header(&names)?;
+                for need in &overview.needs_attention {
+                    output::csv(&output::cells(&names, &serde_json::to_value(need)?))?;
+                }
+            }
+            Format::Table => {
+                let lines = show::lines(&overview, context.global.screen.width);
                 // Back to the first line, and nothing below.
                 let clear = if args.watch { "\x1b[H\x1b[2J" } else { "" };
                 output::line(&format!("{clear}{}", lines.join("\n")))?;

@@ -1,23 +1,17 @@
 //! The overview on a terminal.
 
-use anstyle::{AnsiColor, Style};
-use redrive_control::shape::{
-    Bounded, GroupShape, OverviewShape, ProcessShape, RunCountsShape, SourceShape, TodoShape,
-};
-use redrive_core::text::one_line;
+use anstyle::Style;
+use redrive_control::shape::{Bounded, OverviewShape, ProcessShape, RunCountsShape, SourceShape, TodoShape};
 use redrive_core::time::Timestamp;
 
-use crate::commands::state::groups::next;
-use crate::output::columns::{self, Align, Cell, Columns, cut};
-use crate::output::terminal::relative;
+use crate::commands::state::{GROUPS, HOLDS};
+use crate::output::columns::{self, Cell, Column, Columns, cut};
+use crate::output::listing::{Layout, Row};
+use crate::output::terminal::{Times, relative};
+use crate::output::tone::{BAD, BUSY, GOOD, WAITING};
 
 /// From this width on a command stands in the line that it belongs to.
 const ROOMY: usize = 130;
-
-const GOOD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
-const BUSY: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Cyan)));
-const WAITING: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Yellow)));
-const BAD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
 
 pub(super) fn lines(overview: &OverviewShape, width: Option<usize>) -> Vec<String> {
     let OverviewShape { needs_attention, status } = overview;
@@ -29,9 +23,16 @@ pub(super) fn lines(overview: &OverviewShape, width: Option<usize>) -> Vec<Strin
     section(&mut lines, "sources", sources(&status.sources, width));
     section(&mut lines, "runs", runs(&status.runs).lines(width));
     section(&mut lines, "processes", processes(&status.processes, now).lines(width));
-    section(&mut lines, "holds", holds(overview).lines(width));
-    section(&mut lines, "failure groups", groups(&status.groups, now, width));
+    section(&mut lines, "holds", listed(&HOLDS, &status.holds, now).lines(width));
+    section(&mut lines, "failure groups", listed(&GROUPS, &status.groups, now).lines(width));
     lines
+}
+
+/// What a listing of its own shows, as a section.
+fn listed(layout: &Layout, rows: &[impl Row], now: Timestamp) -> Columns {
+    let mut table = Columns::new(layout.header);
+    rows.iter().flat_map(|row| row.lines(Times::seen_from(now))).for_each(|line| table.add(line));
+    table
 }
 
 fn section(lines: &mut Vec<String>, name: &str, table: Vec<String>) {
@@ -49,10 +50,10 @@ fn attention(needs: &[TodoShape], width: Option<usize>, now: Timestamp) -> Vec<S
     let mut lines = vec![format!("{bold}needs a person{bold:#}")];
     if width.is_none_or(|width| width >= ROOMY) {
         let mut table = Columns::new(&[
-            ("count", Align::Right),
-            ("what", Align::Flexible),
-            ("since", Align::Left),
-            ("command", Align::Left),
+            Column::number("count"),
+            Column::text("what"),
+            Column::new("since"),
+            Column::new("command"),
         ]);
         for TodoShape { what, count, since, command } in needs {
             let since = since.map_or_else(String::new, |since| relative(since, now));
@@ -101,19 +102,19 @@ fn counts(source: &SourceShape) -> [(&'static str, Cell); 12] {
 /// A table where it fits, otherwise what each source has in words.
 fn sources(sources: &[SourceShape], width: Option<usize>) -> Vec<String> {
     let words = sources.first().map_or_else(Vec::new, |first| counts(first).map(|(word, _)| word).to_vec());
-    let right = words.into_iter().map(|word| (word, Align::Right));
-    let header: Vec<_> = [("source", Align::Left), ("newest", Align::Left)].into_iter().chain(right).collect();
+    let numbers = words.into_iter().map(Column::number);
+    let header: Vec<_> = [Column::new("source"), Column::new("newest")].into_iter().chain(numbers).collect();
     let mut table = Columns::new(&header);
     for source in sources {
         let first = [Cell::new(source.source.as_str()), Cell::new(newest(source))];
         table.add(first.into_iter().chain(counts(source).map(|(_, count)| count)).collect());
     }
-    let lines = table.lines(width);
+    let whole = table.lines(None);
     match width {
-        Some(width) if lines.iter().any(|line| columns::width(line) > width) => {
+        Some(width) if whole.iter().any(|line| columns::width(line) > width) => {
             sources.iter().flat_map(|source| in_words(source, width)).collect()
         }
-        _ => lines,
+        _ => whole,
     }
 }
 
@@ -139,13 +140,13 @@ fn in_words(source: &SourceShape, width: usize) -> Vec<String> {
 
 fn runs(runs: &[RunCountsShape]) -> Columns {
     let mut table = Columns::new(&[
-        ("workload", Align::Left),
-        ("storing", Align::Right),
-        ("queued", Align::Right),
-        ("running", Align::Right),
-        ("waiting", Align::Right),
-        ("done", Align::Right),
-        ("dead", Align::Right),
+        Column::new("workload"),
+        Column::number("storing"),
+        Column::number("queued"),
+        Column::number("running"),
+        Column::number("waiting"),
+        Column::number("done"),
+        Column::number("dead"),
     ]);
     for counts in runs {
         table.add(vec![
@@ -163,12 +164,12 @@ fn runs(runs: &[RunCountsShape]) -> Columns {
 
 fn processes(processes: &[ProcessShape], now: Timestamp) -> Columns {
     let mut table = Columns::new(&[
-        ("kind", Align::Left),
-        ("name", Align::Flexible),
-        ("version", Align::Left),
-        ("config", Align::Left),
-        ("seen", Align::Left),
-        ("claimed", Align::Left),
+        Column::new("kind"),
+        Column::text("name"),
+        Column::new("version").spared(1),
+        Column::new("config"),
+        Column::new("seen"),
+        Column::new("claimed"),
     ]);
     for process in processes {
         let config = match process.drift {
@@ -187,87 +188,4 @@ fn processes(processes: &[ProcessShape], now: Timestamp) -> Columns {
         ]);
     }
     table
-}
-
-fn holds(overview: &OverviewShape) -> Columns {
-    let mut table = Columns::new(&[
-        ("kind", Align::Left),
-        ("source", Align::Left),
-        ("customer", Align::Left),
-        ("query", Align::Left),
-        ("since", Align::Left),
-        ("until", Align::Left),
-        ("by", Align::Left),
-        ("why", Align::Flexible),
-    ]);
-    let now = overview.status.now;
-    for hold in &overview.status.holds {
-        table.add(vec![
-            Cell::styled(hold.kind.as_str(), WAITING),
-            Cell::new(hold.source.as_str()),
-            Cell::new(hold.customer_id.as_ref().map_or("", |customer| customer.as_str())),
-            Cell::new(hold.query_name.as_ref().map_or("", |query| query.as_str())),
-            Cell::new(relative(hold.since, now)),
-            Cell::new(hold.until.map_or_else(|| "lifted".to_owned(), |until| relative(until, now))),
-            Cell::new(&hold.by),
-            Cell::new(hold.why.as_deref().unwrap_or_default()),
-        ]);
-    }
-    table
-}
-
-/// The failure groups; `state groups` shows the same. On a narrow terminal what happens next and the template have a line of
-/// their own.
-pub fn groups(groups: &[GroupShape], now: Timestamp, width: Option<usize>) -> Vec<String> {
-    let is_roomy = width.is_none_or(|width| width >= ROOMY);
-    let mut header = vec![
-        ("group", Align::Left),
-        ("count", Align::Right),
-        ("sources", Align::Left),
-        ("customers", Align::Right),
-        ("last seen", Align::Left),
-    ];
-    if is_roomy {
-        header.extend([("what happens next", Align::Left), ("template", Align::Flexible)]);
-    }
-    let mut table = Columns::new(&header);
-    for group in groups {
-        let mut row = vec![
-            Cell::new(group.group.to_string()),
-            Cell::styled(Bounded::new(group.count).to_string(), BAD),
-            Cell::new(some(&group.sources)),
-            Cell::new(some_customers(group)),
-            Cell::new(relative(group.last_seen, now)),
-        ];
-        if is_roomy {
-            row.extend([Cell::new(next(group)), Cell::new(&group.template)]);
-        }
-        table.add(row);
-    }
-    let lines = table.lines(width);
-    if is_roomy {
-        return lines;
-    }
-    let room = width.unwrap_or(usize::MAX).saturating_sub(3);
-    let told = |group: &GroupShape| cut(&format!("{}: {}", next(group), one_line(&group.template)), room);
-    let templates = groups.iter().map(|group| format!("   {}", told(group)));
-    // The header has none.
-    let mut templates = std::iter::once(None).chain(templates.map(Some));
-    lines.into_iter().flat_map(|line| [Some(line), templates.next().flatten()]).flatten().collect()
-}
-
-/// The first of some names, and how many more there are.
-fn some(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [one, rest @ ..] => format!("{one} +{}", rest.len()),
-    }
-}
-
-fn some_customers(group: &GroupShape) -> String {
-    match (&group.customers[..], group.customer_count) {
-        ([one, ..], 1) => one.clone(),
-        (_, count) => count.to_string(),
-    }
 }
