@@ -7,18 +7,16 @@ use redrive_core::any_of::AnyOf;
 use redrive_core::key::Source;
 use redrive_core::run::Workload as Kind;
 use redrive_data::process::Sections;
-use redrive_data::worker::{LeaseTerms, Shutdown, WorkerCounts, WorkerOptions};
+use redrive_data::worker::{LeaseTerms, Shutdown, WorkerOptions};
 use redrive_store::Store;
-use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::drained::{CountsShown, tell_of_failures};
+use super::drained::{CountsShown, Drained};
 use super::{Context, Missing, open};
 use crate::cli;
 use crate::config::{Config, Plan};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
-use crate::output;
 use crate::service::{self, Generation, Reload, Service, ShownMetrics};
 use crate::stop::StopSignals;
 
@@ -40,8 +38,9 @@ pub async fn serve(
 ) -> Result<Exit> {
     let mut options = options(&config, args.drain);
     options.concurrency = args.concurrency.unwrap_or(options.concurrency);
-    let (sources, sections) = (plan.sources.names().len(), plan.sections.iter().count());
-    tracing::info!(name = options.name, concurrency = options.concurrency, sources, sections, "started");
+    let (sources, sections) = (plan.sources.names(), plan.sections.iter().count());
+    let (name, concurrency) = (&options.name, options.concurrency);
+    tracing::info!(name, concurrency, sources = sources.len(), sections, "started");
     let shutdown = Shutdown::default();
     let hangups = Reload::listen()?;
     context.stop.with_grace(options.grace);
@@ -58,21 +57,10 @@ pub async fn serve(
     drop(shown);
     let counts = *counts.borrow();
     tracing::info!(?counts, "stopped");
-    let discover_failed = ended.as_ref().map_or(0, |ended| ended.discover_failed);
-    let summary = Summary { counts, discover_failed };
-    let shown = if args.drain { output::ignore_broken_pipe(show(&summary, context)) } else { Ok(()) };
-    // What became of the work matters more than whether it could be shown.
-    let ended = ended?;
-    shown?;
-    if args.drain && counts.rejected > 0 && context.global.output == cli::Format::Table && !context.global.quiet {
-        tell_of_failures(&context.insight(&context.config()?).await?, begun).await?;
+    if !args.drain {
+        return ended.map(|_| Exit::Done);
     }
-    // A drain that was stopped, or that could not find all jobs, has not done what it was asked for.
-    Ok(match (args.drain, ended.was_asked) {
-        (true, true) => Exit::Interrupted,
-        (true, false) if discover_failed > 0 => Exit::SomeFailed,
-        (true | false, _) => Exit::Done,
-    })
+    Drained { ended, counts, begun, sources }.report(context).await
 }
 
 /// What this worker is to do by its configuration, and the categories that the command names.
@@ -212,61 +200,4 @@ async fn heed_signals(stop: StopSignals, shutdown: Shutdown) {
         stop.give_back();
     };
     tokio::join!(asked, left);
-}
-
-/// What a drain has to say.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Summary {
-    #[serde(flatten)]
-    counts: WorkerCounts,
-    discover_failed: u64,
-}
-
-/// What JSON calls the counts.
-const COUNTS: [&str; 11] = [
-    "claimed",
-    "accepted",
-    "rejected",
-    "rate_limited",
-    "released",
-    "cancelled",
-    "lost",
-    "records",
-    "abandoned",
-    "elsewhere",
-    "discover_failed",
-];
-
-/// What there is to say of other workers' attempts: often nothing.
-fn others(counts: &WorkerCounts) -> String {
-    let ended = match counts.abandoned {
-        0 => String::new(),
-        count => format!("; {count} of workers that fell silent ended as `lease expired`"),
-    };
-    match counts.elsewhere {
-        None | Some(0) => ended,
-        Some(count) => format!("{ended}; {count} still in flight elsewhere"),
-    }
-}
-
-/// What there is to say of sections that could not be asked for new jobs: mostly nothing.
-fn undiscovered(failed: u64) -> String {
-    match failed {
-        0 => String::new(),
-        1 => "; the discover of one section failed, as the log says".to_owned(),
-        count => format!("; the discovers of {count} sections failed, as the log says"),
-    }
-}
-
-fn show(summary: &Summary, context: &Context) -> Result<()> {
-    let Summary { counts, discover_failed } = summary;
-    let WorkerCounts { claimed, accepted, rejected, released, lost, records, .. } = counts;
-    output::one(&COUNTS, summary, &context.global, || {
-        format!(
-            "{claimed} attempts: {accepted} accepted with {records} records, {rejected} rejected, \
-             {released} given back, {lost} lost{}{}",
-            others(counts),
-            undiscovered(*discover_failed)
-        )
-    })
 }
