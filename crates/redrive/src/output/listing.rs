@@ -93,7 +93,7 @@ impl Listing<BufWriter<Stdout>> {
 
     /// The same, with times as seen from this moment.
     pub fn print_as_of(layout: &'static Layout, global: &Global, rows: &[impl Row], now: Timestamp) -> Result<()> {
-        Self::new(layout, global).as_of(now).print_all(rows)
+        Self::new(layout, global).seen_from(now).print_all(rows)
     }
 
     fn print_all(mut self, rows: &[impl Row]) -> Result<()> {
@@ -110,7 +110,7 @@ impl<W: Write> Listing<W> {
     }
 
     /// Tells times as seen from this moment, by the clock that they were written by.
-    pub fn as_of(mut self, now: Timestamp) -> Self {
+    pub fn seen_from(mut self, now: Timestamp) -> Self {
         self.screen.times = self.screen.times.as_of(now);
         self
     }

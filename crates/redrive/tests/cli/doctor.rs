@@ -204,6 +204,17 @@ headers = { A = { env = "NOT_HERE" }, B = { file = "none.txt" } }
 kind = "http"
 url = "http://10.0.0.1/x"
 ca_file = "none.pem"
+[sources.nowhere.extract]
+kind = "http"
+url = "https://api.nowhere.invalid/{logical_date}"
+[sources.each]
+customers = ["111-1", "222", "333"]
+calendar = { start = "2026-01-01" }
+queries = { daily = {} }
+[sources.each.extract]
+kind = "command"
+command = ["sh", "-c", "true"]
+env = { TOKEN = { env = "TOKEN_{customer_id}" }, DAY = { env = "DAY_{logical_date}" } }
 [sources.bare]
 [sources.calendar]
 calendar = { start = "2026-01-01" }
@@ -212,7 +223,7 @@ extract = { kind = "sample" }
 categories = ["a"]
 command = ["./review"]
 "#;
-    let home = Home::with_config(settings).env("TMPDIR", "/no/such/folder");
+    let home = Home::with_config(settings).env("TMPDIR", "/no/such/folder").env("TOKEN_222", "there");
     home.run(&["migrate"]).done();
     home.run(&[
         "state",
@@ -238,6 +249,8 @@ command = ["./review"]
         "none.txt",
         "address cannot be used here: ca_file none.pem",
         "set allow_private = true",
+        "nowhere connects to api.nowhere.invalid, which cannot be looked up here: ",
+        "each cannot be used here for 111-1, 333: the environment has no TOKEN_111_1; set it",
         "bare has no extract",
         "calendar has a calendar and no customers and queries",
         "process.reviews cannot be used here: review does not exist",

@@ -2,7 +2,9 @@
 
 mod attempts;
 mod clock;
+mod customers;
 mod findings;
+mod hosts;
 mod partitions;
 mod processes;
 mod queues;
@@ -38,7 +40,10 @@ pub async fn examine(config: &Config, quick: bool, context: &Context) -> Finding
     });
     match config.plan(Workload::ALL, &context.environment) {
         Err(error) => findings.add(Finding::broken("sources", format!("no worker can start: {error}"))),
-        Ok(plan) => setup::check(config, &plan, &mut findings),
+        Ok(plan) => {
+            setup::check(config, &plan, &mut findings);
+            hosts::check(&plan, &mut findings).await;
+        }
     }
     let view = store(config, context, &mut findings).await;
     if let Some(view) = &view {

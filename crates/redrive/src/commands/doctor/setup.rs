@@ -3,6 +3,7 @@
 use redrive_data::process::Section;
 use redrive_data::validate::Scratch;
 
+use super::customers;
 use super::findings::{Finding, Findings};
 use crate::config::{Config, Plan};
 
@@ -20,6 +21,7 @@ fn sources(config: &Config, plan: &Plan, findings: &mut Findings) {
     let mut told = Vec::new();
     // It may well be there on the machines that have the workers.
     told.extend(plan.sources.missing().into_iter().map(|(source, why)| format!("{source} cannot be used here: {why}")));
+    told.extend(customers::missing(config, plan));
     for (source, section) in sections {
         if section.extract.is_none() {
             told.push(format!(

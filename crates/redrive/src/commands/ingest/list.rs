@@ -46,7 +46,7 @@ pub async fn run(args: &UploadList, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let insight = context.insight(&config).await?;
     let limit = if args.limit == 0 { u32::MAX } else { args.limit };
-    let mut listing = Listing::new(&RUNS, &context.global).as_of(insight.now());
+    let mut listing = Listing::new(&RUNS, &context.global).seen_from(insight.now());
     let (mut left, mut before) = (limit, None);
     while left > 0 {
         let page = RunPage { workload: Some(Workload::Ingest), before, limit: left.min(PAGE), ..RunPage::default() };

@@ -69,7 +69,7 @@ impl Row for RunShape {
 pub async fn run(args: &RunList, insight: &Insight, context: &Context) -> Result<Exit> {
     let filter = filter::resolve(&args.filter, insight).await?;
     let limit = if args.limit == 0 { u64::MAX } else { args.limit.into() };
-    let mut listing = Listing::new(&RUNS, &context.global).as_of(insight.now());
+    let mut listing = Listing::new(&RUNS, &context.global).seen_from(insight.now());
     let (mut found, mut before) = (0, None);
     while found < limit {
         let most = u32::try_from(limit - found).unwrap_or(PAGE).min(PAGE);

@@ -111,7 +111,7 @@ async fn list(args: &AuditList, insight: &Insight, context: &Context) -> Result<
     let filter = OperationFilter { actor: args.actor.clone(), since, verb: args.operation.clone() };
     let mut left = if args.limit == 0 { usize::MAX } else { usize::try_from(args.limit).unwrap_or(usize::MAX) };
     let mut operations = insight.operations(filter);
-    let mut listing = Listing::new(&OPERATIONS, &context.global).as_of(insight.now());
+    let mut listing = Listing::new(&OPERATIONS, &context.global).seen_from(insight.now());
     while left > 0
         && let Some(mut page) = operations.next().await?
     {

@@ -146,7 +146,7 @@ impl Search<'_> {
 async fn list(search: &mut Search<'_>, history: bool, context: &Context) -> Result<Exit> {
     let holds = search.insight.holds().await?;
     let layout = if history { &HISTORY } else { &PARTITIONS };
-    let mut listing = Listing::new(layout, &context.global).as_of(search.insight.now());
+    let mut listing = Listing::new(layout, &context.global).seen_from(search.insight.now());
     loop {
         let page = search.next(&holds).await?;
         if page.is_empty() {
