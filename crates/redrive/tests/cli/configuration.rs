@@ -9,7 +9,7 @@ fn an_unknown_key_is_named_with_file_and_line() {
     let home = Home::with_config("[store]\nurl = \"sqlite:redrive.db\"\n\n[worker]\nconcurency = 4\n");
     assert_snapshot!(home.run(&["doctor"]).complaint(2), @"error: redrive.toml:5: worker.concurency: unknown field `concurency`, expected one of `concurrency`, `lease`, `heartbeat`, `poll`, `grace`");
     let home = Home::with_config("[wroker]\nconcurrency = 4\n");
-    assert_snapshot!(home.run(&["migrate"]).complaint(2), @"error: redrive.toml:1: wroker: unknown field `wroker`, expected one of `store`, `raw`, `worker`, `daemon`, `safety`, `server`, `sources`, `process`, `ingest`, `notify`");
+    assert_snapshot!(home.run(&["migrate"]).complaint(2), @"error: redrive.toml:1: wroker: unknown field `wroker`, expected one of `store`, `raw`, `worker`, `daemon`, `safety`, `server`, `sources`, `process`, `ingest`, `notify`, `telemetry`");
     assert_eq!(home.files(), ["redrive.toml"]);
 }
 

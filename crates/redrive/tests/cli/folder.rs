@@ -41,7 +41,8 @@ fn everything_lies_beside_the_configuration() {
         let day = "--since 2026-01-01 --until 2026-01-01";
         redrive(&format!("state backfill enqueue {filter} {day} --yes")).done();
     }
-    redrive("worker --drain").done();
+    let drained = redrive("worker --drain -o json");
+    assert_eq!((drained.code, &drained.json()["left"]), (1, &1.into()), "one customer has no secret: {drained}");
     assert_eq!(redrive("data cat --source ads").done().stdout, "{\"of\":\"token-of-a\"}\n{\"of\":\"token-of-bc\"}\n");
     let held = redrive("state hold list -o json").done().json();
     let hold = &held["holds"][0];
