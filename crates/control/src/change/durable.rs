@@ -202,7 +202,7 @@ impl ControlPlane {
                     (*seq, text_of(subject_of(change.subject.clone())))
                 };
                 let items: Vec<_> = stretch.iter().map(item).collect();
-                if items.first().is_some() && self.insight.is_of_holds(*op_id).await? {
+                if !items.is_empty() && self.insight.is_of_holds(*op_id).await? {
                     // An operation that changed holds changed few, and nothing else.
                     let report = Report::new(UNDO, false);
                     let report = self.undo_holds(*op_id, held.operation.clone(), report).await?;

@@ -24,7 +24,7 @@ async fn holds(database: TestDatabase) {
     served.store.submit(&["any%", "100%"]).await;
     served.store.judged(keys(3), boom()).await;
     let token = served.token(Role::Admin).await;
-    let examples = std::env::var("REDRIVE_SCHEMATHESIS_EXAMPLES").unwrap_or_else(|_| EXAMPLES.to_owned());
+    let examples = redrive_fixture::setting("REDRIVE_SCHEMATHESIS_EXAMPLES").unwrap_or_else(|| EXAMPLES.to_owned());
     let mut command = Command::new(program);
     command.current_dir(served.store.database.path()).stdin(Stdio::null());
     command.env("SCHEMATHESIS_HOOKS", HOOKS);

@@ -87,7 +87,7 @@ async fn an_upload_that_declares_ten_gigabytes_is_refused_at_once() {
 /// An upload of unknown length is cut at the limit, is never held in memory, and keeps nobody waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endless_upload_is_cut_at_the_limit() {
-    let megabytes: u64 = std::env::var("REDRIVE_UPLOAD_MB").ok().and_then(|text| text.parse().ok()).unwrap_or(64);
+    let megabytes: u64 = redrive_fixture::setting("REDRIVE_UPLOAD_MB").and_then(|text| text.parse().ok()).unwrap_or(64);
     let served = Served::with(TestDatabase::sqlite(), move |settings| settings.max_upload = megabytes << 20).await;
     let before = resident();
     let mut stream = TcpStream::connect(served.address).await.unwrap();
