@@ -22,7 +22,7 @@ fn policy() -> RetryPolicy {
 
 fn query(subject: &TestStore, most: u64) -> GaugeQuery {
     let known = BTreeMap::from([("ads".parse().unwrap(), policy()), ("absent".parse().unwrap(), policy())]);
-    GaugeQuery { known, others: 2, otherwise: RetryPolicy::partitions(), now: subject.now(), most }
+    GaugeQuery { known, others: 2, otherwise: RetryPolicy::partitions(), now: subject.now(), most, most_failed: most }
 }
 
 async fn gauges(subject: &TestStore, most: u64) -> BTreeMap<Source, SourceGauges> {
