@@ -52,7 +52,7 @@ fn consumers_get_the_current_runs_of_successes(world: MigratedProgram) {
     for (path, status, code) in [
         ("/v1/data", 422, "empty_filter"),
         ("/v1/data?logical_date=2026-01-03", 404, "not_found"),
-        ("/v1/data?status=failed", 400, "bad_request"),
+        ("/v1/data?status=failed", 422, "unusable"),
     ] {
         let answer = ask(&server.address, &format!("GET {path}"));
         assert!(answer.status == status && answer.text().contains(code), "{path}: {}", answer.text());
@@ -67,8 +67,10 @@ fn a_damaged_part_ends_the_stream_early(world: MigratedProgram) {
     bytes[9] ^= 1;
     std::fs::write(&file, bytes).unwrap();
     let server = Server::start(&world);
-    let answer = ask(&server.address, "GET /v1/data?all=true");
-    assert_eq!(answer.body(), (text(&days[0], 1), false));
+    let (body, is_whole) = ask(&server.address, "GET /v1/data?all=true").body();
+    assert!(!is_whole, "{body}");
+    // What was written just before the connection was cut may not have arrived.
+    assert!(text(&days[0], 1).starts_with(&body), "{body}");
 }
 
 redrive_fixture::on_both!(consumers_get_the_current_runs_of_successes, a_damaged_part_ends_the_stream_early);
