@@ -11,9 +11,9 @@ use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
 
 use crate::db::{Param, Sql, Tx};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::handles::{View, read};
-use crate::overview::RunCounts;
+use crate::overview::{self, RunCounts};
 use crate::partitions::{AttemptLimits, Period};
 use crate::series::Scope;
 
@@ -68,15 +68,6 @@ static NUMBER: Sql = Sql::new(
      ORDER BY source, customer_id, query_name
      LIMIT 1",
 );
-static NEXT: Sql = Sql::new(
-    "/* gauges::next */
-     SELECT source, source_no
-     FROM series
-     WHERE source > ?1
-     ORDER BY source, customer_id, query_name
-     LIMIT 1",
-);
-
 async fn sources(tx: &mut Tx<'_>, query: &GaugeQuery) -> Result<BTreeMap<Source, SourceGauges>> {
     let mut found = BTreeMap::new();
     for (source, policy) in &query.known {
@@ -85,17 +76,16 @@ async fn sources(tx: &mut Tx<'_>, query: &GaugeQuery) -> Result<BTreeMap<Source,
             found.insert(source.clone(), Gauging { tx: &mut *tx, query, policy, number }.all().await?);
         }
     }
-    let (mut after, mut others) = (String::new(), 0);
-    while others < query.others {
-        let next = tx.row(&NEXT, &[after.as_str().into()], |row| Ok((row.text(0)?, row.int(1)?))).await?;
-        let Some((name, number)) = next else { break };
-        let source: Source = name.parse().map_err(|error| Error::row("series", error))?;
+    let (mut after, mut others): (Option<Source>, _) = (None, 0);
+    while others < query.others
+        && let Some((source, number)) = overview::next_source(tx, after.as_ref()).await?
+    {
         if !query.known.contains_key(&source) {
             let policy = &query.otherwise;
-            found.insert(source, Gauging { tx: &mut *tx, query, policy, number }.all().await?);
+            found.insert(source.clone(), Gauging { tx: &mut *tx, query, policy, number }.all().await?);
             others += 1;
         }
-        after = name;
+        after = Some(source);
     }
     Ok(found)
 }
@@ -253,7 +243,7 @@ static ENDED: Sql = range!("ended", "FROM run_ends WHERE workload = ?1", "?2");
 /// All of these, for a test that looks at their plans.
 pub(crate) static ALL: [&Sql; 17] = [
     &NUMBER,
-    &NEXT,
+    &overview::NEXT_SOURCE,
     &SUCCESS,
     &RUNNING,
     &MARKED,

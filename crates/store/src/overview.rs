@@ -86,7 +86,7 @@ impl View {
     }
 }
 
-static NEXT_SOURCE: Sql = Sql::new(
+pub(crate) static NEXT_SOURCE: Sql = Sql::new(
     "/* overview::next_source */
      SELECT source, source_no
      FROM series
@@ -95,20 +95,24 @@ static NEXT_SOURCE: Sql = Sql::new(
      LIMIT 1",
 );
 
+/// The source after this one by name, with its number; the first of all after none.
+pub(crate) async fn next_source(tx: &mut Tx<'_>, after: Option<&Source>) -> Result<Option<(Source, i64)>> {
+    let after = after.map_or("", Source::as_str);
+    let next = tx.row(&NEXT_SOURCE, &[after.into()], |row| Ok((row.text(0)?, row.int(1)?))).await?;
+    next.map(|(name, number)| Ok((name.parse().map_err(|error| Error::row("series", error))?, number))).transpose()
+}
+
 async fn sources(tx: &mut Tx<'_>, query: &OverviewQuery) -> Result<BTreeMap<Source, SourceCounts>> {
     let mut found = BTreeMap::new();
-    let mut after = String::new();
-    loop {
-        let params = [after.as_str().into()];
-        let next = tx.row(&NEXT_SOURCE, &params, |row| Ok((row.text(0)?, row.int(1)?))).await?;
-        let Some((name, source_no)) = next else { return Ok(found) };
-        let source: Source = name.parse().map_err(|error| Error::row("series", error))?;
+    let mut after: Option<Source> = None;
+    while let Some((source, source_no)) = next_source(tx, after.as_ref()).await? {
         if query.source.as_ref().is_none_or(|wanted| *wanted == source) {
             let counts = Counting { tx: &mut *tx, query, source: &source, source_no }.all().await?;
-            found.insert(source, counts);
+            found.insert(source.clone(), counts);
         }
-        after = name;
+        after = Some(source);
     }
+    Ok(found)
 }
 
 /// A range of an index, counted to the bound.

@@ -22,20 +22,10 @@ pub fn in_query(param: &Param) -> Value {
 /// The same names as the fields of an object.
 pub fn of_filter(params: &[Param]) -> Value {
     let field = |param: &Param| {
-        let one = match param.kind {
-            ParamKind::Keys | ParamKind::Texts | ParamKind::Words(_) => {
-                json!({"anyOf": [single(param.kind), value(param.kind), {"type": "null"}]})
-            }
-            ParamKind::Text
-            | ParamKind::Key
-            | ParamKind::Id
-            | ParamKind::Hex { .. }
-            | ParamKind::Cursor
-            | ParamKind::Date
-            | ParamKind::Time
-            | ParamKind::Number { .. }
-            | ParamKind::Flag
-            | ParamKind::Word(_) => json!({"anyOf": [value(param.kind), {"type": "null"}]}),
+        let one = if param.is_repeated() {
+            json!({"anyOf": [single(param.kind), value(param.kind), {"type": "null"}]})
+        } else {
+            json!({"anyOf": [value(param.kind), {"type": "null"}]})
         };
         (param.name.to_owned(), one)
     };

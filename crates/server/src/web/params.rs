@@ -64,7 +64,7 @@ impl Param {
     }
 
     /// Whether it may be given more than once.
-    fn is_repeated(&self) -> bool {
+    pub fn is_repeated(&self) -> bool {
         match self.kind {
             ParamKind::Keys | ParamKind::Texts | ParamKind::Words(_) => true,
             ParamKind::Text
