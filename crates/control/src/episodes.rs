@@ -9,8 +9,7 @@ use redrive_core::episode::{self, GroupStanding};
 use redrive_core::filter::Filter;
 use redrive_core::fingerprint::GroupId;
 use redrive_core::notice::{GroupFacts, Notice};
-use redrive_core::retry::RetryPolicy;
-use redrive_store::{AttemptLimits, BOUND, EpisodeStep, GroupQuery, OpenEpisode};
+use redrive_store::{BOUND, EpisodeStep, OpenEpisode};
 
 use crate::error::Result;
 use crate::insight::Insight;
@@ -97,9 +96,7 @@ impl Insight {
             categories: BTreeSet::new(),
         };
         let at_most = u32::try_from(BOUND).unwrap_or(u32::MAX);
-        let otherwise = AttemptLimits::of(&RetryPolicy::partitions(), self.now());
-        let filter = Filter { group: Some(group), ..Filter::default() };
-        let query = GroupQuery { filter, limits: self.limits(otherwise), otherwise, at_most: Some(at_most) };
+        let query = self.group_query(Filter { group: Some(group), ..Filter::default() }, Some(at_most));
         for of_partitions in self.view().partition_groups(query).await? {
             facts.exhausted += of_partitions.exhausted;
             facts.withheld += of_partitions.withheld;

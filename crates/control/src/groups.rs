@@ -1,10 +1,7 @@
 //! Failure groups: what is failed now, by cause, and what happens to it next.
 
-use std::collections::BTreeMap;
-
 use redrive_core::filter::Filter;
 use redrive_core::fingerprint::{GroupId, GroupPrefix};
-use redrive_core::key::Source;
 use redrive_core::retry::RetryPolicy;
 use redrive_store::{AttemptLimits, GroupQuery};
 
@@ -15,24 +12,17 @@ use crate::shape::GroupShape;
 impl Insight {
     /// The failure groups of partitions, the largest first.
     pub async fn groups(&self, filter: &Filter) -> Result<Vec<GroupShape>> {
+        let groups = self.view().partition_groups(self.group_query(filter.clone(), None)).await?;
+        Ok(groups.into_iter().map(GroupShape::from).collect())
+    }
+
+    /// A question for groups, by the limits of the sources as they are now; of one group no more than `at_most` are counted.
+    pub(crate) fn group_query(&self, filter: Filter, at_most: Option<u32>) -> GroupQuery {
         let now = self.now();
         let otherwise = AttemptLimits::of(&RetryPolicy::partitions(), now);
         let limits =
             self.sources().known().map(|(source, rules)| (source.clone(), AttemptLimits::of(&rules.retry, now)));
-        let limits = limits.filter(|(_, limits)| *limits != otherwise).collect();
-        let groups = self
-            .view()
-            .partition_groups(GroupQuery { filter: filter.clone(), limits, otherwise, at_most: None })
-            .await?;
-        Ok(groups.into_iter().map(GroupShape::from).collect())
-    }
-
-    /// The limits of the sources that have some of their own.
-    pub(crate) fn limits(&self, otherwise: AttemptLimits) -> BTreeMap<Source, AttemptLimits> {
-        let now = self.now();
-        let limits =
-            self.sources().known().map(|(source, rules)| (source.clone(), AttemptLimits::of(&rules.retry, now)));
-        limits.filter(|(_, limits)| *limits != otherwise).collect()
+        GroupQuery { filter, limits: limits.filter(|(_, limits)| *limits != otherwise).collect(), otherwise, at_most }
     }
 
     /// The failure group that an id, or an unambiguous beginning of one, stands for.

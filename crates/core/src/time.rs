@@ -56,9 +56,10 @@ impl fmt::Display for Timestamp {
 
 crate::schema::described!(Timestamp, {"type": "string", "format": "date-time"});
 
+/// Always with six decimals, so that times in JSON have one length and sort as text.
 impl Serialize for Timestamp {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.collect_str(&format_args!("{self:.6}"))
     }
 }
 
@@ -79,6 +80,10 @@ mod tests {
         assert_eq!(Timestamp::MIN.since(Timestamp::MAX), Duration::ZERO);
         assert!(Timestamp::MAX.since(Timestamp::MIN) > Duration::from_secs(1 << 40));
         assert_eq!(Timestamp::from_micros(1_500_000).to_string(), "1970-01-01T00:00:01.5Z");
+        assert_eq!(
+            serde_json::to_string(&Timestamp::from_micros(1_500_000)).unwrap(),
+            "\"1970-01-01T00:00:01.500000Z\""
+        );
         assert!(Timestamp::MAX.to_string().starts_with("9999-"));
         assert!(Timestamp::MIN.to_string().starts_with("-009999-"));
     }

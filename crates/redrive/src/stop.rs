@@ -9,8 +9,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// What each call of the database has after the first signal, and from when on none has any time left.
+/// What each call of the database has after the first signal.
 const CALL: Duration = Duration::from_secs(3);
+/// From when on no call has any time left: after the first signal, of a worker after its grace or the second signal.
 const LAST_CALL: Duration = Duration::from_secs(5);
 /// When a command ends whatever hangs.
 const LIMIT: Duration = Duration::from_secs(8);
@@ -99,9 +100,11 @@ impl StopSignals {
         let _ = self.0.signals.subscribe().wait_for(|signals| *signals >= count).await;
     }
 
-    /// Leaves a worker's calls only as much time as giving back takes.
-    pub fn give_back(&self) {
+    /// Leaves a worker's calls only as much time as giving back takes: each of them, and all of them one after another.
+    pub async fn give_back(&self) {
         self.0.hurry.allow(GIVE_BACK);
+        sleep(LAST_CALL).await;
+        self.0.hurry.allow(Duration::ZERO);
     }
 
     /// Returns when the process has to end, whatever it is doing.

@@ -29,9 +29,6 @@ pub struct GaugeQuery {
     pub now: Timestamp,
     /// No number goes beyond this.
     pub most: u64,
-    /// Neither do failures with attempts left, without, or with a final error, each by itself: no index on SQLite has all that they
-    /// are told by, so that every one of them is a look at the table.
-    pub most_failed: u64,
 }
 
 /// How the partitions of a source stand.
@@ -189,14 +186,13 @@ impl Gauging<'_, '_> {
         let (number, most) = (self.number, whole(self.query.most));
         let limits = AttemptLimits::of(self.policy, self.query.now);
         let (attempts, created) = (i64::from(limits.attempts), limits.created.micros());
-        let most_failed = whole(self.query.most_failed.min(self.query.most));
-        let limited: [Param<'_>; 4] = [number.into(), attempts.into(), created.into(), most_failed.into()];
+        let limited: [Param<'_>; 4] = [number.into(), attempts.into(), created.into(), most.into()];
         let success = self.one(&SUCCESS, &[number.into(), most.into()]).await?;
         let running = self.one(&RUNNING, &[number.into(), most.into()]).await?;
         let marked = self.one(&MARKED, &[number.into(), most.into()]).await?;
         let queued = self.queued(most).await?;
         let (paused, paused_failed) = self.two(&PAUSED, &[number.into(), most.into()]).await?;
-        let spent = self.one(&SPENT, &[number.into(), attempts.into(), most_failed.into()]).await?;
+        let spent = self.one(&SPENT, &[number.into(), attempts.into(), most.into()]).await?;
         let (open, old) = self.two(&OPEN, &limited).await?;
         let (final_errors, stopped) = self.two(&FINAL, &limited).await?;
         let newest = self.tx.row(&NEWEST, &[number.into()], |row| row.opt_int(0)).await?.flatten();

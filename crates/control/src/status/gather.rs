@@ -8,7 +8,7 @@ use redrive_core::hold::Hold;
 use redrive_core::key::{LogicalDate, Source};
 use redrive_core::process::Process;
 use redrive_core::retry::RetryPolicy;
-use redrive_store::{AttemptLimits, BOUND, GroupQuery, OverviewQuery, QuerySpan};
+use redrive_store::{BOUND, OverviewQuery, QuerySpan};
 
 use crate::error::Result;
 use crate::expected;
@@ -121,14 +121,11 @@ impl Insight {
     async fn top_groups(&self, source: Option<&Source>) -> Result<Vec<GroupShape>> {
         let at_most = u32::try_from(BOUND).unwrap_or(u32::MAX);
         let largest = self.view().largest_groups(source.cloned(), at_most).await?;
-        let now = self.now();
-        let otherwise = AttemptLimits::of(&RetryPolicy::partitions(), now);
-        let limits: BTreeMap<_, _> = self.limits(otherwise);
         let mut groups = Vec::new();
         for (group, _) in largest.into_iter().take(TOP) {
             let source = source.cloned().into_iter().collect();
             let filter = Filter { group: Some(group), source, ..Filter::default() };
-            let query = GroupQuery { filter, limits: limits.clone(), otherwise, at_most: Some(at_most) };
+            let query = self.group_query(filter, Some(at_most));
             groups.extend(self.view().partition_groups(query).await?.into_iter().map(GroupShape::from));
         }
         Ok(groups)

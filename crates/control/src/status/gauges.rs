@@ -25,10 +25,6 @@ const COUNTED: u64 = 60_000;
 const LEAST: u64 = 1_000;
 const MOST: u64 = 10_000;
 
-/// The same for failures, of which each costs a look at its row.
-const FAILURES: u64 = 5_000;
-const LEAST_FAILURES: u64 = 100;
-
 /// How much is compared with the calendars.
 const MISSING: Reach = Reach { days: 5_000, queries: 1_000 };
 
@@ -119,7 +115,6 @@ impl Insight {
             otherwise: RetryPolicy::partitions(),
             now,
             most: (COUNTED / expected).clamp(LEAST, MOST),
-            most_failed: (FAILURES / expected).max(LEAST_FAILURES),
         };
         let mut counts = self.view().source_gauges(query).await?;
         for source in known.into_keys() {

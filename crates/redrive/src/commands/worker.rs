@@ -197,7 +197,7 @@ async fn heed_signals(stop: StopSignals, shutdown: Shutdown) {
     };
     let left = async {
         shutdown.leaving().await;
-        stop.give_back();
+        stop.give_back().await;
     };
     tokio::join!(asked, left);
 }

@@ -38,16 +38,18 @@ CREATE TABLE partitions (
     PRIMARY KEY (series_id, period)
 ) STRICT, WITHOUT ROWID;
 
+-- Where an index's own conditions are AND (… AND …), with the equations last, SQLite does not look at the table for them.
 -- What automation might retry, in the order in which backoff lets it go.
-CREATE INDEX partitions_due ON partitions (source_no, spent, updated_at, series_id, period, created_at)
-    WHERE status = 'failed' AND held = 0 AND error_class <> 'final';
+CREATE INDEX partitions_due ON partitions (source_no, spent, updated_at, series_id, period, created_at, error_class)
+    WHERE error_class <> 'final' AND (status = 'failed' AND held = 0);
 CREATE INDEX partitions_open ON partitions (series_id, period) WHERE status <> 'success';
 -- What is failed now and has one cause; every column that its counts need.
 CREATE INDEX partitions_group ON partitions (error_group, series_id, period, source_no, held, spent, created_at)
     WHERE status = 'failed' AND error_group IS NOT NULL;
 -- For the overview, which counts ranges of indexes: successes by day, errors that are final, and what persons withhold.
 CREATE INDEX partitions_success ON partitions (source_no, period) WHERE status = 'success';
-CREATE INDEX partitions_final ON partitions (source_no, spent, created_at) WHERE status = 'failed' AND held = 0 AND error_class = 'final';
+CREATE INDEX partitions_final ON partitions (source_no, spent, created_at)
+    WHERE status = 'failed' AND (held = 0 AND error_class = 'final');
 
 CREATE TABLE partition_control (
     series_id INTEGER NOT NULL,

@@ -14,6 +14,7 @@ mod sqlite_lock;
 mod sqlite_watch;
 mod tx;
 mod value;
+mod work;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,6 +30,7 @@ use crate::idempotency;
 use crate::url::StoreUrl;
 
 use postgres::Planner;
+use work::{Given, Work};
 
 pub use postgres::Listen;
 pub(crate) use postgres::{Address as PostgresAddress, INDEX_PLANS_OF_SESSION};
@@ -121,47 +123,35 @@ impl Db {
     }
 
     /// Runs `work` in a transaction that may write, and notes in it that the idempotency key of this task, if it has one, has changed
-    /// something. It is called again when the database asks for another try, and its
-    /// effects are durable when this returns.
+    /// something. It is called again when the database asks for another try, and its effects are durable when this returns.
     pub(crate) async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
+        self.write_keyed(name, work::giving(work)).await.map(work::given)
+    }
+
+    async fn write_keyed(&self, name: &'static str, work: Work) -> Result<Given> {
         let begun = Instant::now();
-        let written = self.write_keyed(name, work).await;
-        self.metrics.called(op_of(name, Op::Write), begun.elapsed());
-        written
-    }
-
-    async fn write_keyed<T, F>(&self, name: &'static str, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
-    {
-        let Some(key) = idempotency::current() else { return self.write_unkeyed(name, work).await };
-        let work = Arc::new(work);
-        let keyed = self.write_unkeyed(name, move |tx| {
-            let (work, key) = (Arc::clone(&work), key.clone());
-            Box::pin(async move {
-                let done = work(tx).await?;
-                let answer = key.answer(&done);
-                key.note(tx, answer).await?;
-                Ok(done)
-            })
-        });
-        keyed.await
-    }
-
-    async fn write_unkeyed<T, F>(&self, name: &'static str, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
-    {
-        match &self.backend {
+        let work = match idempotency::current() {
+            None => work,
+            Some(key) => work::shared(move |tx| {
+                let (work, key) = (Arc::clone(&work), key.clone());
+                Box::pin(async move {
+                    let given = work(tx).await?;
+                    let answer = key.answer(&*given);
+                    key.note(tx, answer).await?;
+                    Ok(given)
+                })
+            }),
+        };
+        let written = match &self.backend {
             Backend::Sqlite(db) => db.write(name, work).await,
             Backend::Postgres(db) => db.write(name, work).await,
-        }
+        };
+        self.metrics.called(op_of(name, Op::Write), begun.elapsed());
+        written
     }
 
     /// Runs `work` on one snapshot; it cannot write.
@@ -170,7 +160,7 @@ impl Db {
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
-        self.read_by(Planner::Server, name, work).await
+        self.read_by(Planner::Server, name, work::giving(work)).await.map(work::given)
     }
 
     /// The same for pages and for what the daemon and the workers look for all day: their statements must step down their
@@ -180,14 +170,10 @@ impl Db {
         T: Send + 'static,
         F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
     {
-        self.read_by(Planner::Indexes, name, work).await
+        self.read_by(Planner::Indexes, name, work::giving(work)).await.map(work::given)
     }
 
-    async fn read_by<T, F>(&self, planner: Planner, name: &'static str, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
-    {
+    async fn read_by(&self, planner: Planner, name: &'static str, work: Work) -> Result<Given> {
         let begun = Instant::now();
         let read = match &self.backend {
             Backend::Sqlite(db) => db.read(name, work).await,

@@ -24,6 +24,7 @@ use super::sqlite_file::{FileSystem, open_reader, open_wal_anchor, open_writer, 
 use super::sqlite_lock::{gave_up, heeding};
 use super::sqlite_watch::FileWatch;
 use super::tx::{Tells, Tx, sqlite_fault};
+use super::work::{Given, Work};
 use super::{Options, Schema};
 
 /// The most that is taken into one commit.
@@ -135,11 +136,7 @@ impl Sqlite {
         self.cancelled.subscribe()
     }
 
-    pub(super) async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
-    {
+    pub(super) async fn write(&self, name: &'static str, work: Work) -> Result<Given> {
         self.submit(name, move |connection, clock| {
             let mut tx = Tx::Sqlite { connection, name, tells: Tells::default(), events: vec![], clock };
             let value = ready(work(&mut tx))?;
@@ -198,11 +195,7 @@ impl Sqlite {
         }
     }
 
-    pub(super) async fn read<T, F>(&self, name: &'static str, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
-    {
+    pub(super) async fn read(&self, name: &'static str, work: Work) -> Result<Given> {
         let (readers, clock) = (Arc::clone(&self.readers), self.clock.clone());
         let permit = Arc::clone(&readers.permits).acquire_owned().await;
         blocking(move || {

@@ -40,7 +40,8 @@ fn locked(world: &World) -> rusqlite::Connection {
 }
 
 fn stop(world: &mut World, worker: usize, daemon: usize, is_impatient: bool) -> Vec<Finding> {
-    let (worker, daemon) = (&mut world.workers[worker], &mut world.daemons[daemon]);
+    let World { workers, daemons, rig, .. } = world;
+    let (worker, daemon) = (&mut workers[worker], &mut daemons[daemon]);
     worker.signal("-TERM");
     daemon.signal("-TERM");
     if is_impatient {
@@ -50,7 +51,8 @@ fn stop(world: &mut World, worker: usize, daemon: usize, is_impatient: bool) -> 
     let mut findings = Vec::new();
     for (process, limit, what) in [(daemon, DAEMON_ENDS, "daemon"), (worker, WORKER_ENDS, "worker")] {
         if !ends(process, begun + limit) {
-            findings.push(Finding::general(format!("a {what} that was told to stop is there after {limit:?}")));
+            let log = rig.log(process);
+            findings.push(Finding::general(format!("a {what} that was told to stop is there after {limit:?}: {log}")));
             process.kill();
         }
     }

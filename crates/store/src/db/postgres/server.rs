@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
-use futures_util::future::BoxFuture;
 use redrive_metrics::Metrics;
 use tokio::sync::watch;
 
 use crate::clock::ServerClock;
 use crate::db::Options;
 use crate::db::tx::{Tells, Tx};
+use crate::db::work::{Given, Work};
 use crate::error::{Error, Result};
 use crate::hurry::Hurry;
 
@@ -110,26 +110,15 @@ impl Postgres {
     }
 
     /// Runs a transaction that may write. All of them reach their rows by key.
-    pub(in crate::db) async fn write<T, F>(&self, name: &'static str, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
-    {
+    pub(in crate::db) async fn write(&self, name: &'static str, work: Work) -> Result<Given> {
         self.run(Kind { name, access: Access::Write, planner: Planner::Indexes }, work).await
     }
 
-    pub(in crate::db) async fn read<T, F>(&self, name: &'static str, planner: Planner, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync + 'static,
-    {
+    pub(in crate::db) async fn read(&self, name: &'static str, planner: Planner, work: Work) -> Result<Given> {
         self.run(Kind { name, access: Access::Read, planner }, work).await
     }
 
-    async fn run<T, F>(&self, kind: Kind, work: F) -> Result<T>
-    where
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync,
-    {
+    async fn run(&self, kind: Kind, work: Work) -> Result<Given> {
         let commit = CommitSent::default();
         self.limited(kind.name, kind.whole(), &commit, self.try_and_try_again(kind, &commit, &work)).await
     }
@@ -160,10 +149,7 @@ impl Postgres {
         })
     }
 
-    async fn try_and_try_again<T, F>(&self, kind: Kind, commit: &CommitSent, work: &F) -> Result<T>
-    where
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync,
-    {
+    async fn try_and_try_again(&self, kind: Kind, commit: &CommitSent, work: &Work) -> Result<Given> {
         let (mut tries, mut reconnects) = (1, 0);
         loop {
             match self.attempt(kind, commit, work).await {
@@ -183,10 +169,7 @@ impl Postgres {
     }
 
     /// Runs a transaction once. A failure's remedy is given only where it is known that nothing was changed.
-    async fn attempt<T, F>(&self, kind: Kind, commit: &CommitSent, work: &F) -> Result<T, PgFailure>
-    where
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync,
-    {
+    async fn attempt(&self, kind: Kind, commit: &CommitSent, work: &Work) -> Result<Given, PgFailure> {
         commit.reset();
         let client = self.client(kind.name).await.map_err(PgFailure::last)?;
         let result = self.transact(&client, kind, commit, work).await;
@@ -201,10 +184,13 @@ impl Postgres {
         result
     }
 
-    async fn transact<T, F>(&self, client: &Object, kind: Kind, commit: &CommitSent, work: &F) -> Result<T, PgFailure>
-    where
-        F: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T>> + Send + Sync,
-    {
+    async fn transact(
+        &self,
+        client: &Object,
+        kind: Kind,
+        commit: &CommitSent,
+        work: &Work,
+    ) -> Result<Given, PgFailure> {
         let begun = within(PROMPT, client.batch_execute(kind.begin())).await;
         begun.map_err(|fault| PgFailure::broken(fault.remedy(), fault.error(&self.place, kind.name)))?;
         let mut tx = Tx::Postgres(PgTx {
