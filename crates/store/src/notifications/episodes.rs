@@ -101,36 +101,34 @@ fn text(list: &BTreeSet<String>) -> Result<String> {
     serde_json::to_string(list).map_err(|error| Error::row("episodes", error))
 }
 
-static PARTITIONS: Lookup = Lookup::new(
-    "/* episodes::partitions */
+/// How many rows of a table have failed for one cause, counted to the bound.
+macro_rules! failures {
+    ($table:literal, $which:literal) => {
+        Lookup::new(
+            concat!(
+                "/* episodes::",
+                $table,
+                " */
      SELECT count(*)
      FROM (
          SELECT 1
-         FROM partitions
-         WHERE status = 'failed' AND error_group IS NOT NULL AND error_group = @group_id
-         LIMIT 10001) counted",
-    &[("group_id", Kind::Int)],
-);
-static WAITING: Lookup = Lookup::new(
-    "/* episodes::waiting */
-     SELECT count(*)
-     FROM (
-         SELECT 1
-         FROM run_waiting
-         WHERE error_group IS NOT NULL AND workload <> 'extract' AND error_group = @group_id
-         LIMIT 10001) counted",
-    &[("group_id", Kind::Int)],
-);
-static ENDED: Lookup = Lookup::new(
-    "/* episodes::ended */
-     SELECT count(*)
-     FROM (
-         SELECT 1
-         FROM run_ends
-         WHERE error_group IS NOT NULL AND workload <> 'extract' AND error_group = @group_id
-         LIMIT 10001) counted",
-    &[("group_id", Kind::Int)],
-);
+         FROM ",
+                $table,
+                "
+         WHERE ",
+                $which,
+                " AND error_group IS NOT NULL AND error_group = @group_id
+         LIMIT 10001) counted"
+            ),
+            &[("group_id", Kind::Int)],
+        )
+    };
+}
+static FAILURES: [Lookup; 3] = [
+    failures!("partitions", "status = 'failed'"),
+    failures!("run_waiting", "workload <> 'extract'"),
+    failures!("run_ends", "workload <> 'extract'"),
+];
 
 async fn failed(tx: &mut Tx<'_>, asked: &[GroupId]) -> Result<BTreeMap<GroupId, u64>> {
     let mut ids: BTreeSet<GroupId> = asked.iter().copied().collect();
@@ -139,7 +137,7 @@ async fn failed(tx: &mut Tx<'_>, asked: &[GroupId]) -> Result<BTreeMap<GroupId, 
     let ids: Vec<GroupId> = ids.into_iter().collect();
     let columns = [Column::ints(&ids, |group| Some(group.number()))];
     let mut counts: BTreeMap<GroupId, u64> = BTreeMap::new();
-    for sql in [&PARTITIONS, &WAITING, &ENDED] {
+    for sql in &FAILURES {
         for (nth, count) in tx.lookup(sql, &columns, |mut row| row.count::<u64>()).await? {
             let total = counts.entry(ids[nth]).or_default();
             *total = (*total + count).min(BOUND);

@@ -1,11 +1,10 @@
 //! Claiming runs: oldest submission first, new runs and due retries together, only the categories asked for.
 //!
-//! A run that has come due is first moved from `run_waiting` to `run_queue` (`Event::Due`), so that the queue holds everything that
-//! can start now and waiting ones are never in its way. A claim then moves the oldest from `run_queue` to `run_claims`
-//! (`Event::Claimed`); how many come from each category is decided by a look at their oldest, so that age decides across
-//! categories too. Neither looks at what has ended.
+//! What has come due is queued first (`promote`). A claim then moves the oldest from `run_queue` to `run_claims` (`Event::Claimed`);
+//! how many come from each category is decided by a look at their oldest, so that age decides across categories too. It never looks
+//! at what has ended.
 //!
-//! These moves stand here twice. PostgreSQL does each with one statement, which picks rows that no other transaction holds;
+//! The move stands here twice. PostgreSQL does it with one statement, which picks rows that no other transaction holds;
 //! SQLite knows no statement that moves rows, and needs none that picks, because it has one writer.
 
 use std::time::Duration;
@@ -17,16 +16,11 @@ use redrive_core::time::Timestamp;
 
 use super::counted;
 use super::limit::{InFlightLimit, room};
-use super::list::categories_of;
-use super::row::{opt_count, progress, span};
-use super::standing::Table;
+use super::promote::promote;
+use super::row::{opt_count, span};
 use crate::db::{Cursor, Dialect, Param, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{DataStore, transact};
-
-/// The most runs that one claim moves to the queue because they are due, those that are due longest first. Where more are due, the claim
-/// also moves as many of the oldest submissions among them as it may start, so that age decides whatever the queue lacks.
-const PROMOTED: u32 = 2000;
 
 /// What a worker asks for.
 #[derive(Debug, Clone)]
@@ -62,155 +56,6 @@ impl DataStore {
         let claimed = transact!(self.inner, "claim runs", |tx, asked| claim(tx, &asked, task_id, tx.now()).await);
         self.recalled(claimed, workload, task_id).await
     }
-}
-
-pub(crate) const PROMOTE_ON_POSTGRES: &str = concat!(
-    "/* runs::promote */
-     WITH due AS MATERIALIZED (
-         SELECT ctid
-         FROM run_waiting
-         WHERE state = 'waiting'
-           AND workload = ?1
-           AND due_at <= CAST(?2 AS BIGINT)
-         ORDER BY due_at
-         LIMIT CAST(?3 AS BIGINT)
-         FOR UPDATE SKIP LOCKED
-     ), gone AS (
-         DELETE FROM run_waiting
-         WHERE ctid = ANY (ARRAY(SELECT ctid FROM due))
-         RETURNING *
-     )
-     INSERT INTO run_queue (workload, category, run_id, ",
-    progress!(),
-    ")
-     SELECT workload, category, run_id, ",
-    progress!(),
-    "
-     FROM gone"
-);
-static PROMOTE: Sql = Sql::new(PROMOTE_ON_POSTGRES);
-
-pub(crate) const COME_DUE: &str = concat!(
-    "/* runs::come_due */
-     INSERT INTO run_queue (workload, category, run_id, ",
-    progress!(),
-    ")
-     SELECT workload, category, run_id, ",
-    progress!(),
-    "
-     FROM run_waiting
-     WHERE state = 'waiting'
-       AND workload = ?1
-       AND due_at <= ?2
-     ORDER BY due_at, run_id
-     LIMIT ?3"
-);
-static COME_DUE_ON_SQLITE: Sql = Sql::new(COME_DUE);
-
-static WAIT_NO_LONGER_ON_SQLITE: Sql = Sql::new(
-    "/* runs::wait_no_longer */
-     DELETE FROM run_waiting
-     WHERE (workload, category, run_id) IN (
-         SELECT workload, category, run_id
-         FROM run_waiting
-         WHERE state = 'waiting'
-           AND workload = ?1
-           AND due_at <= ?2
-         ORDER BY due_at, run_id
-         LIMIT ?3
-     )",
-);
-
-static PROMOTE_OLDEST: Sql = Sql::new(concat!(
-    "/* runs::promote_oldest */
-     WITH due AS MATERIALIZED (
-         SELECT ctid
-         FROM run_waiting
-         WHERE state = 'waiting'
-           AND workload = ?1
-           AND category = ?4
-           AND due_at <= CAST(?2 AS BIGINT)
-         ORDER BY run_id
-         LIMIT CAST(?3 AS BIGINT)
-         FOR UPDATE SKIP LOCKED
-     ), gone AS (
-         DELETE FROM run_waiting
-         WHERE ctid = ANY (ARRAY(SELECT ctid FROM due))
-         RETURNING *
-     )
-     INSERT INTO run_queue (workload, category, run_id, ",
-    progress!(),
-    ")
-     SELECT workload, category, run_id, ",
-    progress!(),
-    "
-     FROM gone"
-));
-
-static OLDEST_COME_DUE_ON_SQLITE: Sql = Sql::new(concat!(
-    "/* runs::oldest_come_due */
-     INSERT INTO run_queue (workload, category, run_id, ",
-    progress!(),
-    ")
-     SELECT workload, category, run_id, ",
-    progress!(),
-    "
-     FROM run_waiting
-     WHERE state = 'waiting'
-       AND workload = ?1
-       AND category = ?4
-       AND due_at <= ?2
-     ORDER BY run_id
-     LIMIT ?3"
-));
-
-static OLDEST_WAIT_NO_LONGER_ON_SQLITE: Sql = Sql::new(
-    "/* runs::oldest_wait_no_longer */
-     DELETE FROM run_waiting
-     WHERE (workload, category, run_id) IN (
-         SELECT workload, category, run_id
-         FROM run_waiting
-         WHERE state = 'waiting'
-           AND workload = ?1
-           AND category = ?4
-           AND due_at <= ?2
-         ORDER BY run_id
-         LIMIT ?3
-     )",
-);
-
-/// Puts into the queue what has come due: so much of it that the oldest runs of all are there.
-async fn promote(tx: &mut Tx<'_>, asked: &RunClaim, now: Timestamp) -> Result<()> {
-    let workload = asked.workload;
-    let params = [workload.as_str().into(), now.micros().into(), i64::from(PROMOTED).into()];
-    let moved = match tx.dialect() {
-        Dialect::Postgres => tx.execute(&PROMOTE, &params).await?,
-        Dialect::Sqlite => {
-            let moved = tx.execute(&COME_DUE_ON_SQLITE, &params).await?;
-            if moved > 0 {
-                tx.execute(&WAIT_NO_LONGER_ON_SQLITE, &params).await?;
-            }
-            moved
-        }
-    };
-    if moved < u64::from(PROMOTED) {
-        return Ok(());
-    }
-    let categories = match &asked.categories {
-        Some(categories) => categories.clone(),
-        None => categories_of(tx, Table::Waiting, workload).await?,
-    };
-    for category in &categories {
-        let params = [workload.as_str().into(), now.micros().into(), i64::from(asked.limit).into(), category.into()];
-        match tx.dialect() {
-            Dialect::Postgres => tx.execute(&PROMOTE_OLDEST, &params).await?,
-            Dialect::Sqlite => {
-                tx.execute(&OLDEST_COME_DUE_ON_SQLITE, &params).await?;
-                tx.execute(&OLDEST_WAIT_NO_LONGER_ON_SQLITE, &params).await?
-            }
-        };
-    }
-    Ok(())
 }
 
 /// The categories that have something queued, one step down the index for each.

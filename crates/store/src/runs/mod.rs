@@ -16,6 +16,7 @@ mod lease;
 mod limit;
 mod list;
 mod progress;
+mod promote;
 mod prune;
 mod recall;
 mod record;
@@ -42,12 +43,11 @@ pub use submit::{NewRun, Submitted};
 pub use verdicts::JudgedAttempt;
 
 pub(crate) use attempts::insert_attempts;
-pub(crate) use claim::{
-    BEGIN_ON_SQLITE, COME_DUE, LEAVE_ON_SQLITE, NEXT_ON_SQLITE, PAYLOAD_COLUMN, PROMOTE_ON_POSTGRES, START_ON_POSTGRES,
-};
+pub(crate) use claim::{BEGIN_ON_SQLITE, LEAVE_ON_SQLITE, NEXT_ON_SQLITE, PAYLOAD_COLUMN, START_ON_POSTGRES};
 pub(crate) use failures::recent as recent_failures;
 pub(crate) use group_commit::SubmitLine;
 pub(crate) use groups::failed_groups;
+pub(crate) use promote::{COME_DUE, PROMOTE_ON_POSTGRES};
 pub(crate) use record::move_run;
 pub(crate) use standing::{FINISH, QUEUE, TAKE_CLAIM};
 pub(crate) use submit::INSERT;

@@ -149,30 +149,28 @@ static FORGET_END: Batch = Batch::new(
     ],
     Effect::Row,
 );
-static FORGET_SPEC: Batch = Batch::new(
-    "/* runs::forget_spec */
-     DELETE FROM run_specs
+/// Takes what a table has of runs away.
+macro_rules! forget {
+    ($table:literal) => {
+        Batch::new(
+            concat!(
+                "/* runs::forget ",
+                $table,
+                " */
+     DELETE FROM ",
+                $table,
+                "
      {using}
-     WHERE run_specs.run_id = @run_id",
-    &[("run_id", Kind::Id)],
-    Effect::All,
-);
-static FORGET_FAILURES: Batch = Batch::new(
-    "/* runs::forget_failures */
-     DELETE FROM run_failures
-     {using}
-     WHERE run_failures.run_id = @run_id",
-    &[("run_id", Kind::Id)],
-    Effect::All,
-);
-static FORGET_INCIDENTS: Batch = Batch::new(
-    "/* runs::forget_incidents */
-     DELETE FROM run_incidents
-     {using}
-     WHERE run_incidents.run_id = @run_id",
-    &[("run_id", Kind::Id)],
-    Effect::All,
-);
+     WHERE ",
+                $table,
+                ".run_id = @run_id"
+            ),
+            &[("run_id", Kind::Id)],
+            Effect::All,
+        )
+    };
+}
+static FORGET: [Batch; 3] = [forget!("run_specs"), forget!("run_failures"), forget!("run_incidents")];
 
 async fn forget(
     tx: &mut Tx<'_>,
@@ -190,9 +188,9 @@ async fn forget(
     let took = tx.batch(&FORGET_END, &ends).await?;
     let forgotten: Vec<RunId> = runs.iter().zip(took).filter(|(_, took)| *took).map(|(run, _)| *run).collect();
     let by_id = [Column::ids(&forgotten, |id| Some(id.uuid()))];
-    tx.batch(&FORGET_FAILURES, &by_id).await?;
-    tx.batch(&FORGET_INCIDENTS, &by_id).await?;
-    tx.batch(&FORGET_SPEC, &by_id).await?;
+    for sql in &FORGET {
+        tx.batch(sql, &by_id).await?;
+    }
     if pruning.workload == Workload::Ingest {
         uploads::mark_forgotten(tx, &forgotten, now).await?;
     }
