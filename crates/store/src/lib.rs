@@ -33,6 +33,7 @@ pub mod raw;
 mod runs;
 mod series;
 mod sink_row;
+mod source_ranges;
 mod stanzas;
 pub mod statements;
 pub mod trust;

@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use redrive_core::hold::{Hold, HoldKind, HoldScope};
 use redrive_core::key::{LogicalDate, Source};
+use redrive_core::lane::Lane;
 use redrive_core::outlook;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
 
-use crate::db::{Column, Kind, Lookup, Param, Sql, Tx};
+use crate::db::{Column, Cursor, Dialect, Kind, Lookup, Sql, Tx, render_lookup};
 use crate::error::{Error, Result};
 use crate::handles::{View, read};
-use crate::partitions::{AttemptLimits, Period, QuerySpan};
+use crate::partitions::{Period, QuerySpan};
 use crate::series::Scope;
+use crate::source_ranges::{self, LimitedSource, counted, in_order};
 
 /// A count that reaches this is at least one less.
 pub const BOUND: u64 = 10_001;
@@ -69,6 +71,12 @@ pub struct RunCounts {
     pub dead: u64,
 }
 
+impl OverviewQuery {
+    fn policy_of(&self, source: &Source) -> &RetryPolicy {
+        self.policies.get(source).unwrap_or(&self.otherwise)
+    }
+}
+
 impl View {
     /// How the partitions of each source stand.
     pub async fn source_counts(&self, query: OverviewQuery) -> Result<BTreeMap<Source, SourceCounts>> {
@@ -77,7 +85,7 @@ impl View {
 
     /// How the runs of each workload stand.
     pub async fn run_counts(&self) -> Result<Vec<RunCounts>> {
-        read!(self.read_by_index, "run counts", |tx| runs(tx))
+        read!(self.read_by_index, "run counts", |tx| runs(tx, BOUND))
     }
 
     /// How many partitions there are in each of these spans.
@@ -103,80 +111,48 @@ pub(crate) async fn next_source(tx: &mut Tx<'_>, after: Option<&Source>) -> Resu
 }
 
 async fn sources(tx: &mut Tx<'_>, query: &OverviewQuery) -> Result<BTreeMap<Source, SourceCounts>> {
-    let mut found = BTreeMap::new();
+    let (mut names, mut limited) = (Vec::new(), Vec::new());
     let mut after: Option<Source> = None;
     while let Some((source, source_no)) = next_source(tx, after.as_ref()).await? {
         if query.source.as_ref().is_none_or(|wanted| *wanted == source) {
-            let counts = Counting { tx: &mut *tx, query, source: &source, source_no }.all().await?;
-            found.insert(source.clone(), counts);
+            limited.push(LimitedSource::new(source_no, query.policy_of(&source), query.now));
+            names.push(source.clone());
         }
         after = Some(source);
+    }
+    let ranges = source_ranges::ranges(tx, &limited, BOUND).await?;
+    let mut found = BTreeMap::new();
+    for ((source, LimitedSource { source_no, .. }), ranges) in names.into_iter().zip(&limited).zip(ranges) {
+        let mut counts = SourceCounts {
+            success: ranges.success,
+            newest_success: ranges.newest.map(|period| Period::from_row(period).date()).transpose()?,
+            running: ranges.running,
+            paused_pending: ranges.paused.saturating_sub(ranges.paused_failed),
+            final_errors: ranges.final_errors.saturating_sub(ranges.final_stopped),
+            // What the policy has stopped is counted there, as everywhere: an error that is final is the lesser reason.
+            exhausted: ranges.final_stopped,
+            marked: ranges.marked,
+            paused_failed: ranges.paused_failed,
+            ..SourceCounts::default()
+        };
+        let mut counting = Counting { tx: &mut *tx, query, source: &source, source_no: *source_no };
+        counting.queued(ranges.queued, &mut counts).await?;
+        counting.failed(&mut counts).await?;
+        found.insert(source, counts);
     }
     Ok(found)
 }
 
-/// A range of an index, counted to the bound.
-macro_rules! bounded {
-    ($name:literal, $range:literal) => {
-        Sql::new(concat!(
-            "/* overview::",
-            $name,
-            " */
+static QUEUED: Sql = Sql::new(
+    "/* overview::queued */
      SELECT count(*)
      FROM (
          SELECT 1
-         ",
-            $range,
-            "
-         LIMIT 10001) counted"
-        ))
-    };
-}
-
-static SUCCESS: Sql =
-    bounded!("success", "FROM partitions WHERE status = 'success' AND source_no = CAST(?1 AS BIGINT)");
-static NEWEST: Sql = Sql::new(
-    "/* overview::newest */
-     SELECT max(period)
-     FROM partitions
-     WHERE status = 'success' AND source_no = CAST(?1 AS BIGINT)",
-);
-/// Final errors: how many there are, and of how many the policy would allow no further attempt anyway.
-static FINAL: Sql = Sql::new(
-    "/* overview::final_errors */
-     SELECT count(*), CAST(coalesce(sum(
-         CASE WHEN f.spent >= CAST(?2 AS BIGINT) OR f.created_at <= CAST(?3 AS BIGINT) THEN 1 ELSE 0 END), 0) AS BIGINT)
-     FROM (
-         SELECT spent, created_at
-         FROM partitions
-         WHERE status = 'failed' AND held = 0 AND error_class = 'final' AND source_no = CAST(?1 AS BIGINT)
-         LIMIT 10001) f",
-);
-static RUNNING: Sql =
-    bounded!("running", "FROM partition_control WHERE active_run_id IS NOT NULL AND source_no = CAST(?1 AS BIGINT)");
-static MARKED: Sql = bounded!(
-    "marked",
-    "FROM partition_control
-         WHERE terminal_at IS NOT NULL AND paused_at IS NULL AND source_no = CAST(?1 AS BIGINT)"
-);
-static QUEUED: Sql = bounded!(
-    "queued",
-    "FROM partition_control
-         WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL
-             AND lane = ?1 AND scope >= CAST(?2 AS BIGINT) AND scope <= CAST(?3 AS BIGINT)
-             AND series_id >= CAST(?4 AS BIGINT) AND series_id <= CAST(?5 AS BIGINT)"
-);
-static PAUSED: Sql = Sql::new(
-    "/* overview::paused */
-     SELECT p.status, count(*)
-     FROM (
-         SELECT series_id, period
          FROM partition_control
-         WHERE paused_at IS NOT NULL AND source_no = CAST(?1 AS BIGINT)
-         LIMIT 10001) c
-     CROSS JOIN partitions p
-     WHERE p.series_id = c.series_id AND p.period = c.period
-     GROUP BY p.status",
+         WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL
+             AND lane = ?1 AND scope = CAST(?2 AS BIGINT)
+             AND series_id >= CAST(?3 AS BIGINT) AND series_id <= CAST(?4 AS BIGINT)
+         LIMIT 10001) counted",
 );
 static SCOPE: Sql = Sql::new(
     "/* overview::scope */
@@ -196,23 +172,30 @@ static NEXT_BAND: Sql = Sql::new(
      LIMIT 1",
 );
 /// Of a band those that failed longest ago, which come due first: how many there are, are too old, and are due.
-static BAND: Sql = Sql::new(
+static BAND: Lookup = Lookup::new(
     "/* overview::band */
      SELECT count(*),
-         CAST(coalesce(sum(CASE WHEN f.created_at <= CAST(?3 AS BIGINT) THEN 1 ELSE 0 END), 0) AS BIGINT),
-         CAST(coalesce(sum(CASE WHEN f.created_at > CAST(?3 AS BIGINT) AND f.updated_at <= CAST(?4 AS BIGINT)
+         CAST(coalesce(sum(CASE WHEN f.created_at <= @created THEN 1 ELSE 0 END), 0) AS BIGINT),
+         CAST(coalesce(sum(CASE WHEN f.created_at > @created AND f.updated_at <= @due_by
              AND NOT EXISTS (
                  SELECT 1
                  FROM partition_control c
-                 WHERE c.series_id = f.series_id AND c.period = f.period AND c.not_before > CAST(?5 AS BIGINT))
+                 WHERE c.series_id = f.series_id AND c.period = f.period AND c.not_before > @now)
              THEN 1 ELSE 0 END), 0) AS BIGINT)
      FROM (
          SELECT created_at, updated_at, series_id, period
          FROM partitions
          WHERE status = 'failed' AND held = 0 AND error_class <> 'final'
-             AND source_no = CAST(?1 AS BIGINT) AND spent = CAST(?2 AS BIGINT)
+             AND source_no = @source_no AND spent = @spent
          ORDER BY updated_at, series_id, period
          LIMIT 10001) f",
+    &[
+        ("source_no", Kind::Int),
+        ("spent", Kind::Int),
+        ("created", Kind::Int),
+        ("due_by", Kind::Int),
+        ("now", Kind::Int),
+    ],
 );
 
 struct Counting<'a, 'tx> {
@@ -223,43 +206,8 @@ struct Counting<'a, 'tx> {
 }
 
 impl Counting<'_, '_> {
-    async fn all(mut self) -> Result<SourceCounts> {
-        let mut counts = SourceCounts {
-            success: self.one(&SUCCESS).await?,
-            running: self.one(&RUNNING).await?,
-            marked: self.one(&MARKED).await?,
-            ..SourceCounts::default()
-        };
-        let newest = self.tx.row(&NEWEST, &[self.source_no.into()], |row| row.opt_int(0)).await?.flatten();
-        counts.newest_success = newest.map(|period| Period::from_row(period).date()).transpose()?;
-        self.queued(&mut counts).await?;
-        self.paused(&mut counts).await?;
-        self.final_errors(&mut counts).await?;
-        self.failed(&mut counts).await?;
-        Ok(counts)
-    }
-
-    /// What the policy has stopped is counted there, as everywhere: an error that is final is the lesser reason.
-    async fn final_errors(&mut self, counts: &mut SourceCounts) -> Result<()> {
-        let policy = self.query.policies.get(self.source).unwrap_or(&self.query.otherwise);
-        let limits = AttemptLimits::of(policy, self.query.now);
-        let params = [self.source_no.into(), i64::from(limits.attempts).into(), limits.created.micros().into()];
-        let found = self.tx.row(&FINAL, &params, |row| Ok((natural(row.int(0)?), natural(row.int(1)?)))).await?;
-        let (all, stopped) = found.unwrap_or_default();
-        counts.final_errors = all.saturating_sub(stopped);
-        counts.exhausted += stopped;
-        Ok(())
-    }
-
-    async fn one(&mut self, sql: &Sql) -> Result<u64> {
-        let count = self.tx.row(sql, &[self.source_no.into()], |row| row.int(0)).await?;
-        Ok(natural(count.unwrap_or(0)))
-    }
-
     /// What waits for a worker, less what is held or cools down.
-    async fn queued(&mut self, counts: &mut SourceCounts) -> Result<()> {
-        let whole = Scope::of_source(self.source_no);
-        let all = self.in_scopes(whole, whole.end_of_source(), None).await?;
+    async fn queued(&mut self, all: u64, counts: &mut SourceCounts) -> Result<()> {
         let cooling = |hold: &Hold| hold.kind() == HoldKind::Cooldown;
         counts.held = self.covered(|hold| !cooling(hold), all).await?;
         let left = all.saturating_sub(counts.held);
@@ -284,57 +232,47 @@ impl Counting<'_, '_> {
             let params = [source.as_str().into(), customer.as_str().into(), query.into()];
             let found = self.tx.row(&SCOPE, &params, |row| Ok((Scope::from_row(row.int(0)?), row.int(1)?))).await?;
             if let Some((held, series)) = found {
-                covered += self.in_scopes(held, held, scope.query_name().map(|_| series)).await?;
+                covered += self.in_scope(held, scope.query_name().map(|_| series)).await?;
             }
         }
         Ok(covered.min(all))
     }
 
-    /// How many are queued of a range of customers, or of one series of a customer.
-    async fn in_scopes(&mut self, first: Scope, last: Scope, series: Option<i64>) -> Result<u64> {
+    /// How many are queued of a customer, or of one series of a customer.
+    async fn in_scope(&mut self, scope: Scope, series: Option<i64>) -> Result<u64> {
+        let (least, most) = series.map_or((0, i64::MAX), |series| (series, series));
         let mut count = 0;
-        for lane in redrive_core::lane::Lane::ALL {
-            let (least, most) = series.map_or((0, i64::MAX), |series| (series, series));
-            let params: [Param<'_>; 5] =
-                [lane.as_str().into(), first.number().into(), last.number().into(), least.into(), most.into()];
+        for lane in Lane::ALL {
+            let params = [lane.as_str().into(), scope.number().into(), least.into(), most.into()];
             count += natural(self.tx.row(&QUEUED, &params, |row| row.int(0)).await?.unwrap_or(0));
         }
         Ok(count.min(BOUND))
     }
 
-    async fn paused(&mut self, counts: &mut SourceCounts) -> Result<()> {
-        let rows = self.tx.rows(&PAUSED, &[self.source_no.into()], |row| Ok((row.text(0)?, row.int(1)?))).await?;
-        for (status, count) in rows {
-            match status.as_str() {
-                "failed" => counts.paused_failed += natural(count),
-                _ => counts.paused_pending += natural(count),
-            }
-        }
-        Ok(())
-    }
-
     /// Failures that are neither final nor withheld, by how many attempts they have spent.
     async fn failed(&mut self, counts: &mut SourceCounts) -> Result<()> {
-        let policy = self.query.policies.get(self.source).unwrap_or(&self.query.otherwise);
-        let now = self.query.now;
+        let (policy, now) = (self.query.policy_of(self.source), self.query.now);
         let all_wait = self.query.holds.iter().any(|hold| hold.scope.covers_source(self.source));
-        let mut last = -1;
-        loop {
-            let next = self.tx.row(&NEXT_BAND, &[self.source_no.into(), last.into()], |row| row.int(0)).await?;
-            let Some(band) = next else { break };
+        let (mut bands, mut last) = (Vec::new(), -1);
+        while let Some(band) = self.tx.row(&NEXT_BAND, &[self.source_no.into(), last.into()], |row| row.int(0)).await? {
+            bands.push(band);
             last = band;
-            let spent = u32::try_from(band).unwrap_or(u32::MAX);
-            let due_by = if all_wait { Timestamp::MIN } else { outlook::surely_due(spent, policy, now) };
-            let params: [Param<'_>; 5] = [
-                self.source_no.into(),
-                band.into(),
-                outlook::age_limit(policy, now).micros().into(),
-                due_by.micros().into(),
-                now.micros().into(),
-            ];
-            let row = self.tx.row(&BAND, &params, |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?))).await?;
-            let (all, old, due) = row.map_or((0, 0, 0), |(all, old, due)| (natural(all), natural(old), natural(due)));
-            if policy.is_spent(spent) {
+        }
+        let spent = |band: i64| u32::try_from(band).unwrap_or(u32::MAX);
+        let due_by = |band: i64| match all_wait {
+            true => Timestamp::MIN,
+            false => outlook::surely_due(spent(band), policy, now),
+        };
+        let columns = [
+            Column::ints(&bands, |_| Some(self.source_no)),
+            Column::ints(&bands, |band| Some(*band)),
+            Column::ints(&bands, |_| Some(outlook::age_limit(policy, now).micros())),
+            Column::ints(&bands, |band| Some(due_by(*band).micros())),
+            Column::ints(&bands, |_| Some(now.micros())),
+        ];
+        let read = |mut row: Cursor<'_>| Ok((row.count::<u64>()?, row.count::<u64>()?, row.count::<u64>()?));
+        for (nth, (all, old, due)) in self.tx.lookup(&BAND, &columns, read).await? {
+            if policy.is_spent(spent(bands[nth])) {
                 counts.exhausted += all;
             } else {
                 counts.exhausted += old;
@@ -353,35 +291,51 @@ fn natural(count: i64) -> u64 {
     u64::try_from(count).unwrap_or(0)
 }
 
-static WAITING: Sql = Sql::new(
-    "/* overview::waiting_runs */
-     SELECT count(*), CAST(coalesce(sum(CASE WHEN state = 'storing' THEN 1 ELSE 0 END), 0) AS BIGINT)
-     FROM (SELECT state FROM run_waiting WHERE workload = ?1 LIMIT 10001) counted",
-);
-static QUEUED_RUNS: Sql = bounded!("queued_runs", "FROM run_queue WHERE workload = ?1");
-static RUNNING_RUNS: Sql = bounded!("running_runs", "FROM run_claims WHERE workload = ?1");
-static DEAD_RUNS: Sql = bounded!("dead_runs", "FROM run_ends WHERE state = 'dead' AND workload = ?1");
-static ENDED_RUNS: Sql = Sql::new(
-    "/* overview::ended_runs */
-     SELECT CAST(coalesce(sum(CASE WHEN state = 'done' THEN 1 ELSE 0 END), 0) AS BIGINT)
-     FROM (SELECT state FROM run_ends WHERE workload = ?1 LIMIT 10001) counted",
-);
+/// How many runs are looked at for each one that may be counted, where no index has only those.
+const LOOKED_AT: u64 = 10;
 
-async fn runs(tx: &mut Tx<'_>) -> Result<Vec<RunCounts>> {
-    let mut all = Vec::new();
-    for &workload in Workload::ALL {
-        let params = [workload.as_str().into()];
-        let waiting = tx.row(&WAITING, &params, |row| Ok((row.int(0)?, row.int(1)?))).await?;
-        let (waiting, storing) = waiting.map_or((0, 0), |(all, storing)| (natural(all), natural(storing)));
-        let mut one = Vec::new();
-        for sql in [&QUEUED_RUNS, &RUNNING_RUNS, &DEAD_RUNS, &ENDED_RUNS] {
-            one.push(natural(tx.row(sql, &params, |row| row.int(0)).await?.unwrap_or(0)));
-        }
-        let [queued, running, dead, done] = one[..] else { continue };
-        let waiting = waiting.saturating_sub(storing);
-        all.push(RunCounts { workload, storing, queued, running, waiting, done, dead });
-    }
-    Ok(all)
+/// The question how the runs of a workload stand.
+fn runs_question(most: u64) -> String {
+    let in_state =
+        |table: &str, state: &str| counted(&format!("{table} WHERE state = '{state}' AND workload = @workload"), most);
+    let all = |table: &str| counted(&format!("{table} WHERE workload = @workload"), most);
+    let looked_at = most.saturating_mul(LOOKED_AT);
+    let ended = format!("(SELECT state FROM run_ends WHERE workload = @workload LIMIT {looked_at}) e");
+    format!(
+        "/* overview::runs */
+         SELECT {} AS storing, {} AS queued, {} AS running, {} AS waiting, {} AS done, {} AS dead",
+        in_state("run_waiting", "storing"),
+        all("run_queue"),
+        all("run_claims"),
+        in_state("run_waiting", "waiting"),
+        counted(&format!("{ended} WHERE e.state = 'done'"), most),
+        in_state("run_ends", "dead"),
+    )
+}
+
+const OF_WORKLOAD: [(&str, Kind); 1] = [("workload", Kind::Text)];
+
+pub(crate) fn question_of_runs(dialect: Dialect) -> String {
+    render_lookup(&runs_question(BOUND), &OF_WORKLOAD, dialect)
+}
+
+/// How the runs of each workload stand, no number beyond `most`.
+pub(crate) async fn runs(tx: &mut Tx<'_>, most: u64) -> Result<Vec<RunCounts>> {
+    let columns = [Column::texts(Workload::ALL, |workload| Some(workload.as_str()))];
+    let question = runs_question(most);
+    let found = tx.built_lookup(&question, &OF_WORKLOAD, &columns, |nth, mut row| {
+        let counts = RunCounts {
+            workload: Workload::ALL[nth],
+            storing: row.count()?,
+            queued: row.count()?,
+            running: row.count()?,
+            waiting: row.count()?,
+            done: row.count()?,
+            dead: row.count()?,
+        };
+        Ok((nth, counts))
+    });
+    found.await.map(in_order)
 }
 
 static COUNT_DAYS: Lookup = Lookup::new(

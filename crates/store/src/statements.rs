@@ -80,8 +80,8 @@ pub fn due(database: For) -> &'static str {
 }
 
 /// What gauges are read by, to look at the plans.
-pub fn gauges(database: For) -> impl Iterator<Item = &'static str> {
-    gauges::ALL.iter().map(move |sql| sql.render(database.dialect()))
+pub fn gauges(database: For) -> Vec<String> {
+    gauges::statements(database.dialect())
 }
 
 /// Adds stanzas; arrays of them on PostgreSQL.

@@ -134,6 +134,7 @@ CREATE TABLE run_waiting (
     PRIMARY KEY (workload, category, run_id)
 );
 CREATE INDEX run_waiting_due ON run_waiting (workload, due_at, run_id) WHERE state = 'waiting';
+CREATE INDEX run_waiting_storing ON run_waiting (workload) WHERE state = 'storing';
 CREATE INDEX run_waiting_group ON run_waiting (error_group, workload, category, run_id, error_class)
     WHERE error_group IS NOT NULL AND workload <> 'extract';
 

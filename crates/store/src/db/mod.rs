@@ -35,7 +35,7 @@ use work::{Given, Work};
 pub use postgres::Listen;
 pub(crate) use postgres::{Address as PostgresAddress, INDEX_PLANS_OF_SESSION};
 pub(crate) use row::{Cursor, Row};
-pub(crate) use sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render};
+pub(crate) use sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render, render_lookup};
 pub(crate) use tx::Tx;
 pub(crate) use value::{Column, Param};
 

@@ -133,6 +133,8 @@ async fn no_search_reads_a_whole_table(subject: TestStore) {
         let plans = plans(&subject, &search);
         assert!(!plans.contains("Seq Scan") && !plans.contains("SCAN "), "{what}:\n{plans}");
         assert!(plans.contains("Index") || plans.contains("SEARCH "), "{what}:\n{plans}");
+        // A key that everybody uses has many hits, of which the first few are wanted.
+        assert!(what != "key" || !plans.contains("TEMP B-TREE"), "{what}:\n{plans}");
     }
 }
 

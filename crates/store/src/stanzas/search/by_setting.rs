@@ -75,14 +75,14 @@ fn after_prefix(prefix: &str) -> String {
     String::new()
 }
 
-/// The whole statement by key and value, of finished runs only, in the order of its index.
+/// The whole statement by key and value, of finished runs only, in the order of its index. The index by key begins with the key, which
+/// is one; SQLite would sort all hits if the order named it.
 pub(super) fn of_finished<'s>(
     asked: &'s Search,
     conf: Option<i64>,
     heads: &'s [String; 3],
 ) -> (String, Vec<Param<'s>>) {
     let (mut sql, params) = of_settings(asked, conf, heads);
-    let by_key = if asked.key.is_some() { "substr(s.key, 1, 64), " } else { "" };
     let _ = write!(
         sql,
         "
@@ -93,7 +93,7 @@ pub(super) fn of_finished<'s>(
                WHERE u.upload_no = s.setting_id / 4294967296
                  AND e.state = 'done'
            )
-         ORDER BY {by_key}substr(s.value, 1, 64), s.conf_id, s.setting_id
+         ORDER BY substr(s.value, 1, 64), s.conf_id, s.setting_id
          LIMIT {}",
         asked.limit
     );
