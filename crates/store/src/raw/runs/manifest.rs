@@ -137,7 +137,7 @@ mod tests {
   "fence": "019a0000-0000-7000-8000-000000000002",
   "extractor": "sample",
   "started_at": "1970-01-01T00:00:01.000001Z",
-  "finished_at": "1970-01-01T00:00:02Z",
+  "finished_at": "1970-01-01T00:00:02.000000Z",
   "outcome": {
     "state": "failed",
     "error_class": "retryable",
