@@ -42,11 +42,15 @@ impl Insight {
         let now = self.now();
         let holds = self.holds().await?;
         let processes = self.view().processes().await?;
-        let sources = self.sources_standing(source, &holds).await?;
-        let runs = self.view().run_counts().await?.into_iter().map(RunCountsShape::from);
-        let runs = runs.filter(|runs| source.is_none() && !runs.is_empty()).collect();
-        let groups = self.top_groups(source).await?;
-        let jobs = if source.is_none() { self.waiting_jobs().await? } else { vec![] };
+        // Two at a time, because a person waits.
+        let beside = async {
+            let runs = self.view().run_counts().await?.into_iter().map(RunCountsShape::from);
+            let runs = runs.filter(|runs| source.is_none() && !runs.is_empty()).collect();
+            let groups = self.top_groups(source).await?;
+            let jobs = if source.is_none() { self.waiting_jobs().await? } else { vec![] };
+            Ok((runs, groups, jobs))
+        };
+        let (sources, (runs, groups, jobs)) = tokio::try_join!(self.sources_standing(source, &holds), beside)?;
         let of_source = |hold: &Hold| source.is_none_or(|source| hold.scope.source() == source);
         Ok(StatusShape {
             sources,

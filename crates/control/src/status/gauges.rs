@@ -93,16 +93,13 @@ impl Insight {
         for process in self.view().processes().await? {
             *processes.entry((process.kind, ProcessState::of(&process, now))).or_default() += 1;
         }
-        Ok(Gauges {
-            sources: self.source_gauges(now).await?,
-            runs: self.view().run_gauges(MOST).await?,
-            holds,
-            processes,
-            lanes: self.view().lane_queues().await?,
-            categories: self.view().category_queues().await?,
-            outbox: self.view().outbox_depth().await?.open,
-            now,
-        })
+        // Two at a time, so that a scrape is over soon.
+        let beside = async {
+            let (runs, lanes) = (self.view().run_gauges(MOST).await?, self.view().lane_queues().await?);
+            Ok((runs, lanes, self.view().category_queues().await?, self.view().outbox_depth().await?.open))
+        };
+        let (sources, (runs, lanes, categories, outbox)) = tokio::try_join!(self.source_gauges(now), beside)?;
+        Ok(Gauges { sources, runs, holds, processes, lanes, categories, outbox, now })
     }
 
     async fn source_gauges(&self, now: Timestamp) -> Result<Vec<SourceGauge>> {
