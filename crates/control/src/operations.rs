@@ -1,12 +1,15 @@
-//! Looking into the audit trail: finding an operation, and listing those that an operator asks for.
+//! Looking at operations: finding one in the audit trail, listing those that an operator asks for, and what became of their items.
 
+use redrive_core::count;
 use redrive_core::id::OpId;
 use redrive_core::time::Timestamp;
-use redrive_store::PastOperation;
+use redrive_store::{ItemOutcome, PastOperation};
+use serde_json::{Value, json};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::insight::Insight;
 use crate::prefix::{Found, IdPrefix};
+use crate::shape::{BulkItemShape, BulkOperationShape, ChangeShape};
 
 /// How many operations are read at a time.
 const PAGE: u32 = 1000;
@@ -97,5 +100,73 @@ impl Insight {
             }
         }
         Ok(None)
+    }
+}
+
+impl Insight {
+    /// An operation as it stands, whether it is done in steps or was done at once.
+    pub async fn bulk_operation(&self, op_id: OpId) -> Result<BulkOperationShape> {
+        if let Some(bulk) = self.view().bulk_operation(op_id).await? {
+            return Ok(bulk.into());
+        }
+        let operation = self.view().operation(op_id).await?.ok_or(Error::NoOperation(op_id))?;
+        Ok(BulkOperationShape::of_audited(operation, self.view().count_changes(op_id).await?))
+    }
+
+    /// Operations, newest first, before the one with this id.
+    pub async fn bulk_operations(&self, before: Option<OpId>, limit: u32) -> Result<Vec<BulkOperationShape>> {
+        let mut all = Vec::new();
+        for op_id in self.view().operation_ids_before(before, limit).await? {
+            all.push(self.bulk_operation(op_id).await?);
+        }
+        Ok(all)
+    }
+
+    /// The items of an operation after `after`, with what became of each; and the number of the last one that was looked at.
+    pub async fn bulk_items(
+        &self,
+        op_id: OpId,
+        after: i64,
+        outcome: Option<ItemOutcome>,
+        limit: u32,
+    ) -> Result<(Vec<BulkItemShape>, Option<i64>)> {
+        let Some(bulk) = self.view().bulk_operation(op_id).await? else {
+            return self.audited_items(op_id, after, outcome, limit).await;
+        };
+        let items = self.view().bulk_items(bulk.list_id, after, outcome, limit).await?;
+        let is_full = count::of(items.len()) >= u64::from(limit);
+        let last = items.last().map(|item| item.seq).filter(|_| is_full);
+        Ok((items.into_iter().map(BulkItemShape::from).collect(), last))
+    }
+
+    /// What an operation changed that was done at once: the audit trail keeps nothing else of it.
+    async fn audited_items(
+        &self,
+        op_id: OpId,
+        after: i64,
+        outcome: Option<ItemOutcome>,
+        limit: u32,
+    ) -> Result<(Vec<BulkItemShape>, Option<i64>)> {
+        self.view().operation(op_id).await?.ok_or(Error::NoOperation(op_id))?;
+        match outcome {
+            None | Some(ItemOutcome::Changed) => {}
+            Some(ItemOutcome::Skipped | ItemOutcome::Failed) => return Ok((vec![], None)),
+        }
+        let page = self.view().changes(op_id, after, limit).await?;
+        let is_full = count::of(page.len()) >= u64::from(limit);
+        let last = page.last().map(|(seq, _)| *seq).filter(|_| is_full);
+        let mut items = Vec::with_capacity(page.len());
+        for (_, change) in page {
+            let change = ChangeShape::try_from(change)?;
+            let Value::Object(subject) = json!(change.subject) else { continue };
+            items.push(BulkItemShape {
+                subject,
+                outcome: Some(ItemOutcome::Changed.as_str()),
+                reason: None,
+                from: change.before.map(|before| before.word().to_owned()),
+                to: Some(change.after.word().to_owned()),
+            });
+        }
+        Ok((items, last))
     }
 }

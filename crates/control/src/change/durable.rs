@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redrive_core::count;
 use redrive_core::id::OpId;
 use redrive_core::refusal::Reason;
 use redrive_store::{BulkOperation, BulkState, ItemOutcome, Operation, Progress, SettledItem, Subject};
@@ -21,9 +20,8 @@ use super::select::{Chunk, Selection};
 use super::undo::{ByOperation, UNDO};
 use crate::audit::Audit;
 use crate::error::{Error, Result};
-use crate::insight::Insight;
 use crate::plane::ControlPlane;
-use crate::shape::{BulkItemShape, BulkOperationShape, Halt, Report, SubjectShape};
+use crate::shape::{Halt, Report, SubjectShape};
 
 /// How many items a step changes.
 const STEP: u32 = 2000;
@@ -366,72 +364,4 @@ pub(super) fn parse(text: &str) -> Result<SubjectShape> {
         Some(id) => SubjectShape::Run { run_id: serde_json::from_value(id.clone()).map_err(unreadable)? },
         None => SubjectShape::Partition(serde_json::from_value(value).map_err(unreadable)?),
     })
-}
-
-impl Insight {
-    /// An operation as it stands, whether it is done in steps or was done at once.
-    pub async fn bulk_operation(&self, op_id: OpId) -> Result<BulkOperationShape> {
-        if let Some(bulk) = self.view().bulk_operation(op_id).await? {
-            return Ok(bulk.into());
-        }
-        let operation = self.view().operation(op_id).await?.ok_or(Error::NoOperation(op_id))?;
-        Ok(BulkOperationShape::of_audited(operation, self.view().count_changes(op_id).await?))
-    }
-
-    /// Operations, newest first, before the one with this id.
-    pub async fn bulk_operations(&self, before: Option<OpId>, limit: u32) -> Result<Vec<BulkOperationShape>> {
-        let mut all = Vec::new();
-        for op_id in self.view().operation_ids_before(before, limit).await? {
-            all.push(self.bulk_operation(op_id).await?);
-        }
-        Ok(all)
-    }
-
-    /// The items of an operation after `after`, with what became of each; and the number of the last one that was looked at.
-    pub async fn bulk_items(
-        &self,
-        op_id: OpId,
-        after: i64,
-        outcome: Option<ItemOutcome>,
-        limit: u32,
-    ) -> Result<(Vec<BulkItemShape>, Option<i64>)> {
-        let Some(bulk) = self.view().bulk_operation(op_id).await? else {
-            return self.audited_items(op_id, after, outcome, limit).await;
-        };
-        let items = self.view().bulk_items(bulk.list_id, after, outcome, limit).await?;
-        let is_full = count::of(items.len()) >= u64::from(limit);
-        let last = items.last().map(|item| item.seq).filter(|_| is_full);
-        Ok((items.into_iter().map(BulkItemShape::from).collect(), last))
-    }
-
-    /// What an operation changed that was done at once: the audit trail keeps nothing else of it.
-    async fn audited_items(
-        &self,
-        op_id: OpId,
-        after: i64,
-        outcome: Option<ItemOutcome>,
-        limit: u32,
-    ) -> Result<(Vec<BulkItemShape>, Option<i64>)> {
-        self.view().operation(op_id).await?.ok_or(Error::NoOperation(op_id))?;
-        match outcome {
-            None | Some(ItemOutcome::Changed) => {}
-            Some(ItemOutcome::Skipped | ItemOutcome::Failed) => return Ok((vec![], None)),
-        }
-        let page = self.view().changes(op_id, after, limit).await?;
-        let is_full = count::of(page.len()) >= u64::from(limit);
-        let last = page.last().map(|(seq, _)| *seq).filter(|_| is_full);
-        let mut items = Vec::with_capacity(page.len());
-        for (_, change) in page {
-            let change = crate::shape::ChangeShape::try_from(change)?;
-            let Value::Object(subject) = json!(change.subject) else { continue };
-            items.push(BulkItemShape {
-                subject,
-                outcome: Some(ItemOutcome::Changed.as_str()),
-                reason: None,
-                from: change.before.map(|before| before.word().to_owned()),
-                to: Some(change.after.word().to_owned()),
-            });
-        }
-        Ok((items, last))
-    }
 }
