@@ -97,7 +97,7 @@ CREATE TABLE run_specs (
     period INTEGER,
     -- When its external id was last submitted again, to the hour: it is not forgotten while its submitter names it.
     named_at BIGINT,
-    max_attempts INTEGER,
+    max_attempts BIGINT,
     workload TEXT COLLATE "C" NOT NULL CHECK (workload IN ('extract', 'ingest', 'process')),
     category TEXT COLLATE "C" NOT NULL,
     -- The upload of an ingestion.

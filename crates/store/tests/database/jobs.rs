@@ -80,6 +80,9 @@ async fn a_job_has_as_many_attempts_as_it_was_given(subject: TestStore) {
     recorded(subject.report(&claimed[0], fault(ErrorClass::Retryable, None)).await);
     let run = subject.again().await.view().run(id).await.unwrap().unwrap();
     assert_eq!((run.state, run.next_retry_at, run.max_attempts), (State::Dead, None, Some(2)));
+    let most = NewRun { max_attempts: Some(u32::MAX), ..NewRun::job("any%", None, START) };
+    let id = subject.store.control().submit(vec![most]).await.unwrap()[0].run_id;
+    assert_eq!(subject.run(id).await.max_attempts, Some(u32::MAX), "as many as can be said");
 }
 
 /// AR-4: the sum of free waits is kept with the run, over all its claims.
