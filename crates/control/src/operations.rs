@@ -134,8 +134,7 @@ impl Insight {
             return self.audited_items(op_id, after, outcome, limit).await;
         };
         let items = self.view().bulk_items(bulk.list_id, after, outcome, limit).await?;
-        let is_full = count::of(items.len()) >= u64::from(limit);
-        let last = items.last().map(|item| item.seq).filter(|_| is_full);
+        let last = last_of_full(&items, limit).map(|item| item.seq);
         Ok((items.into_iter().map(BulkItemShape::from).collect(), last))
     }
 
@@ -153,8 +152,7 @@ impl Insight {
             Some(ItemOutcome::Skipped | ItemOutcome::Failed) => return Ok((vec![], None)),
         }
         let page = self.view().changes(op_id, after, limit).await?;
-        let is_full = count::of(page.len()) >= u64::from(limit);
-        let last = page.last().map(|(seq, _)| *seq).filter(|_| is_full);
+        let last = last_of_full(&page, limit).map(|(seq, _)| *seq);
         let mut items = Vec::with_capacity(page.len());
         for (_, change) in page {
             let change = ChangeShape::try_from(change)?;
@@ -169,4 +167,9 @@ impl Insight {
         }
         Ok((items, last))
     }
+}
+
+/// The last of a page after which there may be another.
+fn last_of_full<T>(page: &[T], limit: u32) -> Option<&T> {
+    page.last().filter(|_| count::of(page.len()) >= u64::from(limit))
 }

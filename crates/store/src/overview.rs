@@ -15,7 +15,7 @@ use redrive_core::time::Timestamp;
 use crate::db::{Column, Cursor, Dialect, Kind, Lookup, Sql, Tx, render_lookup};
 use crate::error::{Error, Result};
 use crate::handles::{View, read};
-use crate::partitions::{Period, QuerySpan};
+use crate::partitions::{Period, QuerySpan, bands_of};
 use crate::series::Scope;
 use crate::source_ranges::{self, LimitedSource, counted, in_order};
 
@@ -162,15 +162,6 @@ static SCOPE: Sql = Sql::new(
      ORDER BY query_name
      LIMIT 1",
 );
-static NEXT_BAND: Sql = Sql::new(
-    "/* overview::next_band */
-     SELECT spent
-     FROM partitions
-     WHERE status = 'failed' AND held = 0 AND error_class <> 'final'
-         AND source_no = CAST(?1 AS BIGINT) AND spent > CAST(?2 AS BIGINT)
-     ORDER BY source_no, spent
-     LIMIT 1",
-);
 /// Of a band those that failed longest ago, which come due first: how many there are, are too old, and are due.
 static BAND: Lookup = Lookup::new(
     "/* overview::band */
@@ -253,11 +244,7 @@ impl Counting<'_, '_> {
     async fn failed(&mut self, counts: &mut SourceCounts) -> Result<()> {
         let (policy, now) = (self.query.policy_of(self.source), self.query.now);
         let all_wait = self.query.holds.iter().any(|hold| hold.scope.covers_source(self.source));
-        let (mut bands, mut last) = (Vec::new(), -1);
-        while let Some(band) = self.tx.row(&NEXT_BAND, &[self.source_no.into(), last.into()], |row| row.int(0)).await? {
-            bands.push(band);
-            last = band;
-        }
+        let bands = bands_of(self.tx, self.source_no).await?;
         let spent = |band: i64| u32::try_from(band).unwrap_or(u32::MAX);
         let due_by = |band: i64| match all_wait {
             true => Timestamp::MIN,

@@ -105,6 +105,16 @@ static NEXT_SOURCE: Sql = Sql::new(
      LIMIT 1",
 );
 
+/// What the failures of a source have spent that automation might retry, each number once.
+pub(crate) async fn bands_of(tx: &mut Tx<'_>, source_no: i64) -> Result<Vec<i64>> {
+    let (mut found, mut last) = (Vec::new(), -1);
+    while let Some((_, spent)) = tx.row(&NEXT_BAND, &[source_no.into(), last.into()], numbers).await? {
+        found.push(spent);
+        last = spent;
+    }
+    Ok(found)
+}
+
 async fn due_bands(tx: &mut Tx<'_>) -> Result<Vec<DueBand>> {
     let mut found: Vec<(i64, i64)> = Vec::new();
     loop {

@@ -24,7 +24,7 @@ pub use read::QuerySpan;
 pub use tile::{TileCell, TileQuery, TileRow};
 
 pub(crate) use commit::write;
-pub(crate) use due::DUE;
+pub(crate) use due::{DUE, bands_of};
 pub(crate) use groups::{GROUPS, failed_groups};
 pub(crate) use page::page;
 pub(crate) use period::Period;
