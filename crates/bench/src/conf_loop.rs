@@ -122,15 +122,15 @@ fn on_sqlite(connection: &mut rusqlite::Connection, rows: &Rows) -> Result<Durat
         let (stanzas, settings, words) = rows.part(nth, of);
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
-            let mut insert = tx.prepare_cached(statements::insert_stanzas(For::Sqlite))?;
+            let mut insert = tx.prepare_cached(&statements::insert_stanzas(For::Sqlite))?;
             for Stanza { numbers: [a, b, c, d, e, f], name, long_name } in stanzas {
                 insert.execute(params![a, b, c, d, e, f, name, long_name])?;
             }
-            let mut insert = tx.prepare_cached(statements::insert_settings(For::Sqlite))?;
+            let mut insert = tx.prepare_cached(&statements::insert_settings(For::Sqlite))?;
             for Setting { numbers: [a, b, c, d], key, value } in settings {
                 insert.execute(params![a, b, c, d, key, value])?;
             }
-            let mut insert = tx.prepare_cached(statements::insert_words(For::Sqlite))?;
+            let mut insert = tx.prepare_cached(&statements::insert_words(For::Sqlite))?;
             for (word, block) in words {
                 insert.execute(params![word, block])?;
             }
@@ -142,9 +142,9 @@ fn on_sqlite(connection: &mut rusqlite::Connection, rows: &Rows) -> Result<Durat
 
 async fn on_postgres(url: &str, rows: &Rows) -> Result<Duration> {
     let mut client = plain::postgres(url).await?;
-    let stanzas_sql = client.prepare(statements::insert_stanzas(For::Postgres)).await?;
-    let settings_sql = client.prepare(statements::insert_settings(For::Postgres)).await?;
-    let words_sql = client.prepare(statements::insert_words(For::Postgres)).await?;
+    let stanzas_sql = client.prepare(&statements::insert_stanzas(For::Postgres)).await?;
+    let settings_sql = client.prepare(&statements::insert_settings(For::Postgres)).await?;
+    let words_sql = client.prepare(&statements::insert_words(For::Postgres)).await?;
     let (start, of) = (Instant::now(), rows.transactions());
     for nth in 0..of {
         let (stanzas, settings, words) = rows.part(nth, of);

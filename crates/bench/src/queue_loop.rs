@@ -50,8 +50,8 @@ fn enqueue_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> R
         let size = left.min(args.batch);
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
-            let mut insert = tx.prepare_cached(statements::submit_runs(For::Sqlite))?;
-            let mut queue = tx.prepare_cached(statements::queue_runs(For::Sqlite))?;
+            let mut insert = tx.prepare_cached(&statements::submit_runs(For::Sqlite))?;
+            let mut queue = tx.prepare_cached(&statements::queue_runs(For::Sqlite))?;
             let (no_text, no_time) = (None::<&str>, None::<i64>);
             for _ in 0..size {
                 let id = Uuid::now_v7();
@@ -79,8 +79,8 @@ fn drain_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> Res
         }
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
-            let mut take = tx.prepare_cached(statements::take_claims(For::Sqlite))?;
-            let mut finish = tx.prepare_cached(statements::finish_runs(For::Sqlite))?;
+            let mut take = tx.prepare_cached(&statements::take_claims(For::Sqlite))?;
+            let mut finish = tx.prepare_cached(&statements::finish_runs(For::Sqlite))?;
             let nothing = None::<&str>;
             for (id, _) in &claimed {
                 done += u32::try_from(take.execute(params!["process", CATEGORY, id, task.as_bytes()])?)?;
@@ -151,8 +151,8 @@ async fn each_worker<T: Send + 'static, F: Future<Output = Result<T>> + Send + '
 
 async fn enqueue_postgres(url: &str, args: &BenchQueue) -> Result<()> {
     let work = |mut client: Client, args: BenchQueue, nth| async move {
-        let insert = client.prepare(statements::submit_runs(For::Postgres)).await?;
-        let queue = client.prepare(statements::queue_runs(For::Postgres)).await?;
+        let insert = client.prepare(&statements::submit_runs(For::Postgres)).await?;
+        let queue = client.prepare(&statements::queue_runs(For::Postgres)).await?;
         let mut left = share(args.jobs, args.workers, nth);
         while left > 0 {
             let size = usize::try_from(left.min(args.batch))?;
@@ -183,8 +183,8 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
     let work = |mut client: Client, args: BenchQueue, _| async move {
         let promote = client.prepare(&statements::promote_runs(For::Postgres)).await?;
         let claim = client.prepare(&statements::claim_runs(For::Postgres)).await?;
-        let take = client.prepare(statements::take_claims(For::Postgres)).await?;
-        let finish = client.prepare(statements::finish_runs(For::Postgres)).await?;
+        let take = client.prepare(&statements::take_claims(For::Postgres)).await?;
+        let finish = client.prepare(&statements::finish_runs(For::Postgres)).await?;
         let mut done = 0;
         loop {
             let task = Uuid::now_v7();

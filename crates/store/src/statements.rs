@@ -22,12 +22,12 @@ impl For {
 
 /// Submits runs, first statement: id, times of submission and not-before, attempts, workload, category, subject, external id,
 /// payload; arrays of them on PostgreSQL.
-pub fn submit_runs(database: For) -> &'static str {
+pub fn submit_runs(database: For) -> String {
     runs::INSERT.render(database.dialect())
 }
 
 /// Submits runs, second statement, or gives one back: workload, category, id, and how far it has come ([`PROGRESS_COLUMNS`]).
-pub fn queue_runs(database: For) -> &'static str {
+pub fn queue_runs(database: For) -> String {
     runs::QUEUE.render(database.dialect())
 }
 
@@ -54,13 +54,13 @@ pub const BEGIN_ON_SQLITE: &str = runs::BEGIN_ON_SQLITE;
 pub const LEAVE_ON_SQLITE: &str = runs::LEAVE_ON_SQLITE;
 
 /// Records runs, first statement: workload, category, id, task; arrays of them on PostgreSQL.
-pub fn take_claims(database: For) -> &'static str {
+pub fn take_claims(database: For) -> String {
     runs::TAKE_CLAIM.render(database.dialect())
 }
 
 /// Records runs, second statement: workload, category, id, how far it has come, failure group, state, end, ended by,
 /// verdict, and the lease of a cancelled claim.
-pub fn finish_runs(database: For) -> &'static str {
+pub fn finish_runs(database: For) -> String {
     runs::FINISH.render(database.dialect())
 }
 
@@ -85,17 +85,17 @@ pub fn gauges(database: For) -> Vec<String> {
 }
 
 /// Adds stanzas; arrays of them on PostgreSQL.
-pub fn insert_stanzas(database: For) -> &'static str {
+pub fn insert_stanzas(database: For) -> String {
     stanzas::INSERT_STANZAS.render(database.dialect())
 }
 
 /// Adds settings; arrays of them on PostgreSQL.
-pub fn insert_settings(database: For) -> &'static str {
+pub fn insert_settings(database: For) -> String {
     stanzas::INSERT_SETTINGS.render(database.dialect())
 }
 
 /// Adds the words of blocks of settings; arrays of them on PostgreSQL.
-pub fn insert_words(database: For) -> &'static str {
+pub fn insert_words(database: For) -> String {
     stanzas::INSERT_WORDS.render(database.dialect())
 }
 

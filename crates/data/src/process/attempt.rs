@@ -138,7 +138,7 @@ impl Attempt {
             End::Completed { .. } | End::Released { .. } | End::RateLimited { .. } => (None, None),
         };
         let is_released = matches!(end, End::Released { .. });
-        let recorded = match self.lease.answered(self.served.recorder.complete((run, end))).await {
+        let recorded = match self.lease.answered(self.served.recorder.complete(Box::new((run, end)))).await {
             Ok(recorded) => recorded?,
             Err(end) => return Ok(end.into()),
         };

@@ -13,13 +13,14 @@ use crate::settings::Placeholders;
 /// One attempt at a job.
 #[derive(Debug, Clone)]
 pub struct Job {
-    run: Run,
+    /// Large, and handed on often.
+    run: Box<Run>,
     payload: Option<String>,
 }
 
 impl From<ClaimedRun> for Job {
     fn from(claimed: ClaimedRun) -> Self {
-        Self { run: claimed.run, payload: claimed.payload }
+        Self { run: Box::new(claimed.run), payload: claimed.payload }
     }
 }
 
@@ -138,7 +139,7 @@ pub(super) mod tests {
         let run_id = "019a0000-0000-7000-8000-000000000001".parse().unwrap();
         let work = Work::Process { category: "any%".to_owned(), external_id: Some("r-7".to_owned()) };
         let run = Run { attempt: 2, ..Run::new(run_id, work, State::Running, Timestamp::from_micros(0)) };
-        Job { run, payload: payload.map(str::to_owned) }
+        Job { run: Box::new(run), payload: payload.map(str::to_owned) }
     }
 
     #[test]

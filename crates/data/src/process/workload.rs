@@ -18,7 +18,7 @@ use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Sh
 const RECORDED_AT_ONCE: usize = 1024;
 
 /// Records how attempts ended, many in one transaction.
-pub(super) type Recorder = Completer<(Run, End), Recorded>;
+pub(super) type Recorder = Completer<Box<(Run, End)>, Recorded>;
 
 impl Recorder {
     pub(super) fn start_on(data: DataStore) -> Self {
@@ -98,10 +98,10 @@ impl Workload {
     fn task(&self, claimed: ClaimedRun) -> Option<Task> {
         let (run_id, fence) = (claimed.run.run_id, claimed.run.task_id?);
         let span = attempt_span(&claimed.run);
-        let served = Arc::clone(&self.served);
+        let (served, job) = (Arc::clone(&self.served), Job::from(claimed));
         let start = move |lease: Lease, shutdown: Shutdown| {
             let context = Context::new(served.programs.clone());
-            let attempt = Attempt { served: Arc::clone(&served), job: Job::from(claimed), lease, shutdown, context };
+            let attempt = Attempt { served: Arc::clone(&served), job, lease, shutdown, context };
             async move {
                 let result = attempt.run().await;
                 served.is_suspect.store(matches!(result, AttemptResult::InfraFailed { .. }), Ordering::Relaxed);

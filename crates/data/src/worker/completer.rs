@@ -1,8 +1,8 @@
 //! Commits what many attempts have to record in few transactions.
 //!
 //! An item that comes alone is committed at once. What comes while a commit is under way is gathered for the next one, and
-//! as long as many come, each commit waits a moment for more: ten in one transaction cost little more than two. A group that
-//! is full waits for nothing.
+//! as long as many come, the first of them waits a moment for more, no longer than a commit takes: ten in one transaction cost
+//! little more than two. A group that is full waits for nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result, TRY_AGAIN};
 
-/// How long after the beginning of a commit the next one begins, when several items were in it.
-const GATHER: Duration = Duration::from_millis(10);
+/// The longest that an item waits for others, however long commits take.
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
 type Commit<I, O> = dyn Fn(Arc<Vec<I>>) -> BoxFuture<'static, redrive_store::Result<Vec<O>>> + Send + Sync;
 
@@ -52,12 +52,13 @@ where
         most: usize,
         commit: impl Fn(Arc<Vec<I>>) -> BoxFuture<'static, redrive_store::Result<Vec<O>>> + Send + Sync + 'static,
     ) -> Self {
-        Self::gathering(most, GATHER, Arc::new(commit))
+        Self::gathering(most, |took| took.min(LONGEST_WAIT), Arc::new(commit))
     }
 
-    fn gathering(most: usize, gather: Duration, commit: Arc<Commit<I, O>>) -> Self {
+    /// `wait` says how long an item waits for others, after a commit of several that took so long.
+    fn gathering(most: usize, wait: fn(Duration) -> Duration, commit: Arc<Commit<I, O>>) -> Self {
         let (waiting, inbox) = mpsc::unbounded_channel();
-        tokio::spawn(run(inbox, most, gather, commit));
+        tokio::spawn(run(inbox, most, wait, commit));
         Self { waiting }
     }
 
@@ -75,15 +76,16 @@ where
 async fn run<I, O>(
     mut inbox: mpsc::UnboundedReceiver<Waiting<I, O>>,
     most: usize,
-    gather: Duration,
+    wait: fn(Duration) -> Duration,
     commit: Arc<Commit<I, O>>,
 ) where
     I: Clone + Send + Sync + 'static,
     O: Send + 'static,
 {
     let mut group = Vec::with_capacity(most);
-    let mut gather_until = Instant::now();
+    let mut gather_for = Duration::ZERO;
     while inbox.recv_many(&mut group, most).await > 0 {
+        let gather_until = Instant::now() + gather_for;
         while group.len() < most {
             let lacking = most - group.len();
             let more = inbox.recv_many(&mut group, lacking);
@@ -92,8 +94,9 @@ async fn run<I, O>(
                 break;
             }
         }
-        gather_until = Instant::now() + if group.len() > 1 { gather } else { Duration::ZERO };
+        let (begun, is_alone) = (Instant::now(), group.len() == 1);
         commit_group(std::mem::take(&mut group), &*commit).await;
+        gather_for = if is_alone { Duration::ZERO } else { wait(begun.elapsed()) };
     }
 }
 
@@ -160,7 +163,7 @@ mod tests {
             let _ = begun.send(items.len());
             Box::pin(async move { Ok(items.to_vec()) })
         };
-        (Completer::gathering(4, FOR_EVER, Arc::new(commit)), commits)
+        (Completer::gathering(4, |_| FOR_EVER, Arc::new(commit)), commits)
     }
 
     async fn complete(completer: &Completer<u32, u32>, count: u32) {

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
 use redrive_store::{DataStore, Heartbeat, HeartbeatAnswer, Open, Options, Store, StoreUrl};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::Span;
 
@@ -60,21 +60,45 @@ pub struct Lease {
     run_id: RunId,
     /// A run that is claimed again has another.
     task_id: TaskId,
-    ended: watch::Receiver<Option<LeaseEnd>>,
+    ending: Arc<Ending>,
     keeper: LeaseKeeper,
+}
+
+/// How a lease has ended, once it has; and word of it to the one attempt that waits for it.
+#[derive(Debug, Default)]
+struct Ending {
+    end: OnceLock<LeaseEnd>,
+    told: Notify,
+}
+
+impl Ending {
+    /// Only the first word counts.
+    fn tell(&self, end: LeaseEnd) {
+        let _ = self.end.set(end);
+        self.told.notify_waiters();
+    }
+
+    async fn wait(&self) -> LeaseEnd {
+        loop {
+            // Listens before it looks, so that no word comes in between.
+            let told = self.told.notified();
+            match self.end.get() {
+                Some(end) => return *end,
+                None => told.await,
+            }
+        }
+    }
 }
 
 impl Lease {
     /// Returns when the lease has ended, and never before.
     pub async fn ended(&self) -> LeaseEnd {
-        let mut ended = self.ended.clone();
-        // A keeper that is gone keeps nothing.
-        ended.wait_for(Option::is_some).await.ok().and_then(|end| *end).unwrap_or(LeaseEnd::Lost)
+        self.ending.wait().await
     }
 
     /// How the lease has ended, if it has.
     pub fn end(&self) -> Option<LeaseEnd> {
-        *self.ended.borrow()
+        self.ending.end.get().copied()
     }
 
     /// Waits for what became of a report. When the lease ends in the meantime, a heartbeat may only have come after the
@@ -134,7 +158,7 @@ struct Held {
     ends: Instant,
     /// When it was prolonged last, and until when, by the store's clock.
     prolonged: Option<(Timestamp, Timestamp)>,
-    ended: watch::Sender<Option<LeaseEnd>>,
+    ending: Arc<Ending>,
     /// Of the attempt, so that what is said of its lease says whose it is.
     span: Span,
 }
@@ -186,16 +210,22 @@ impl LeaseKeeper {
     pub fn hold(&self, run_id: RunId, task_id: TaskId, asked: Instant) -> Lease {
         let terms = self.leases.terms;
         let ends = asked + terms.lease;
-        let mut table = self.leases.lock();
-        let (ended, receiver) = watch::channel(table.is_closed.then_some(LeaseEnd::Lost));
-        table.held.insert(run_id, Held { task_id, ends, prolonged: None, ended, span: Span::current() });
+        let (ending, mut table) = (Arc::new(Ending::default()), self.leases.lock());
+        if table.is_closed {
+            ending.tell(LeaseEnd::Lost);
+        }
+        let held = Held { task_id, ends, prolonged: None, ending: Arc::clone(&ending), span: Span::current() };
+        // A claim of the run that is not the current one any more is kept no longer.
+        if let Some(before) = table.held.insert(run_id, held) {
+            before.ending.tell(LeaseEnd::Lost);
+        }
         let is_sooner = ends - terms.margin() < table.wake_at;
         drop(table);
         if is_sooner {
             // A nudge that is on its way already will do.
             let _ = self.nudge.try_send(());
         }
-        Lease { run_id, task_id, ended: receiver, keeper: self.clone() }
+        Lease { run_id, task_id, ending, keeper: self.clone() }
     }
 }
 
@@ -219,7 +249,7 @@ impl Drop for HeartbeatLoop {
         let mut table = self.leases.lock();
         table.is_closed = true;
         for held in std::mem::take(&mut table.held).into_values() {
-            held.ended.send_replace(Some(LeaseEnd::Lost));
+            held.ending.tell(LeaseEnd::Lost);
         }
     }
 }
@@ -273,7 +303,7 @@ impl HeartbeatLoop {
             if !keep {
                 let text = "the lease could not be prolonged; the attempt is given up";
                 held.span.in_scope(|| tracing::warn!(%run_id, "{text}"));
-                held.ended.send_replace(Some(LeaseEnd::Lost));
+                held.ending.tell(LeaseEnd::Lost);
             }
             keep
         });
@@ -317,7 +347,7 @@ impl HeartbeatLoop {
                 HeartbeatAnswer::Lost => LeaseEnd::Lost,
             };
             held.span.in_scope(|| tracing::warn!(%run_id, ?end, "the lease was lost"));
-            held.ended.send_replace(Some(end));
+            held.ending.tell(end);
             table.held.remove(&run_id);
         }
     }

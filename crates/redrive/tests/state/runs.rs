@@ -254,7 +254,7 @@ impl Past<'_> {
 
 fn recorded(recorded: Recorded) -> Run {
     match recorded {
-        Recorded::As(run) => run,
+        Recorded::As(run) => *run,
         other @ (Recorded::Refused(_) | Recorded::Lost) => panic!("{other:?}"),
     }
 }

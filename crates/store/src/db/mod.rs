@@ -3,9 +3,11 @@
 //! What the store does is written once, as functions over [`Tx`]. A transaction has a name, sees one snapshot, and is
 //! run again by this module, nowhere else, when the database asks for it.
 
+mod batch;
 pub(crate) mod columns;
 mod postgres;
 mod row;
+mod shared;
 mod sql;
 mod sqlite;
 mod sqlite_clock;
@@ -32,10 +34,11 @@ use crate::url::StoreUrl;
 use postgres::Planner;
 use work::{Given, Work};
 
+pub(crate) use batch::{Batch, Effect};
 pub use postgres::Listen;
 pub(crate) use postgres::{Address as PostgresAddress, INDEX_PLANS_OF_SESSION};
 pub(crate) use row::{Cursor, Row};
-pub(crate) use sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render, render_lookup};
+pub(crate) use sql::{Dialect, Kind, Lookup, Sql, render, render_lookup};
 pub(crate) use tx::Tx;
 pub(crate) use value::{Column, Param};
 

@@ -11,9 +11,11 @@ use redrive_metrics::Event;
 use crate::clock::Clock as _;
 use crate::error::{Error, Result};
 
+use super::batch::{Batch, Effect};
 use super::postgres::PgTx;
 use super::row::{Cursor, Row};
-use super::sql::{Batch, Dialect, Effect, Kind, Lookup, Sql, render, render_lookup};
+use super::shared::Shared;
+use super::sql::{Dialect, Kind, Lookup, Sql, render, render_lookup};
 use super::sqlite_clock::TxClock;
 use super::value::{Column, Param};
 
@@ -136,34 +138,10 @@ impl Tx<'_> {
         if rows == 0 {
             return Ok(vec![]);
         }
-        let text = sql.render(self.dialect());
+        let shared = Shared::of(columns);
         match self {
-            Self::Sqlite { connection, name, .. } => sqlite_batch(connection, name, sql, columns),
-            Self::Postgres(tx) => match sql.effect() {
-                Effect::All => {
-                    tx.execute_arrays(text, columns).await?;
-                    Ok(vec![true; rows])
-                }
-                Effect::Inserted(_) => {
-                    let inserted = tx.query_arrays(text, columns).await?;
-                    if inserted.len() == rows {
-                        return Ok(vec![true; rows]);
-                    }
-                    let unique = sql.unique_columns();
-                    let found = inserted.iter().map(|row| key_of_row(row, &unique)).collect::<Result<HashSet<_>>>()?;
-                    Ok((0..rows).map(|nth| found.contains(&key_of_values(columns, &unique, nth))).collect())
-                }
-                Effect::Row => {
-                    let mut took = vec![false; rows];
-                    for row in tx.query_arrays(text, columns).await? {
-                        let nth = usize::try_from(Row::Postgres(&row).int(0)?).unwrap_or(0);
-                        if let Some(slot) = took.get_mut(nth.wrapping_sub(1)) {
-                            *slot = true;
-                        }
-                    }
-                    Ok(took)
-                }
-            },
+            Self::Sqlite { connection, name, .. } => sqlite_batch(connection, name, sql, columns, shared),
+            Self::Postgres(tx) => postgres_batch(tx, sql, columns, shared).await,
         }
     }
 
@@ -327,11 +305,43 @@ fn sqlite_lookup<T>(
     Ok(made)
 }
 
+async fn postgres_batch(tx: &mut PgTx<'_>, sql: &Batch, columns: &[Column<'_>], shared: Shared) -> Result<Vec<bool>> {
+    let rows = columns.first().map_or(0, Column::len);
+    let (text, shared) = sql.for_postgres(shared);
+    match sql.effect() {
+        Effect::All => {
+            tx.execute_batch(&text, columns, shared).await?;
+            Ok(vec![true; rows])
+        }
+        Effect::Inserted(_) => {
+            let inserted = tx.query_batch(&text, columns, shared).await?;
+            if inserted.len() == rows {
+                return Ok(vec![true; rows]);
+            }
+            let unique = sql.unique_columns();
+            let found = inserted.iter().map(|row| key_of_row(row, &unique)).collect::<Result<HashSet<_>>>()?;
+            Ok((0..rows).map(|nth| found.contains(&key_of_values(columns, &unique, nth))).collect())
+        }
+        Effect::Row => {
+            let mut took = vec![false; rows];
+            for row in tx.query_batch(&text, columns, shared).await? {
+                let nth = usize::try_from(Row::Postgres(&row).int(0)?).unwrap_or(0);
+                if let Some(slot) = took.get_mut(nth.wrapping_sub(1)) {
+                    *slot = true;
+                }
+            }
+            Ok(took)
+        }
+    }
+}
+
+/// A value stays bound until another takes its place: those that all rows share are bound once.
 fn sqlite_batch(
     connection: &rusqlite::Connection,
     name: &'static str,
     sql: &Batch,
     columns: &[Column<'_>],
+    shared: Shared,
 ) -> Result<Vec<bool>> {
     let fault = |error| sqlite_fault(name, error);
     let rows = columns.first().map_or(0, Column::len);
@@ -339,18 +349,21 @@ fn sqlite_batch(
     if let Some(text) = sql.sqlite_rows().filter(|_| rows >= Batch::ROWS_A_STATEMENT) {
         let mut statement = connection.prepare_cached(text).map_err(fault)?;
         while took.len() + Batch::ROWS_A_STATEMENT <= rows {
-            let values = (took.len()..took.len() + Batch::ROWS_A_STATEMENT)
-                .flat_map(|nth| columns.iter().map(move |column| column.row(nth)));
-            for (at, value) in values.enumerate() {
-                statement.raw_bind_parameter(at + 1, value).map_err(fault)?;
+            let is_first = took.is_empty();
+            for row in 0..Batch::ROWS_A_STATEMENT {
+                for (at, column) in columns.iter().enumerate().filter(|(at, _)| is_first || !shared.has(*at)) {
+                    let value = column.row(took.len() + row);
+                    statement.raw_bind_parameter(row * columns.len() + at + 1, value).map_err(fault)?;
+                }
             }
             statement.raw_execute().map_err(fault)?;
             took.resize(took.len() + Batch::ROWS_A_STATEMENT, true);
         }
     }
-    let mut statement = connection.prepare_cached(sql.render(Dialect::Sqlite)).map_err(fault)?;
-    for nth in took.len()..rows {
-        for (at, column) in columns.iter().enumerate() {
+    let mut statement = connection.prepare_cached(sql.for_sqlite()).map_err(fault)?;
+    let first = took.len();
+    for nth in first..rows {
+        for (at, column) in columns.iter().enumerate().filter(|(at, _)| nth == first || !shared.has(*at)) {
             statement.raw_bind_parameter(at + 1, column.row(nth)).map_err(fault)?;
         }
         took.push(statement.raw_execute().map_err(fault)? > 0);

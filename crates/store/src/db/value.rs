@@ -145,6 +145,19 @@ impl<'a> Column<'a> {
         }
     }
 
+    /// Whether all rows have the same value.
+    pub(super) fn is_shared(&self) -> bool {
+        fn all_same<T: PartialEq>(values: &[T]) -> bool {
+            values.windows(2).all(|pair| pair[0] == pair[1])
+        }
+        match self {
+            Self::Int(values) => all_same(values),
+            Self::Text(values) => all_same(values),
+            Self::Id(values) => all_same(values),
+            Self::Bytes(values) => all_same(values),
+        }
+    }
+
     pub(crate) fn row(&self, nth: usize) -> Param<'_> {
         match self {
             Self::Int(values) => values[nth].into(),

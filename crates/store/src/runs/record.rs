@@ -1,6 +1,7 @@
 //! What became of runs: written under the fence's guard, together with their failures and, for an extraction, its
 //! partition.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use redrive_core::breaker::BreakerPolicy;
@@ -28,9 +29,8 @@ use crate::partitions;
 
 /// What became of a worker's report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "nearly every answer is the large one")]
 pub enum Recorded {
-    As(Run),
+    As(Box<Run>),
     /// It came from a claim that is no longer the current one, or too late; nothing was changed.
     Refused(Refused),
     /// The run was taken from this worker in the meantime; nothing was changed.
@@ -40,9 +40,12 @@ pub enum Recorded {
 impl DataStore {
     /// Records how workers ended ingest and process runs, all in one transaction; each stands for itself. The run is as
     /// its worker knows it, with the lease as last prolonged.
-    pub async fn record(&self, ends: impl Into<Arc<Vec<(Run, End)>>>) -> Result<Vec<Recorded>> {
+    pub async fn record<E>(&self, ends: impl Into<Arc<Vec<E>>>) -> Result<Vec<Recorded>>
+    where
+        E: Borrow<(Run, End)> + Send + Sync + 'static,
+    {
         let ends = ends.into();
-        if ends.iter().any(|(run, _)| run.workload() == Workload::Extract) {
+        if ends.iter().any(|end| end.borrow().0.workload() == Workload::Extract) {
             return Err(Error::Input { what: "an extraction's end", why: "it is judged with its partition" });
         }
         transact!(self.inner, "record runs", |tx, ends| record(tx, &ends).await)
@@ -97,7 +100,7 @@ async fn end_attempt(
     let ending = Ending { name, key, attempt, end, data_event: data_event(attempt), breaker };
     let ids = Arc::clone(inner);
     match transact!(inner, name, |tx, ending, ids| ending.write(tx, &ids.ids).await) {
-        Ok(run) => Ok(Recorded::As(run)),
+        Ok(run) => Ok(Recorded::As(Box::new(run))),
         Err(Error::Refused(refused)) => Ok(Recorded::Refused(refused)),
         Err(error) => Err(error),
     }
@@ -130,20 +133,20 @@ impl Report<'_> {
     async fn look_again(&self, tx: &mut Tx<'_>, held: Option<Refused>, now: Timestamp) -> Result<Recorded> {
         let Some(stored) = get(tx, self.run.run_id).await? else { return Ok(Recorded::Lost) };
         if self.is_in(&stored, now) {
-            return Ok(Recorded::As(stored));
+            return Ok(Recorded::As(Box::new(stored)));
         }
         let Ok(change) = self.change(&by_the_clock(tx, stored), now) else {
             return Ok(held.map_or(Recorded::Lost, Recorded::Refused));
         };
         let took = write(tx, std::slice::from_ref(&change)).await? == [true];
-        Ok(if took { Recorded::As(change.after) } else { Recorded::Lost })
+        Ok(if took { Recorded::As(Box::new(change.after)) } else { Recorded::Lost })
     }
 }
 
 /// Records what fits at once, and looks again at the few that do not.
-async fn record(tx: &mut Tx<'_>, ends: &[(Run, End)]) -> Result<Vec<Recorded>> {
+async fn record(tx: &mut Tx<'_>, ends: &[impl Borrow<(Run, End)>]) -> Result<Vec<Recorded>> {
     let now = tx.now();
-    let reports = ends.iter().map(|(run, end)| Ok(Report { task_id: claim_of(run)?, run, end }));
+    let reports = ends.iter().map(Borrow::borrow).map(|(run, end)| Ok(Report { task_id: claim_of(run)?, run, end }));
     let reports = reports.collect::<Result<Vec<_>>>()?;
     let decided: Vec<_> = reports.iter().map(|report| report.change(report.run, now)).collect();
     let changes: Vec<&Change> = decided.iter().flatten().collect();
@@ -151,7 +154,7 @@ async fn record(tx: &mut Tx<'_>, ends: &[(Run, End)]) -> Result<Vec<Recorded>> {
     let mut recorded = Vec::with_capacity(reports.len());
     for (report, decided) in reports.iter().zip(decided) {
         recorded.push(match decided {
-            Ok(change) if took.next() == Some(true) => Recorded::As(change.after),
+            Ok(change) if took.next() == Some(true) => Recorded::As(Box::new(change.after)),
             held => report.look_again(tx, held.err(), now).await?,
         });
     }

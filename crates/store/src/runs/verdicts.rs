@@ -52,7 +52,7 @@ impl Verdicts {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             if let Some(runs) = self.judge_unread(judged).await? {
-                recorded.extend(runs.into_iter().map(Recorded::As));
+                recorded.extend(runs.into_iter().map(|run| Recorded::As(Box::new(run))));
             } else if let [attempt] = judged {
                 recorded.push(self.judge_alone(attempt).await?);
             } else {

@@ -67,7 +67,7 @@ pub fn keys(source: &str, customers: &[&str], days: usize) -> Vec<PartitionKey> 
 /// The run as it was recorded, where it was.
 pub fn recorded(recorded: Recorded) -> Run {
     match recorded {
-        Recorded::As(run) => run,
+        Recorded::As(run) => *run,
         Recorded::Refused(_) | Recorded::Lost => panic!("not recorded: {recorded:?}"),
     }
 }

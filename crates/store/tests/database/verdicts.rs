@@ -48,7 +48,7 @@ async fn concurrent_verdicts_count_once(subject: TestStore) {
     let mut taken = Vec::new();
     for task in tasks {
         match task.await.unwrap() {
-            Recorded::As(run) => taken.push(run),
+            Recorded::As(run) => taken.push(*run),
             other @ (Recorded::Refused(_) | Recorded::Lost) => assert_eq!(other, STALE),
         }
     }

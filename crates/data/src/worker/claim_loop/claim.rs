@@ -1,11 +1,9 @@
 //! Claiming for the free permits, each workload its share, and starting what was claimed.
 
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use redrive_core::count;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
@@ -16,33 +14,36 @@ use crate::worker::permit::Permit;
 use crate::worker::served::{Served, even_share};
 use crate::worker::workload::Task;
 
-/// How long free permits gather while there is more to claim than they can take.
-const GATHER: Duration = Duration::from_millis(10);
-
 /// How many attempts may be under way for each permit, those that are settling included.
 const UNDER_WAY: u32 = 4;
 
 impl Worker {
     /// Claims for the free permits and starts what was claimed; gives how many. Each workload is offered an even share
     /// first, and then what the others have left over. The one that has waited longest for a permit comes first.
-    pub(super) async fn claim(&mut self) -> Result<usize> {
-        if self.room() == 0 || self.is_gathering() {
+    pub(super) async fn claim(&mut self) -> Result<u32> {
+        if self.room() == 0 {
+            return Ok(0);
+        }
+        self.gathering.permits_are_free();
+        if self.gathers_until().is_some() {
             return Ok(0);
         }
         let mut order: Vec<usize> = (0..self.served.len()).filter(|&nth| !self.served[nth].is_out).collect();
         order.sort_by_key(|&nth| self.served[nth].last_turn);
-        let mut claimed = 0;
+        // What becomes free on the way waits for the next round, so that it is not claimed for one by one.
+        let room = self.room();
+        let mut left = room;
         for &nth in &order {
-            let share = even_share(self.options.concurrency, order.len(), self.served[nth].running(), self.room());
-            claimed += self.claim_for(nth, share).await?;
+            let share = even_share(self.options.concurrency, order.len(), self.served[nth].running(), left);
+            left = left.saturating_sub(self.claim_for(nth, share).await?);
         }
         for &nth in &order {
-            claimed += self.claim_for(nth, self.room()).await?;
+            left = left.saturating_sub(self.claim_for(nth, left).await?);
         }
-        Ok(claimed)
+        Ok(room - left)
     }
 
-    async fn claim_for(&mut self, nth: usize, room: u32) -> Result<usize> {
+    async fn claim_for(&mut self, nth: usize, room: u32) -> Result<u32> {
         if room == 0 || !self.served[nth].is_ready() {
             return Ok(0);
         }
@@ -54,19 +55,20 @@ impl Worker {
                 return Ok(0);
             }
         };
-        let (served, found) = (&mut self.served[nth], claimed.tasks.len());
+        let (served, found) = (&mut self.served[nth], u32::try_from(claimed.tasks.len()).unwrap_or(u32::MAX));
         if found > 0 {
             served.fruitless = 0;
             self.turn += 1;
             served.last_turn = self.turn;
         }
-        if count::of(found) < u64::from(room) {
+        if found < room {
             let poll = Instant::now() + self.options.poll;
             served.quiet(claimed.look_again.map_or(poll, |look_again| look_again.min(poll)));
+            self.gathering.was_short();
         } else {
-            self.gather_until = Instant::now() + GATHER;
+            self.gathering.was_full(asked.elapsed());
         }
-        self.done.claimed += count::of(found);
+        self.done.claimed += u64::from(found);
         self.show_counts();
         claimed.tasks.into_iter().for_each(|task| self.start(nth, task, asked));
         Ok(found)
@@ -100,17 +102,17 @@ impl Worker {
         self.attempts.spawn(running.instrument(within));
     }
 
-    /// Whether a few free permits wait for more: there is more to claim, and a claim for many costs little more than a
-    /// claim for one.
-    pub(super) fn is_gathering(&self) -> bool {
-        self.room().saturating_mul(2) < self.options.concurrency && Instant::now() < self.gather_until
+    /// Until when a few free permits wait for more.
+    pub(super) fn gathers_until(&self) -> Option<Instant> {
+        self.gathering.until().filter(|_| self.room().saturating_mul(2) < self.options.concurrency)
     }
 
     /// How many permits have to be given up, counted from the beginning, before another claim is worth a look.
     pub(super) fn enough_given_up(&self) -> u64 {
         // Read before the room, so that one which is given up in between is not missed.
         let given_up = self.permits.given_up();
-        let lacking = if self.is_gathering() { (self.options.concurrency / 2).saturating_sub(self.room()) } else { 1 };
+        let half = self.options.concurrency / 2;
+        let lacking = self.gathers_until().map_or(1, |_| half.saturating_sub(self.room()));
         given_up + u64::from(lacking.max(1))
     }
 

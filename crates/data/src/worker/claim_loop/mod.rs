@@ -5,6 +5,7 @@ mod care;
 mod claim;
 mod drain;
 mod ends;
+mod gathering;
 mod options;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::served::Served;
 use super::shutdown::Shutdown;
 use super::workload::{Claimant, Workload};
 use crate::error::{Error, Result};
+use gathering::Gathering;
 pub use options::WorkerOptions;
 
 /// An attempt whose task has ended.
@@ -65,8 +67,7 @@ pub struct Worker {
     replace: mpsc::UnboundedSender<Replacement>,
     /// How many listings of new jobs are under way; a drain waits for them.
     listings: Option<watch::Receiver<usize>>,
-    /// The last claim brought all that was asked for: before then only a claim for many permits is worth its transaction.
-    gather_until: Instant,
+    gathering: Gathering,
 }
 
 impl Worker {
@@ -95,7 +96,7 @@ impl Worker {
             sweep_at: Instant::now(),
             unusable: None,
             listings: None,
-            gather_until: Instant::now(),
+            gathering: Gathering::default(),
         }
     }
 
@@ -201,7 +202,7 @@ impl Worker {
         if self.room() == 0 {
             return latest;
         }
-        let gathered = self.is_gathering().then_some(self.gather_until);
+        let gathered = self.gathers_until();
         let served = self.served.iter().filter(|served| !served.is_out);
         served.filter_map(Served::look_at).chain(gathered).fold(latest, Instant::min)
     }

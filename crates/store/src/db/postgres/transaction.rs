@@ -5,6 +5,7 @@ use redrive_metrics::Event;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::clock::ServerClock;
+use crate::db::shared::Shared;
 use crate::db::tx::Tells;
 use crate::db::value::{Column, Param};
 use crate::error::{Error, Result};
@@ -57,9 +58,25 @@ impl PgTx<'_> {
         self.run_count(sql, &params).await
     }
 
-    pub(in crate::db) async fn execute_arrays(&mut self, sql: &str, columns: &[Column<'_>]) -> Result<u64> {
-        let params: Vec<Typed<'_>> = columns.iter().map(typed_array).collect();
-        self.run_count(sql, &params).await
+    /// The same of a batch, whose rows share some values.
+    pub(in crate::db) async fn query_batch(
+        &mut self,
+        sql: &str,
+        columns: &[Column<'_>],
+        shared: Shared,
+    ) -> Result<Vec<tokio_postgres::Row>> {
+        let firsts = first_row(columns);
+        self.run(sql, &typed_batch(columns, &firsts, shared)).await
+    }
+
+    pub(in crate::db) async fn execute_batch(
+        &mut self,
+        sql: &str,
+        columns: &[Column<'_>],
+        shared: Shared,
+    ) -> Result<u64> {
+        let firsts = first_row(columns);
+        self.run_count(sql, &typed_batch(columns, &firsts, shared)).await
     }
 
     async fn run(&mut self, sql: &str, params: &[Typed<'_>]) -> Result<Vec<tokio_postgres::Row>> {
@@ -116,6 +133,16 @@ fn typed_array<'p>(column: &'p Column<'_>) -> Typed<'p> {
         Column::Bytes(_) => Type::BYTEA_ARRAY,
     };
     (column.array(), kind)
+}
+
+fn first_row<'p>(columns: &'p [Column<'_>]) -> Vec<Param<'p>> {
+    columns.iter().map(|column| column.row(0)).collect()
+}
+
+/// The value of a column that is shared, and all values of any other.
+fn typed_batch<'p>(columns: &'p [Column<'_>], firsts: &'p [Param<'_>], shared: Shared) -> Vec<Typed<'p>> {
+    let both = columns.iter().zip(firsts).enumerate();
+    both.map(|(nth, (column, first))| if shared.has(nth) { typed(first) } else { typed_array(column) }).collect()
 }
 
 fn untyped<'p>(params: &[Typed<'p>]) -> Vec<&'p (dyn ToSql + Sync)> {

@@ -23,7 +23,7 @@ pub enum Answer {
         run: usize,
         existing: bool,
     },
-    Moved(Result<Run, Refused>),
+    Moved(Result<Box<Run>, Refused>),
 }
 
 /// The model's id of its nth run.

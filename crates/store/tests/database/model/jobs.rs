@@ -102,17 +102,17 @@ impl Memory {
         let fits = |change: &run::Change| (now.state, now.task_id) == (change.expect_state, change.expect_task);
         let held = ended(&copy);
         if let Some(change) = held.clone().ok().filter(fits) {
-            return Answer::Recorded(Recorded::As(self.write(nth, change)));
+            return Answer::Recorded(Recorded::As(Box::new(self.write(nth, change))));
         }
         // Recorded before, by a call whose answer was lost?
         let told = |run: &Run| {
             (run.task_id, run.version, run.state, run.verdict, run.error_message.clone(), run.metrics.clone())
         };
         if ended(&Run { lease_until: None, ..copy }).is_ok_and(|change| told(&change.after) == told(now)) {
-            return Answer::Recorded(Recorded::As(now.clone()));
+            return Answer::Recorded(Recorded::As(Box::new(now.clone())));
         }
         Answer::Recorded(match ended(now) {
-            Ok(change) => Recorded::As(self.write(nth, change)),
+            Ok(change) => Recorded::As(Box::new(self.write(nth, change))),
             Err(_) => held.err().map_or(Recorded::Lost, Recorded::Refused),
         })
     }
@@ -121,6 +121,6 @@ impl Memory {
         let either = self.pick(pick, false).or_else(|| self.pick(pick, true));
         let Some(nth) = either else { return Answer::Nothing };
         let change: Result<_, Refused> = run::apply(&self.runs[nth], event, self.now);
-        Answer::Moved(change.map(|change| self.write(nth, change)))
+        Answer::Moved(change.map(|change| Box::new(self.write(nth, change))))
     }
 }

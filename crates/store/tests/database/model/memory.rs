@@ -259,7 +259,7 @@ impl Memory {
             Err(refused) => Recorded::Refused(refused),
             Ok((run_change, change)) => {
                 self.partitions.insert(key, change.after);
-                Recorded::As(self.write(nth, run_change))
+                Recorded::As(Box::new(self.write(nth, run_change)))
             }
         })
     }

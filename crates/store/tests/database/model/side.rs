@@ -72,7 +72,7 @@ impl Side {
 
     fn recorded(&self, recorded: Recorded) -> Recorded {
         match recorded {
-            Recorded::As(run) => Recorded::As(self.run(run)),
+            Recorded::As(run) => Recorded::As(Box::new(self.run(*run))),
             other @ (Recorded::Refused(_) | Recorded::Lost) => other,
         }
     }
@@ -219,7 +219,7 @@ impl Side {
         let either = memory.pick(pick, false).or_else(|| memory.pick(pick, true));
         let Some(nth) = either else { return Answer::Nothing };
         match how(self.runs[nth]).await {
-            Ok(run) => Answer::Moved(Ok(self.run(run))),
+            Ok(run) => Answer::Moved(Ok(Box::new(self.run(run)))),
             Err(Error::Refused(refused)) => Answer::Moved(Err(refused)),
             Err(error) => panic!("{error}"),
         }
