@@ -36,11 +36,10 @@ impl Handler for Passes {
 
 pub async fn run(store: &Store, url: &StoreUrl, args: &BenchQueue, on_phase: OnPhase<'_>) -> Result<Measured> {
     enqueue(store, args).await?;
-    let drain = async {
-        let options = WorkerOptions { drain: true, ..WorkerOptions::embedded("bench") };
-        let (worker, _) = worker(store, url, Passes(None), options).await?;
-        worker.run().await.map_err(Error::failed)
-    };
+    // It is measured at work, not at opening its connections.
+    let options = WorkerOptions { drain: true, ..WorkerOptions::embedded("bench") };
+    let (worker, _) = worker(store, url, Passes(None), options).await?;
+    let drain = async { worker.run().await.map_err(Error::failed) };
     let (counts, drain) = phase(on_phase, "worker drain", drain).await?;
     if counts.accepted != u64::from(args.jobs) {
         return Err(Error::Failed(format!("the worker passed {} of {} runs", counts.accepted, args.jobs)));

@@ -1,8 +1,7 @@
 //! Each statement is written once; this is where the two databases' dialects part.
 //!
-//! A statement uses `?1` for parameters and `{…}` for the few fragments that differ. A batch statement is written as if
-//! for one row, with `@column` for its values: SQLite runs it row by row in one transaction, PostgreSQL runs it once over
-//! arrays.
+//! A statement uses `?1` for parameters and `{…}` for the few fragments that differ. A lookup is written as if for one row, with
+//! `@column` for its values; statements that change many rows are in `batch`.
 
 use std::sync::OnceLock;
 
