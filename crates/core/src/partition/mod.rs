@@ -4,9 +4,11 @@
 //! `attempt_count`. Data-plane events claim, release and judge; none of them leads from failed to pending.
 
 mod apply;
+mod event;
 mod state;
 
-pub use apply::{Change, ControlEvent, DataEvent, Event, Judgement, apply};
+pub use apply::apply;
+pub use event::{Change, ControlEvent, DataEvent, Event, Judgement};
 pub use state::{
     Control, ControlSnapshot, InFlight, Mark, Partition, PartitionState, Reprocess, Status, Terminal, Wanted, terminal,
 };

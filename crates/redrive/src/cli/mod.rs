@@ -1,5 +1,6 @@
 //! The command line as it is written. Flags are parsed here and resolved once, in each command.
 
+mod holds;
 mod ingest;
 mod one_of;
 mod runs;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::output::terminal::Screen;
+pub use holds::*;
 pub use ingest::*;
 pub use one_of::OneOf;
 pub use runs::*;

@@ -5,6 +5,7 @@
 
 mod audit;
 mod backfill;
+mod change_runs;
 mod crowd;
 mod daemon;
 mod explain;
@@ -18,6 +19,7 @@ mod home;
 mod http;
 mod inspect;
 mod interruption;
+mod jobs;
 mod listings;
 mod marks;
 mod million;
@@ -31,4 +33,5 @@ mod signals;
 mod sink_down;
 mod snapshots;
 mod status;
+mod submit;
 mod world;
