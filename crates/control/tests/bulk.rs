@@ -162,11 +162,14 @@ async fn survive(desk: Desk, count: usize) {
         let patience = Duration::from_millis(u64::from(kills) * 37);
         let ended = tokio::time::timeout(patience, other.carry_on(Some(op), &go)).await;
         kills += 1;
-        if let Ok(Ok(CarriedOn::Ended(_))) = ended {
-            break;
+        match ended {
+            Ok(Ok(CarriedOn::Ended(_))) => break,
+            // The one before was killed between its last commit and its answer.
+            Ok(Ok(CarriedOn::Nothing)) if desk.shape(op).await.state == "done" => break,
+            Ok(_) | Err(_) => {}
         }
         desk.on.clock.advance(Duration::from_secs(31));
-        assert!(kills < 10_000, "it never ends");
+        assert!(kills < 1_000, "it never ends");
     }
     assert!(kills > 1, "nothing was killed");
     let done = desk.shape(op).await;
