@@ -12,10 +12,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::patience::wait_for_more;
 use crate::error::{Error, Result, TRY_AGAIN};
-
-/// The longest that an item waits for others, however long commits take.
-const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
 type Commit<I, O> = dyn Fn(Arc<Vec<I>>) -> BoxFuture<'static, redrive_store::Result<Vec<O>>> + Send + Sync;
 
@@ -52,7 +50,7 @@ where
         most: usize,
         commit: impl Fn(Arc<Vec<I>>) -> BoxFuture<'static, redrive_store::Result<Vec<O>>> + Send + Sync + 'static,
     ) -> Self {
-        Self::gathering(most, |took| took.min(LONGEST_WAIT), Arc::new(commit))
+        Self::gathering(most, wait_for_more, Arc::new(commit))
     }
 
     /// `wait` says how long an item waits for others, after a commit of several that took so long.

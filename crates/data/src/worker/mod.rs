@@ -6,6 +6,7 @@ mod claim_loop;
 mod completer;
 mod counts;
 mod lease;
+mod patience;
 mod permit;
 mod served;
 mod shutdown;

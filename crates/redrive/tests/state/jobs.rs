@@ -41,7 +41,7 @@ impl Past<'_> {
         claimed
     }
 
-    /// A worker of somebody else's making asks for jobs of these categories.
+    /// An outside worker asks for jobs of these categories.
     pub fn is_asked_for(&self, categories: &[&str]) {
         let asks_for = Some(categories.iter().map(|&category| category.to_owned()).collect());
         let call = OutsideCall { worker: "py".to_owned(), host: "here".to_owned(), asks_for };

@@ -110,8 +110,8 @@ impl Batch {
         }
     }
 
-    /// The columns that decide which rows of the table are meant. A value of theirs that were shared would read to the planner as a
-    /// range to scan, and not as the beginning of a key to look up.
+    /// The columns that say which rows of the table are meant. They stay arrays: the planner would take a single value for a range to
+    /// scan, and not for the beginning of a key to look up.
     fn condition_columns(&self) -> impl Iterator<Item = usize> {
         let condition = self.text.split_once("WHERE").map_or("", |(_, condition)| condition);
         placeholders(condition)

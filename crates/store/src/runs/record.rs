@@ -39,7 +39,7 @@ pub enum Recorded {
 
 impl DataStore {
     /// Records how workers ended ingest and process runs, all in one transaction; each stands for itself. The run is as
-    /// its worker knows it, with the lease as last prolonged.
+    /// its worker knows it, with the lease as last prolonged. Where many are handed on from task to task, they come boxed.
     pub async fn record<E>(&self, ends: impl Into<Arc<Vec<E>>>) -> Result<Vec<Recorded>>
     where
         E: Borrow<(Run, End)> + Send + Sync + 'static,

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The longest wait, however long claims take.
-const LONGEST: Duration = Duration::from_millis(10);
+use crate::worker::patience::wait_for_more;
 
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
@@ -24,7 +23,7 @@ impl Gathering {
 
     /// A claim has brought all that it was asked for, in so long a time.
     pub(super) fn was_full(&mut self, took: Duration) {
-        (self.at_most, self.since) = (took.min(LONGEST), None);
+        (self.at_most, self.since) = (wait_for_more(took), None);
     }
 
     /// A claim has brought less: whatever comes next is announced, and is claimed at once.
@@ -41,6 +40,7 @@ impl Gathering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::patience::LONGEST;
 
     #[test]
     fn permits_wait_as_long_as_a_claim_takes_and_only_after_one_that_was_full() {
