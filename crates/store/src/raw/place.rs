@@ -143,8 +143,11 @@ impl Place {
         let Some(directories) = self.directories.clone() else {
             return answers(&*self.store, &self.base).await.map_err(|error| Error::storage("read", name, error));
         };
+        // A known sink that goes at this moment must not leave an empty folder in its place.
+        let may_be_new = self.expected.is_none();
         blocking(move || {
-            let probed = directories.make_root().and_then(|()| sync::probe_room(directories.root()));
+            let made = if may_be_new { directories.make_root() } else { Ok(()) };
+            let probed = made.and_then(|()| sync::probe_room(directories.root()));
             probed.map_err(|error| Error::file("write to", name, error))
         })
         .await
