@@ -1,11 +1,14 @@
 //! One attempt at an upload, from its claim to its end: find the bytes, parse them, write the stanzas, record.
+//!
+//! An object that is missing or damaged is the upload's own trouble and counts. A sink that is gone as a whole is not: the upload is
+//! given back untried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{End, Run, State, Verdict, Work};
-use redrive_store::raw::{BlobFailure, BlobInfo};
+use redrive_store::raw::{self, BlobFailure, BlobInfo, BlobReader};
 use redrive_store::{ParsedBatch, Recorded, StanzasAdded, Upload};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -14,6 +17,7 @@ use super::archive;
 use super::parse::{Parse, Totals};
 use super::trouble::{ErrorType, Trouble};
 use super::workload::Served;
+use crate::error::Result;
 use crate::worker::{AttemptEnd, AttemptResult, Lease, LeaseEnd, Shutdown};
 
 pub(super) struct Attempt {
@@ -27,6 +31,8 @@ pub(super) struct Attempt {
 enum Outcome {
     Complete(Totals),
     Failed(Trouble),
+    /// The sink as a whole is gone.
+    SinkDown(raw::Error),
     /// The run is this worker's no longer.
     Lost,
     /// It was complete before this attempt began.
@@ -66,7 +72,7 @@ impl Attempt {
         let outcome = tokio::select! {
             outcome = self.outcome() => outcome,
             end = self.lease.ended() => return AttemptResult::Ended(end.into()),
-            () = self.shutdown.leaving() => return self.release().await,
+            () = self.shutdown.leaving() => return self.settle(End::Released { why: None }, AttemptEnd::Released).await,
         };
         let retry_count = self.run.retry_count;
         match outcome {
@@ -79,15 +85,16 @@ impl Attempt {
                     retry_count,
                 };
                 let end = End::Completed { verdict: Verdict::Passed, metrics: serde_json::to_string(&metrics).ok() };
-                self.record(end, AttemptEnd::Accepted { records: totals.stanzas }).await
+                self.settle(end, AttemptEnd::Accepted { records: totals.stanzas }).await
             }
             Outcome::Failed(trouble) => {
                 let (error_type, class) = (trouble.error_type.as_str(), trouble.error_type.class());
                 let metrics = Failed { duration_seconds: self.duration_seconds(), retry_count, error_type };
                 let metrics = serde_json::to_string(&metrics).ok();
                 let end = End::Failed { fault: trouble.fault(), metrics, policy: self.served.policy.clone() };
-                self.record(end, AttemptEnd::Rejected { class }).await
+                self.settle(end, AttemptEnd::Rejected { class }).await
             }
+            Outcome::SinkDown(error) => self.give_back(error),
             Outcome::Lost => AttemptResult::Ended(AttemptEnd::Lost),
             Outcome::AlreadyComplete => {
                 AttemptResult::Ended(AttemptEnd::Refused(Refused::NoOp(Reason::AlreadyCompleted)))
@@ -100,15 +107,9 @@ impl Attempt {
             Ok(upload) => upload,
             Err(outcome) => return outcome,
         };
-        let archive = match self.served.blobs.open_object(&upload.stored.object).await {
-            Ok(Some(archive)) => archive,
-            Ok(None) => {
-                let missing = self.served.blobs.missing(&upload.stored.object);
-                return Outcome::Failed(Trouble::of(ErrorType::Storage, &missing, "opening the stored archive"));
-            }
-            Err(error) => {
-                return Outcome::Failed(Trouble::of(ErrorType::Storage, &error, "opening the stored archive"));
-            }
+        let archive = match self.open(&upload).await {
+            Ok(archive) => archive,
+            Err(error) => return self.sink_failed(error, "opening the stored archive").await,
         };
         let failure = archive.failure();
         let parse = Parse {
@@ -141,6 +142,25 @@ impl Attempt {
         self.served.data.begin_parsing(&self.run).await.map_err(database)?.ok_or(Outcome::Lost)
     }
 
+    /// Opens the stored archive. Where it is not there, it is looked for again once the sink is known to be well: all of the sink
+    /// may have been away for a moment.
+    async fn open(&self, upload: &Upload) -> Result<BlobReader, raw::Error> {
+        let (blobs, object) = (&self.served.blobs, &upload.stored.object);
+        if let Some(archive) = blobs.open_object(object).await? {
+            return Ok(archive);
+        }
+        blobs.check().await?;
+        blobs.open_object(object).await?.ok_or_else(|| blobs.missing(object))
+    }
+
+    /// Tells whom an error of the sink concerns: this upload, or all of them.
+    async fn sink_failed(&self, error: raw::Error, doing: &str) -> Outcome {
+        if self.served.blobs.is_down(&error).await {
+            return Outcome::SinkDown(error);
+        }
+        Outcome::Failed(Trouble::of(ErrorType::Storage, &error, doing))
+    }
+
     /// Writes batches as they come. What is dropped here makes the parser stop.
     async fn write(&self, upload: &Upload, mut inbox: mpsc::Receiver<ParsedBatch>) -> Result<(), Outcome> {
         while let Some(batch) = inbox.recv().await {
@@ -164,7 +184,7 @@ impl Attempt {
         failure: &BlobFailure,
     ) -> Outcome {
         if let Some(error) = failure.take() {
-            return Outcome::Failed(Trouble::of(ErrorType::Storage, &error, "reading the stored archive"));
+            return self.sink_failed(error, "reading the stored archive").await;
         }
         match parsed {
             Ok(Ok(totals)) => Outcome::Complete(totals),
@@ -197,25 +217,35 @@ impl Attempt {
         self.run.started_at.map_or(0.0, |started| now.since(started).as_secs_f64())
     }
 
-    async fn release(self) -> AttemptResult {
-        self.record(End::Released { why: None }, AttemptEnd::Released).await
+    /// Gives the upload back untried, once the workload is at rest.
+    fn give_back(self, error: raw::Error) -> AttemptResult {
+        let released = End::Released { why: Some(error.to_string()) };
+        let give_back = async move { self.record(released, AttemptEnd::Released).await.unwrap_or(AttemptEnd::Lost) };
+        AttemptResult::InfraFailed { error: error.into(), give_back: Box::pin(give_back) }
     }
 
-    async fn record(mut self, end: End, ended: AttemptEnd) -> AttemptResult {
-        self.lease.refresh(&mut self.run);
-        let recorded = match self.lease.answered(self.served.recorder.complete((self.run.clone(), end))).await {
-            Ok(recorded) => recorded,
-            Err(end) => return AttemptResult::Ended(end.into()),
-        };
-        match recorded {
-            Ok(Recorded::As(_)) => AttemptResult::Ended(ended),
-            Ok(Recorded::Refused(_) | Recorded::Lost) if self.lease.end() == Some(LeaseEnd::Cancelled) => {
-                AttemptResult::Ended(AttemptEnd::Cancelled)
-            }
-            Ok(Recorded::Refused(refused)) => AttemptResult::Ended(AttemptEnd::Refused(refused)),
-            Ok(Recorded::Lost) => AttemptResult::Ended(AttemptEnd::Lost),
+    async fn settle(self, end: End, ended: AttemptEnd) -> AttemptResult {
+        match self.record(end, ended).await {
+            Ok(end) => AttemptResult::Ended(end),
             // Nothing could be recorded: the lease runs out, and the run is tried again by its policy.
             Err(error) => AttemptResult::InfraFailed { error, give_back: Box::pin(async { AttemptEnd::Lost }) },
         }
+    }
+
+    /// Records an end, and says what the store made of it.
+    async fn record(mut self, end: End, ended: AttemptEnd) -> Result<AttemptEnd> {
+        self.lease.refresh(&mut self.run);
+        let recorded = match self.lease.answered(self.served.recorder.complete((self.run.clone(), end))).await {
+            Ok(recorded) => recorded?,
+            Err(end) => return Ok(end.into()),
+        };
+        Ok(match recorded {
+            Recorded::As(_) => ended,
+            Recorded::Refused(_) | Recorded::Lost if self.lease.end() == Some(LeaseEnd::Cancelled) => {
+                AttemptEnd::Cancelled
+            }
+            Recorded::Refused(refused) => AttemptEnd::Refused(refused),
+            Recorded::Lost => AttemptEnd::Lost,
+        })
     }
 }

@@ -14,12 +14,12 @@ use redrive_core::run::{Run, Workload as Kind};
 use redrive_data::ingest::{Limits, NotUploaded, Uploaded, Uploads, Workload};
 use redrive_data::worker::{AttemptResult, LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions};
 use redrive_fixture::{S3, TestClock, TestDatabase, TestStore, with_clock};
-use redrive_store::raw::{Blobs, RawUrl, S3Options};
+use redrive_store::raw::{Blobs, RawOptions, RawUrl, S3Options};
 use redrive_store::{BATCH_ROWS, RunClaim, StanzaPage, StanzaRow};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, Way};
 
 pub const TERMS: LeaseTerms = LeaseTerms { lease: Duration::from_secs(60), heartbeat: Duration::from_secs(20) };
 pub const MAX_UPLOAD: u64 = 64 << 20;
@@ -38,6 +38,13 @@ pub struct Lab {
 pub enum Sink {
     Files,
     S3,
+}
+
+/// What is found where the sink was.
+#[derive(Debug, Clone, Copy)]
+pub enum Leaving {
+    Nothing,
+    EmptyPlace,
 }
 
 impl Deref for Lab {
@@ -69,8 +76,9 @@ impl Lab {
             }
         };
         let raw: RawUrl = raw.parse().unwrap();
-        let blobs = Blobs::open(&raw, &s3).await.unwrap();
         let on = TestStore::open(database, TestClock::default()).await;
+        let options = RawOptions { s3, ..RawOptions::default() };
+        let blobs = redrive_data::sink::open(&raw, &options, &on.store.data()).await.unwrap().blobs();
         Self { on, blobs, proxy, bucket }
     }
 
@@ -88,6 +96,38 @@ impl Lab {
                 assert!(sent.status().is_success(), "{sent:?}");
             }
         }
+    }
+
+    /// Takes the whole sink away, as an unmounted volume does or a bucket that no longer lets anybody in.
+    pub fn take_sink_away(&self, leaving: Leaving) {
+        let (raw, away) = self.folders();
+        match (&self.proxy, leaving) {
+            (Some(proxy), Leaving::Nothing) => proxy.fail(Way::Forbids),
+            (Some(proxy), Leaving::EmptyPlace) => proxy.fail(Way::LosesAll),
+            (None, Leaving::Nothing) => std::fs::rename(raw, away).unwrap(),
+            (None, Leaving::EmptyPlace) => {
+                std::fs::rename(&raw, away).unwrap();
+                std::fs::create_dir(raw).unwrap();
+            }
+        }
+    }
+
+    /// Brings it back; nothing may have been written beside it.
+    pub fn bring_sink_back(&self) {
+        let (raw, away) = self.folders();
+        match &self.proxy {
+            Some(proxy) => proxy.fail(Way::Well),
+            None => {
+                if raw.exists() {
+                    std::fs::remove_dir(&raw).unwrap();
+                }
+                std::fs::rename(away, raw).unwrap();
+            }
+        }
+    }
+
+    fn folders(&self) -> (PathBuf, PathBuf) {
+        (self.database.path().join("raw"), self.database.path().join("away"))
     }
 
     pub fn uploads(&self) -> Uploads {
@@ -114,13 +154,18 @@ impl Lab {
 
     /// A worker that ends when nothing is due.
     pub async fn worker(&self, terms: LeaseTerms) -> (Worker, Shutdown) {
+        self.worker_until(terms, true).await
+    }
+
+    /// A worker that goes on until it is stopped, or ends when nothing is due.
+    pub async fn worker_until(&self, terms: LeaseTerms, drain: bool) -> (Worker, Shutdown) {
         let options = WorkerOptions {
             name: "tester".to_owned(),
             concurrency: 4,
             terms,
             poll: Duration::from_millis(50),
             grace: Duration::from_secs(60),
-            drain: true,
+            drain,
         };
         let shutdown = Shutdown::default();
         let workload: Arc<dyn redrive_data::worker::Workload> = Arc::new(self.workload());

@@ -6,5 +6,6 @@ mod outages;
 mod parsing;
 mod proxy;
 mod refusals;
+mod sink_gone;
 mod stopping;
 mod uploading;

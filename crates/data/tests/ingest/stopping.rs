@@ -10,7 +10,7 @@ use crate::everywhere;
 use crate::lab::{Lab, TERMS, conf, tar};
 
 /// Several batches.
-fn archive() -> Vec<u8> {
+pub fn archive() -> Vec<u8> {
     let files: Vec<(String, Vec<u8>)> =
         (0..8).map(|nth| (format!("app{nth}/default/props.conf"), conf(8_000))).collect();
     let files: Vec<_> = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice())).collect();

@@ -90,6 +90,11 @@ impl Blobs {
         self.place.check().await
     }
 
+    /// Whether the sink as a whole is to blame for an error: no object can be had, or none could be had then.
+    pub async fn is_down(&self, error: &Error) -> bool {
+        self.place.is_down(error).await
+    }
+
     fn path(&self, object: &str) -> Path {
         object.split('/').fold(self.place.base.clone(), |path, part| path.join(part))
     }
@@ -203,8 +208,12 @@ impl Blobs {
 
     /// Says of an object that is not there what an error would say.
     pub fn missing(&self, object: &str) -> Error {
-        Damage::Altered { object: self.place.name(&self.path(object)), what: "is not there".to_owned() }.into()
+        not_there(self.place.name(&self.path(object)))
     }
+}
+
+fn not_there(object: String) -> Error {
+    Damage::Altered { object, what: "is not there".to_owned() }.into()
 }
 
 /// A body with its size and hash so far.
@@ -359,7 +368,11 @@ impl Read for BlobReader {
                         })
                     }
                 }
-                .map_err(|error| Error::storage("read", self.name.clone(), error))
+                .map_err(|error| match error::is_absent(&error) {
+                    // It was there when it was opened; only a look at the sink tells whether more is missing.
+                    true => not_there(self.name.clone()),
+                    false => Error::storage("read", self.name.clone(), error),
+                })
             }
         };
         let read = read.map_err(|error| self.failure.keep(error))?;

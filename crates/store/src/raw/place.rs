@@ -153,6 +153,11 @@ impl Place {
         .await
     }
 
+    /// Whether the place gives and takes nothing, whoever asks, or did so when an attempt met `error`.
+    pub(super) async fn is_down(&self, error: &Error) -> bool {
+        error.is_of_the_whole_sink() || self.check().await.is_err()
+    }
+
     /// The directories of a place on a file system.
     pub(super) fn directories(&self) -> Option<&Arc<Directories>> {
         self.directories.as_ref()

@@ -68,7 +68,7 @@ impl Attempt {
 
     /// Where the sink works for others, this partition is not to be had, and runs out of attempts like any other.
     async fn reject_unless_sink_is_down(&self, error: raw::Error) -> Result<AttemptEnd, NotJudged> {
-        if self.under_lease(async { Ok(self.is_sink_down(&error).await) }).await? {
+        if self.under_lease(async { Ok(self.sink.is_down(&error).await) }).await? {
             return Err(NotJudged::Failed(error.into()));
         }
         let (class, message) = (ErrorClass::Retryable, error.to_string());
@@ -107,10 +107,5 @@ impl Attempt {
                 }
             }
         }
-    }
-
-    /// Whether the sink takes nothing from any attempt, or took nothing when this one failed.
-    async fn is_sink_down(&self, error: &raw::Error) -> bool {
-        error.is_of_the_whole_sink() || self.sink.check().await.is_err()
     }
 }

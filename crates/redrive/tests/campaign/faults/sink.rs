@@ -12,13 +12,16 @@ use crate::world::World;
 const NOTICED: &str = "the raw sink is not at";
 /// Workers look every five seconds, and after trouble.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Of an upload a storage error is a failure like any other, which is tried again.
+/// Jobs have nothing in the sink.
 const BLAMED: &str = "
     SELECT count(*)
     FROM run_failures f
     JOIN run_specs s ON s.run_id = f.run_id
-    WHERE s.workload = 'extract'
-      AND (f.error_message LIKE '%raw sink%' OR f.error_message LIKE '%does not exist%' OR f.error_message LIKE '%manifest%')";
+    WHERE s.workload IN ('extract', 'ingest')
+      AND (f.error_message LIKE '%raw sink%'
+        OR f.error_message LIKE '%does not exist%'
+        OR f.error_message LIKE '%is not there%'
+        OR f.error_message LIKE '%manifest%')";
 
 pub fn strike(world: &mut World, random: &mut Random) -> Struck {
     world.until_a_random_moment(random);

@@ -95,6 +95,11 @@ impl RawSink {
         self.place.check().await
     }
 
+    /// Whether the sink as a whole is to blame for an error: it takes nothing from any attempt, or took nothing then.
+    pub async fn is_down(&self, error: &Error) -> bool {
+        self.place.is_down(error).await
+    }
+
     /// Does what is left of a short run, its writing and its reading. On a file system all of it is done on one thread,
     /// which may be blocked; on S3 as any other future, because it waits for answers.
     pub async fn at_once<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
