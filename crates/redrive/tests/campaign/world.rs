@@ -256,7 +256,9 @@ impl World {
             folder: self.rig.subject.home.path(),
             expected: &self.expected,
             is_time_steady: self.is_time_steady,
-            // On PostgreSQL each process has its own reading of the server's clock.
+            // On PostgreSQL each process has its own reading of the server's clock: exact to 20 ms at its start, where one of three
+            // answers came quickly, and to 1 ms less for each second since the last. What an attempt waited for is no part of
+            // it: a claim tells its time after all waits, an end before its commit.
             clock_error: if self.kind == Kind::Postgres { 200_000 } else { 0 },
         })
     }

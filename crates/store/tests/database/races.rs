@@ -49,6 +49,31 @@ async fn wait_for_lock(raw: &Raw) {
     }
 }
 
+/// A claim waits, for its turn or for another session, and an attempt ends meanwhile: the next one begins after that end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_begins_after_the_end_of_the_one_before_however_long_its_claim_has_waited() {
+    const CLAIMS: i64 = 0x636c_6169_6d73;
+    let subject = TestStore::postgres().await;
+    subject.want(Lane::Fresh, keys("ads", &["a"], 1)).await;
+    let mut before = subject.claim(1).await.remove(0).run;
+    let lock_turn = format!("SELECT pg_advisory_xact_lock({CLAIMS})");
+    for lock in [lock_turn.as_str(), "LOCK TABLE holds IN ACCESS EXCLUSIVE MODE"] {
+        let (raw, other) = (Raw::of(&subject).await, Raw::of(&subject).await);
+        raw.run("BEGIN").await;
+        raw.run(lock).await;
+        let store = subject.again().await;
+        let claiming = tokio::spawn(async move { store.data().claim_partitions(claim(1)).await.unwrap().0 });
+        tokio::time::timeout(Duration::from_secs(20), wait_for_lock(&other)).await.expect("the claim waits");
+        subject.clock.advance(Duration::from_secs(1));
+        let ended = recorded(subject.store.data().release(&before, None).await.unwrap());
+        raw.run("COMMIT").await;
+        let next = claiming.await.unwrap().remove(0).run;
+        assert!(next.started_at >= ended.completed_at, "{lock}: {next:?} follows {ended:?}");
+        assert!(next.run_id > ended.run_id, "attempts are listed in their order");
+        before = next;
+    }
+}
+
 /// Both have looked for the series and found none before either may make it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_callers_who_want_the_same_new_series_make_one() {

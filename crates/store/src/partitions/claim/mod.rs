@@ -42,7 +42,7 @@ impl DataStore {
         let (inner, rotation) = (Arc::clone(&self.inner), asked.rotation.clone());
         let task_id = self.inner.ids.task(self.inner.now());
         let claimed = transact!(self.inner, "claim partitions", |tx, inner, asked| {
-            claim(tx, &asked, &inner.ids, task_id, tx.now()).await
+            claim(tx, &asked, &inner.ids, task_id).await
         });
         let Err(unknown @ Error::Unknown { .. }) = claimed else { return claimed };
         match self.partitions_claimed_by(task_id).await {
@@ -119,9 +119,9 @@ async fn claim(
     claim: &PartitionClaim,
     ids: &Ids,
     task_id: TaskId,
-    now: Timestamp,
 ) -> Result<(Vec<ClaimedPartition>, Rotation)> {
     tx.exclusive(CLAIMS).await?;
+    let now = tx.now();
     let holds = holds::in_force(tx, now).await?;
     let capacity = room::capacity(tx, claim, &holds, now).await?;
     let mut room = Room::new(tx, capacity, now).await?;
@@ -141,7 +141,7 @@ async fn claim(
         }
     }
     rotation.turn = rotation.turn.wrapping_add(u64::from(claim.limit));
-    let claimed = start(tx, claim, ids, task_id, now, chosen).await?;
+    let claimed = start(tx, claim, ids, task_id, chosen).await?;
     let attempts: Vec<_> =
         claimed.iter().map(|claimed| (claimed.partition.state.key.clone(), claimed.run.run_id)).collect();
     holds::sent(tx, &holds, &attempts).await?;
@@ -153,9 +153,11 @@ async fn start(
     claim: &PartitionClaim,
     ids: &Ids,
     task_id: TaskId,
-    now: Timestamp,
     chosen: Vec<Partition>,
 ) -> Result<Vec<ClaimedPartition>> {
+    // Read once the partitions are there, and not while the claim waits for them: the transaction that ended the attempt before has
+    // read its own time earlier, so that attempts of one partition follow one another.
+    let now = tx.now();
     let mut changes = Vec::with_capacity(chosen.len());
     for candidate in &chosen {
         let attempt = InFlight { run_id: ids.run(now), task_id };
