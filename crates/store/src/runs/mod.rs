@@ -23,6 +23,7 @@ mod record;
 mod report;
 mod row;
 mod standing;
+mod stretch;
 mod submit;
 mod verdicts;
 

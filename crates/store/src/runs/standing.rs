@@ -9,6 +9,7 @@ use redrive_core::run::{Change, Run, State};
 use redrive_core::time::Timestamp;
 
 use super::row::{PLACE, PLACE_NAMES, STANDING_NAMES, standing_columns};
+use super::stretch::take_stretches;
 use crate::db::columns::{Field, Named, columns, join, named};
 use crate::db::{Batch, Effect, Tx};
 use crate::error::{Error, Result};
@@ -212,6 +213,14 @@ pub(super) async fn take(tx: &mut Tx<'_>, changes: &[&Change]) -> Result<Vec<boo
             let run = &changes[nth].after;
             (run.workload(), run.work.category(), run.run_id)
         });
+        if table == Table::Claims {
+            let sorted: Vec<&Change> = here.iter().map(|&nth| changes[nth]).collect();
+            let mut is_taken = take_stretches(tx, &sorted).await?.into_iter();
+            here.retain(|&nth| {
+                took[nth] = is_taken.next() == Some(true);
+                !took[nth]
+            });
+        }
         let changes: Vec<&Change> = here.iter().map(|&nth| changes[nth]).collect();
         let runs: Vec<&Run> = changes.iter().map(|change| &change.after).collect();
         let (statement, guard) = table.taking();

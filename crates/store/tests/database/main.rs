@@ -16,6 +16,7 @@ mod contention;
 mod counted;
 mod deadlocks;
 mod due;
+mod ends;
 mod enqueue;
 mod gauges;
 mod groups;
