@@ -40,8 +40,23 @@ enum Tried {
     LeaseEnded(LeaseEnd),
 }
 
+/// What is to be recorded.
+struct Report {
+    ended: Box<(Run, End)>,
+    means: Means,
+}
+
+/// What a report means to the attempt, once it is recorded.
+#[derive(Debug, Clone, Copy)]
+enum Means {
+    Completed,
+    Failed { class: ErrorClass, hint: Option<Duration> },
+    GivenBack,
+}
+
 impl Attempt {
-    pub(super) async fn run(self) -> AttemptResult {
+    /// A worker may have thousands of attempts under way that only wait: what they hold meanwhile is kept small.
+    pub(super) async fn run(self: Box<Self>) -> AttemptResult {
         let begun = Instant::now();
         self.log_start();
         let tried = tokio::select! {
@@ -54,6 +69,10 @@ impl Attempt {
         // What was dropped on the way is still ending, and this attempt is not over before it has: no other may have the
         // job.
         self.context.programs_ended().await;
+        self.conclude(tried, begun)
+    }
+
+    fn conclude(self: Box<Self>, tried: Tried, begun: Instant) -> AttemptResult {
         let end = match tried {
             Tried::Answered(answer) => self.completed(answer, begun),
             Tried::Failed(failure) => self.failed(failure, begun),
@@ -65,20 +84,24 @@ impl Attempt {
             }
         };
         // The handler is done; only the database is waited for.
-        AttemptResult::Settling { rest: Box::pin(self.settle(end)) }
+        let report = self.report(end);
+        AttemptResult::Settling { rest: Box::pin(self.settle(report)) }
     }
 
-    async fn settle(self, end: End) -> AttemptResult {
-        match self.record(end).await {
+    async fn settle(self: Box<Self>, report: Report) -> AttemptResult {
+        match self.record(report).await {
             Ok(end) => AttemptResult::Ended(end),
             Err(error) => self.infra_failed(error),
         }
     }
 
     /// Something of our own failed: the job is given back.
-    fn infra_failed(self, error: Error) -> AttemptResult {
+    fn infra_failed(self: Box<Self>, error: Error) -> AttemptResult {
         let why = Some(error.to_string());
-        let give_back = async move { self.record(End::Released { why }).await.unwrap_or(AttemptEnd::Lost) };
+        let give_back = async move {
+            let report = self.report(End::Released { why });
+            self.record(report).await.unwrap_or(AttemptEnd::Lost)
+        };
         AttemptResult::InfraFailed { error, give_back: Box::pin(give_back) }
     }
 
@@ -129,26 +152,40 @@ impl Attempt {
         Value::Object(metrics).to_string()
     }
 
-    /// Records an end, and says what the store made of it.
-    async fn record(&self, end: End) -> Result<AttemptEnd> {
+    fn report(&self, end: End) -> Report {
         let mut run = self.job.run().clone();
         self.lease.refresh(&mut run);
-        let (class, hint) = match &end {
-            End::Failed { fault, policy, .. } => (Some(fault.class), fault.hint(policy)),
-            End::Completed { .. } | End::Released { .. } | End::RateLimited { .. } => (None, None),
+        let means = match &end {
+            End::Failed { fault, policy, .. } => Means::Failed { class: fault.class, hint: fault.hint(policy) },
+            End::Completed { .. } => Means::Completed,
+            End::Released { .. } | End::RateLimited { .. } => Means::GivenBack,
         };
-        let is_released = matches!(end, End::Released { .. });
-        let recorded = match self.lease.answered(self.served.recorder.complete(Box::new((run, end)))).await {
+        Report { ended: Box::new((run, end)), means }
+    }
+
+    /// Records an end, and says what the store made of it.
+    async fn record(&self, Report { ended, means }: Report) -> Result<AttemptEnd> {
+        let recorded = match self.lease.answered(self.served.recorder.complete(ended)).await {
             Ok(recorded) => recorded?,
             Err(end) => return Ok(end.into()),
         };
+        Ok(self.as_recorded(recorded, means))
+    }
+
+    fn as_recorded(&self, recorded: Recorded, means: Means) -> AttemptEnd {
         let run_id = self.job.run_id();
-        Ok(match recorded {
-            Recorded::As(_) if is_released => AttemptEnd::Released,
-            Recorded::As(run) => {
-                self.log_end(&run, hint);
-                class.map_or(AttemptEnd::Accepted { records: 0 }, |class| AttemptEnd::Rejected { class })
-            }
+        match recorded {
+            Recorded::As(run) => match means {
+                Means::Completed => {
+                    self.log_end(&run, None);
+                    AttemptEnd::Accepted { records: 0 }
+                }
+                Means::Failed { class, hint } => {
+                    self.log_end(&run, hint);
+                    AttemptEnd::Rejected { class }
+                }
+                Means::GivenBack => AttemptEnd::Released,
+            },
             Recorded::Refused(_) | Recorded::Lost if self.lease.end() == Some(LeaseEnd::Cancelled) => {
                 AttemptEnd::Cancelled
             }
@@ -157,7 +194,7 @@ impl Attempt {
                 AttemptEnd::Refused(reason)
             }
             Recorded::Lost => AttemptEnd::Lost,
-        })
+        }
     }
 
     /// A text as it may be shown: without secrets.

@@ -101,7 +101,7 @@ impl Workload {
         let (served, job) = (Arc::clone(&self.served), Job::from(claimed));
         let start = move |lease: Lease, shutdown: Shutdown| {
             let context = Context::new(served.programs.clone());
-            let attempt = Attempt { served: Arc::clone(&served), job, lease, shutdown, context };
+            let attempt = Box::new(Attempt { served: Arc::clone(&served), job, lease, shutdown, context });
             async move {
                 let result = attempt.run().await;
                 served.is_suspect.store(matches!(result, AttemptResult::InfraFailed { .. }), Ordering::Relaxed);
