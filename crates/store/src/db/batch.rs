@@ -63,7 +63,7 @@ impl Batch {
 
     /// The statement for one row, which SQLite runs row by row.
     pub(crate) fn for_sqlite(&self) -> &str {
-        self.sqlite.get_or_init(|| self.substitute("", |nth, _| format!("?{}", nth + 1)))
+        self.sqlite.get_or_init(|| undone_with_its_transaction(&self.substitute("", |nth, _| format!("?{}", nth + 1))))
     }
 
     /// The statement over arrays, with one value in place of an array for each column whose rows share it; and which columns
@@ -94,7 +94,8 @@ impl Batch {
             format!("({})", put_values(list, self.columns, |nth, _| format!("?{}", first + nth + 1)))
         };
         let rows: Vec<String> = (0..Self::ROWS_A_STATEMENT).map(row).collect();
-        (!head.contains('@') && !tail.contains('@')).then(|| format!("{head}VALUES {}{tail}", rows.join(", ")))
+        let text = format!("{head}VALUES {}{tail}", rows.join(", "));
+        (!head.contains('@') && !tail.contains('@')).then(|| undone_with_its_transaction(&text))
     }
 
     fn over_arrays(&self, shared: Shared) -> String {
@@ -155,6 +156,17 @@ impl Batch {
     }
 }
 
+/// Keeps SQLite from copying every page that a statement changes so as to undo the statement alone, should it fail half-way: what fails
+/// here is undone with its transaction or savepoint.
+fn undone_with_its_transaction(text: &str) -> String {
+    let after_comment = text.find("*/").map_or(text, |end| &text[end + 2..]).trim_start();
+    let (comment, statement) = text.split_at(text.len() - after_comment.len());
+    let begun = [("INSERT INTO ", "INSERT OR FAIL INTO "), ("UPDATE ", "UPDATE OR FAIL ")]
+        .into_iter()
+        .find_map(|(verb, failing)| Some(format!("{comment}{failing}{}", statement.strip_prefix(verb)?)));
+    begun.unwrap_or_else(|| text.to_owned())
+}
+
 /// What opens `{values a, b, c}`.
 const VALUES: &str = "{values ";
 
@@ -179,7 +191,7 @@ mod tests {
             &[("a", Kind::Int)],
             Effect::All,
         );
-        assert_eq!(ADD.for_sqlite(), "INSERT INTO t (a, b) VALUES (?1, 'x') ON CONFLICT DO NOTHING");
+        assert_eq!(ADD.for_sqlite(), "INSERT OR FAIL INTO t (a, b) VALUES (?1, 'x') ON CONFLICT DO NOTHING");
         assert_eq!(
             &*ADD.for_postgres(Shared::NONE).0,
             "INSERT INTO t (a, b) SELECT r.v_a, 'x' FROM unnest($1::bigint[]) WITH ORDINALITY AS r(v_a, v_ord) \
@@ -194,7 +206,7 @@ mod tests {
         static SKIPS: Batch =
             Batch::new("INSERT INTO t (a) {values @a}", &[("a", Kind::Int)], Effect::Inserted(&["a"]));
         let text = ADD.sqlite_rows().unwrap();
-        assert!(text.starts_with("INSERT INTO t (a, b) VALUES (?1, ?2), (?3, ?4), "), "{text}");
+        assert!(text.starts_with("INSERT OR FAIL INTO t (a, b) VALUES (?1, ?2), (?3, ?4), "), "{text}");
         assert!(text.ends_with("(?31, ?32)"), "{text}");
         assert_eq!(SKIPS.sqlite_rows(), None);
     }
@@ -206,7 +218,7 @@ mod tests {
             &[("id", Kind::Id), ("a", Kind::Int), ("a_b", Kind::Text)],
             Effect::Row,
         );
-        assert_eq!(SET.for_sqlite(), "UPDATE t SET a = ?2, a_b = ?3  WHERE id = ?1");
+        assert_eq!(SET.for_sqlite(), "UPDATE OR FAIL t SET a = ?2, a_b = ?3  WHERE id = ?1");
         assert_eq!(
             &*SET.for_postgres(Shared::NONE).0,
             "UPDATE t SET a = r.v_a, a_b = r.v_a_b FROM unnest($1::uuid[], $2::bigint[], $3::text[]) WITH ORDINALITY \

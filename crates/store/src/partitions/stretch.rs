@@ -22,7 +22,7 @@ static VERSIONS: Sql = Sql::new(
 );
 static UPDATE: Sql = Sql::new(
     "/* partitions::write_stretch */
-     UPDATE partitions
+     UPDATE OR FAIL partitions
      SET status = ?4, updated_at = ?5, held = ?6, version = version + 1
      WHERE series_id = ?1 AND period >= ?2 AND period <= ?3",
 );

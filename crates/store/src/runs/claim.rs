@@ -178,7 +178,7 @@ static NEXT: Sql = Sql::new(NEXT_ON_SQLITE);
 /// Of the runs up to the last that was picked.
 pub(crate) const BEGIN_ON_SQLITE: &str = concat!(
     "/* runs::begin */
-     INSERT INTO run_claims (",
+     INSERT OR FAIL INTO run_claims (",
     claim_columns!(),
     ")
      SELECT ",

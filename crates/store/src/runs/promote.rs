@@ -77,7 +77,7 @@ macro_rules! queue_on_sqlite {
             "/* runs::",
             $name,
             " */
-     INSERT INTO run_queue (workload, category, run_id, ",
+     INSERT OR FAIL INTO run_queue (workload, category, run_id, ",
             progress!(),
             ")
      SELECT workload, category, run_id, ",
