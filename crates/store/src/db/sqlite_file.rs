@@ -23,6 +23,10 @@ pub(super) enum FileSystem {
     ReadOnly,
 }
 
+/// How long the write-ahead log grows before it is folded into the file: 40 MB. A bulk change that is folded in more often writes the
+/// same pages again and again.
+const PAGES_BEFORE_CHECKPOINT: i64 = 10_000;
+
 pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
         return Err(unavailable(path, &format!("the directory {} does not exist", parent.display())));
@@ -51,7 +55,7 @@ pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection> {
     use_write_ahead_log(&connection).map_err(fault)?;
     connection.pragma_update(None, "synchronous", "full").map_err(fault)?;
     connection.pragma_update(None, "cache_size", -64 * 1024).map_err(fault)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4000).map_err(fault)?;
+    connection.pragma_update(None, "wal_autocheckpoint", PAGES_BEFORE_CHECKPOINT).map_err(fault)?;
     connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(fault)?;
     Ok(connection)
 }
