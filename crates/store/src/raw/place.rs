@@ -153,7 +153,7 @@ impl Place {
         .await
     }
 
-    /// Whether the place gives and takes nothing, whoever asks, or did so when an attempt met `error`.
+    /// Whether the place as a whole serves no caller now, or served none when an attempt met `error`.
     pub(super) async fn is_down(&self, error: &Error) -> bool {
         error.is_of_the_whole_sink() || self.check().await.is_err()
     }

@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// From how many claims on a statement of their own is worth it.
 const WORTH: usize = 16;
-/// The most that are looked at together: one claim that goes on among them costs no more than this many their short way.
+/// The most claims of one stretch. A claim that goes on among them keeps no more than these from being taken together.
 const LONGEST: usize = 128;
 
 static HELD: Sql = Sql::new(

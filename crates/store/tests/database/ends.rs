@@ -1,4 +1,4 @@
-//! Many runs that end in one call: each by what is so of its own claim, however the others stand around it.
+//! Many runs that end in one call. Whether a run ends is decided by its own claim, not by its neighbours.
 
 use redrive_core::id::RunId;
 use redrive_core::run::{End, State, Verdict};
