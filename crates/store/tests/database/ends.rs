@@ -1,15 +1,11 @@
 //! Many runs that end in one call. Whether a run ends is decided by its own claim, not by its neighbours.
 
 use redrive_core::id::RunId;
-use redrive_core::run::{End, State, Verdict};
+use redrive_core::run::{End, State};
 use redrive_store::{Recorded, RunPage};
 
-use crate::steps::{job_claim, recorded};
+use crate::steps::{job_claim, passed, recorded};
 use crate::support::TestStore;
-
-fn passed() -> End {
-    End::Completed { verdict: Verdict::Passed, metrics: None }
-}
 
 /// A claim that ended otherwise, one that goes on and one that is another worker's by now lie among those that end.
 async fn runs_that_end_together_end_each_by_its_own_claim(subject: TestStore) {

@@ -8,21 +8,17 @@ use futures_util::future::join_all;
 use redrive_core::failure::ErrorClass;
 use redrive_core::id::RunId;
 use redrive_core::refusal::{Reason, Refused};
-use redrive_core::run::{ControlEvent, End, Run, State, Verdict, Workload, label};
+use redrive_core::run::{ControlEvent, End, Run, State, Workload, label};
 use redrive_store::{
     Backlog, Error, HeartbeatAnswer, InFlightLimit, NewRun, Prunable, Pruning, Queued, RunChangeOutcome, RunClaim,
     RunPage,
 };
 
-use crate::steps::{fault, job_claim, named_job, recorded, upload};
+use crate::steps::{fault, job_claim, named_job, passed, recorded, upload};
 use crate::support::{LEASE, START, TestStore};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
-
-fn passed() -> End {
-    End::Completed { verdict: Verdict::Passed, metrics: None }
-}
 
 trait Asked {
     async fn put_runs(&self, items: Vec<(Run, ControlEvent)>) -> Vec<RunChangeOutcome>;

@@ -6,7 +6,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::{ControlEvent, Judgement};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{End, Fault, Run, Work, Workload};
+use redrive_core::run::{End, Fault, Run, Verdict, Work, Workload};
 use redrive_core::time::Timestamp;
 pub use redrive_fixture::rejected;
 use redrive_store::{NewRun, Outcome, PartitionClaim, Recorded, RunClaim};
@@ -24,6 +24,10 @@ pub fn job_claim(limit: u32) -> RunClaim {
 
 pub fn accepted(records: u64) -> Judgement {
     Judgement::Accepted { records }
+}
+
+pub fn passed() -> End {
+    End::Completed { verdict: Verdict::Passed, metrics: None }
 }
 
 pub fn fault(class: ErrorClass, retry_after: Option<Duration>) -> End {
