@@ -79,11 +79,15 @@ fn drain_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue) -> Res
         }
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
-            let mut take = tx.prepare_cached(&statements::take_claims(For::Sqlite))?;
+            let mut remove = tx.prepare_cached(&statements::remove_bundles(For::Sqlite))?;
+            for bundle in claimed.chunks(statements::BUNDLED) {
+                if remove.execute(params![task.as_bytes(), bundle[0].0])? > 0 {
+                    done += u32::try_from(bundle.len())?;
+                }
+            }
             let mut finish = tx.prepare_cached(&statements::finish_runs(For::Sqlite))?;
             let nothing = None::<&str>;
             for (id, _) in &claimed {
-                done += u32::try_from(take.execute(params!["process", CATEGORY, id, task.as_bytes()])?)?;
                 finish.execute(params![
                     "process",
                     CATEGORY,
@@ -127,9 +131,13 @@ fn claim_sqlite(connection: &mut rusqlite::Connection, args: &BenchQueue, task: 
         })?
         .collect::<Result<_, _>>()?;
     if let Some((last, _)) = claimed.last() {
-        let lease = params!["process", CATEGORY, last, task.as_bytes(), "bench", NOW, LEASE_END];
-        tx.prepare_cached(statements::BEGIN_ON_SQLITE)?.execute(lease)?;
         tx.prepare_cached(statements::LEAVE_ON_SQLITE)?.execute(params!["process", CATEGORY, last])?;
+        let mut put = tx.prepare_cached(&statements::put_bundles(For::Sqlite))?;
+        for bundle in claimed.chunks(statements::BUNDLED) {
+            let (first, last) = (bundle[0].0, bundle[bundle.len() - 1].0);
+            let ids: Vec<u8> = bundle.iter().flat_map(|(id, _)| *id).collect();
+            put.execute(params![task.as_bytes(), first, last, CATEGORY, "bench", NOW, NOW, LEASE_END, ids])?;
+        }
     }
     tx.commit()?;
     Ok(claimed)
@@ -183,7 +191,8 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
     let work = |mut client: Client, args: BenchQueue, _| async move {
         let promote = client.prepare(&statements::promote_runs(For::Postgres)).await?;
         let claim = client.prepare(&statements::claim_runs(For::Postgres)).await?;
-        let take = client.prepare(&statements::take_claims(For::Postgres)).await?;
+        let put = client.prepare(&statements::put_bundles(For::Postgres)).await?;
+        let remove = client.prepare(&statements::remove_bundles(For::Postgres)).await?;
         let finish = client.prepare(&statements::finish_runs(For::Postgres)).await?;
         let mut done = 0;
         loop {
@@ -191,15 +200,28 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
             let tx = client.transaction().await?;
             tx.execute(&promote, &[&"process", &NOW, &1000i64]).await?;
             let batch = i64::from(args.batch);
-            let rows = tx.query(&claim, &[&"process", &CATEGORY, &batch, &task, &"bench", &NOW, &LEASE_END]).await?;
+            let place: [&(dyn ToSql + Sync); 8] =
+                [&"process", &CATEGORY, &batch, &task, &"bench", &NOW, &LEASE_END, &0i64];
+            let rows = tx.query(&claim, &place).await?;
+            let mut claimed: Vec<(Uuid, Option<&str>)> =
+                rows.iter().map(|row| (row.get(0), row.get(statements::PAYLOAD_COLUMN))).collect();
+            claimed.sort_unstable();
+            let size = claimed.len();
+            let ids: Vec<Uuid> = claimed.iter().map(|(id, _)| *id).collect();
+            let bundles = || ids.chunks(statements::BUNDLED);
+            let firsts: Vec<Uuid> = bundles().map(|ids| ids[0]).collect();
+            let lasts: Vec<Uuid> = bundles().map(|ids| ids[ids.len() - 1]).collect();
+            let runs: Vec<Vec<u8>> = bundles().map(|ids| ids.iter().flat_map(|id| *id.as_bytes()).collect()).collect();
+            let (of_task, of_category) = (vec![task; firsts.len()], vec![CATEGORY; firsts.len()]);
+            let (by_worker, at) = (vec!["bench"; firsts.len()], vec![NOW; firsts.len()]);
+            let until = vec![LEASE_END; firsts.len()];
+            let values: [&(dyn ToSql + Sync); 9] =
+                [&of_task, &firsts, &lasts, &of_category, &by_worker, &at, &at, &until, &runs];
+            tx.execute(&put, &values).await?;
             tx.commit().await?;
             if rows.is_empty() {
                 return Ok(done);
             }
-            let claimed: Vec<(Uuid, Option<&str>)> =
-                rows.iter().map(|row| (row.get(0), row.get(statements::PAYLOAD_COLUMN))).collect();
-            let size = claimed.len();
-            let ids: Vec<Uuid> = claimed.iter().map(|(id, _)| *id).collect();
             let (tasks, now, no_text) = (vec![task; size], vec![NOW; size], vec![None::<&str>; size]);
             let (workload, category) = (vec!["process"; size], vec![CATEGORY; size]);
             let (no_int, state) = (vec![None::<i64>; size], vec!["done"; size]);
@@ -210,7 +232,8 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
                 &no_text, &no_text, &worker, &no_text, &no_int, &state, &now, &ended, &passed, &no_int,
             ];
             let tx = client.transaction().await?;
-            done += u32::try_from(tx.query(&take, &[&workload, &category, &ids, &tasks]).await?.len())?;
+            let is_whole = tx.execute(&remove, &[&of_task, &firsts]).await? == u64::try_from(firsts.len())?;
+            done += if is_whole { u32::try_from(size)? } else { 0 };
             tx.execute(&finish, &values).await?;
             tx.commit().await?;
         }

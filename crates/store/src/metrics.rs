@@ -38,17 +38,19 @@ pub struct RunMetrics {
 
 static BY_STATE: Sql = Sql::new(
     "/* metrics::by_state */
-     SELECT state, count(*)
+     SELECT state, CAST(sum(runs) AS BIGINT)
      FROM (
-         SELECT state FROM (SELECT state FROM run_waiting WHERE workload = ?1 LIMIT 10001) waiting
+         SELECT state, 1 AS runs FROM (SELECT state FROM run_waiting WHERE workload = ?1 LIMIT 10001) waiting
          UNION ALL
-         SELECT 'queued' FROM (SELECT 1 FROM run_queue WHERE workload = ?1 LIMIT 10001) queued
+         SELECT 'queued', 1 FROM (SELECT 1 FROM run_queue WHERE workload = ?1 LIMIT 10001) queued
          UNION ALL
-         SELECT 'running' FROM (SELECT 1 FROM run_claims WHERE workload = ?1 LIMIT 10001) running
+         SELECT 'running', 1 FROM (SELECT 1 FROM run_claims WHERE workload = ?1 LIMIT 10001) running
          UNION ALL
-         SELECT state FROM (SELECT state FROM run_ends WHERE workload = ?1 LIMIT 10001) ended WHERE state = 'done'
+         SELECT 'running', length(runs) / 16 FROM (SELECT runs FROM run_bundles WHERE ?1 = 'process' LIMIT 10001) bundled
          UNION ALL
-         SELECT 'dead' FROM (SELECT 1 FROM run_ends WHERE state = 'dead' AND workload = ?1 LIMIT 10001) dead
+         SELECT state, 1 FROM (SELECT state FROM run_ends WHERE workload = ?1 LIMIT 10001) ended WHERE state = 'done'
+         UNION ALL
+         SELECT 'dead', 1 FROM (SELECT 1 FROM run_ends WHERE state = 'dead' AND workload = ?1 LIMIT 10001) dead
      ) standing
      GROUP BY state
      ORDER BY state",

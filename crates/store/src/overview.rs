@@ -286,11 +286,12 @@ fn runs_question(most: u64) -> String {
     let in_state =
         |table: &str, state: &str| counted(&format!("{table} WHERE state = '{state}' AND workload = @workload"), most);
     let all = |table: &str| counted(&format!("{table} WHERE workload = @workload"), most);
+    let bundled = "(SELECT coalesce(sum(length(runs)), 0) / 16 FROM run_bundles WHERE @workload = 'process')";
     let looked_at = most.saturating_mul(LOOKED_AT);
     let ended = format!("(SELECT state FROM run_ends WHERE workload = @workload LIMIT {looked_at}) e");
     format!(
         "/* overview::runs */
-         SELECT {} AS storing, {} AS queued, {} AS running, {} AS waiting, {} AS done, {} AS dead",
+         SELECT {} AS storing, {} AS queued, {} + {bundled} AS running, {} AS waiting, {} AS done, {} AS dead",
         in_state("run_waiting", "storing"),
         all("run_queue"),
         all("run_claims"),
@@ -315,7 +316,7 @@ pub(crate) async fn runs(tx: &mut Tx<'_>, most: u64) -> Result<Vec<RunCounts>> {
             workload: Workload::ALL[nth],
             storing: row.count()?,
             queued: row.count()?,
-            running: row.count()?,
+            running: row.count::<u64>()?.min(most),
             waiting: row.count()?,
             done: row.count()?,
             dead: row.count()?,

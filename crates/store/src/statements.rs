@@ -39,8 +39,8 @@ pub fn promote_runs(database: For) -> String {
     }
 }
 
-/// Claims runs: workload, category, limit, task, worker, now, lease end. [`PAYLOAD_COLUMN`] of the answer is the payload. On
-/// SQLite the first three only, and the claim goes on with [`BEGIN_ON_SQLITE`].
+/// Claims runs: workload, category, limit, task, worker, now, lease end, and from how many on they are bundled. [`PAYLOAD_COLUMN`] of the
+/// answer is the payload. On SQLite the first three only, and the claim goes on with [`LEAVE_ON_SQLITE`].
 pub fn claim_runs(database: For) -> String {
     match database {
         For::Sqlite => render(runs::NEXT_ON_SQLITE, Dialect::Sqlite),
@@ -48,14 +48,21 @@ pub fn claim_runs(database: For) -> String {
     }
 }
 
-/// Goes on with a claim: workload, category, the last run's id, task, worker, now, lease end.
-pub const BEGIN_ON_SQLITE: &str = runs::BEGIN_ON_SQLITE;
-/// Ends a claim: workload, category, the last run's id.
+/// Goes on with a claim: workload, category, the last run's id.
 pub const LEAVE_ON_SQLITE: &str = runs::LEAVE_ON_SQLITE;
 
-/// Records runs, first statement: workload, category, id, task; arrays of them on PostgreSQL.
-pub fn take_claims(database: For) -> String {
-    runs::TAKE_CLAIM.render(database.dialect())
+/// Ends a claim: task, first and last id, category, worker, start, heartbeat, lease end and all ids of up to [`BUNDLED`] runs; arrays of
+/// them on PostgreSQL.
+pub fn put_bundles(database: For) -> String {
+    runs::PUT_BUNDLES.render(database.dialect())
+}
+
+/// How many runs a bundle holds.
+pub const BUNDLED: usize = runs::BUNDLED;
+
+/// Records runs, first statement: task and first id of a bundle whose runs have all ended; arrays of them on PostgreSQL.
+pub fn remove_bundles(database: For) -> String {
+    runs::REMOVE_BUNDLES.render(database.dialect())
 }
 
 /// Records runs, second statement: workload, category, id, how far it has come, failure group, state, end, ended by,

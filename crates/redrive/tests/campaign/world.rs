@@ -60,6 +60,7 @@ const UNSETTLED: &str = "
             WHERE status = 'failed' AND error_class <> 'final' AND attempt_count < 12)
         + (SELECT count(*) FROM partition_control WHERE lane IS NOT NULL OR active_run_id IS NOT NULL)
         + (SELECT count(*) FROM run_claims)
+        + (SELECT count(*) FROM run_bundles)
         + (SELECT count(*) FROM run_queue)
         + (SELECT count(*) FROM run_waiting WHERE state = 'waiting')";
 const ENDED: &str = "SELECT (SELECT count(*) FROM run_ends) + (SELECT count(*) FROM run_failures)";
@@ -170,7 +171,9 @@ impl World {
 
     /// The workloads of which something runs now.
     pub fn at_work(&mut self) -> Vec<Workload> {
-        let running = self.reader.rows("SELECT DISTINCT workload FROM run_claims");
+        let running = self
+            .reader
+            .rows("SELECT DISTINCT workload FROM run_claims UNION SELECT DISTINCT 'process' FROM run_bundles");
         let words: Vec<&str> = running.iter().filter_map(|row| row[0].as_deref()).collect();
         Workload::ALL.into_iter().filter(|workload| words.contains(&workload.word())).collect()
     }

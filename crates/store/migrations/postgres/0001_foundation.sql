@@ -86,8 +86,8 @@ CREATE INDEX partition_control_rejected ON partition_control (source_no, rejecte
 CREATE INDEX partition_control_paused ON partition_control (source_no, series_id, period) WHERE paused_at IS NOT NULL;
 CREATE INDEX partition_control_marked ON partition_control (source_no) WHERE terminal_at IS NOT NULL AND paused_at IS NULL;
 
--- A run is a row of run_specs, of which only named_at changes, and a row of exactly one of the four tables after it, which says where it
--- stands: run_waiting, run_queue, run_claims or run_ends. The view runs shows both as one. Run ids sort by submission.
+-- A run is a row of run_specs, of which only named_at changes, and stands in exactly one of five others: as a row of run_waiting, run_queue,
+-- run_claims or run_ends, or as an id in a row of run_bundles. The view runs shows both as one. Run ids sort by submission.
 CREATE TABLE run_specs (
     run_id UUID NOT NULL PRIMARY KEY,
     submitted_at BIGINT NOT NULL,
@@ -191,6 +191,22 @@ CREATE TABLE run_claims (
 CREATE INDEX run_claims_of_claim ON run_claims (worker, claim_id) WHERE claim_id IS NOT NULL;
 -- Never two attempts of one partition in flight at once.
 CREATE UNIQUE INDEX run_claims_one_active ON run_claims (series_id, period) WHERE series_id IS NOT NULL;
+
+-- Jobs that one claim took together for their first attempt: a row for up to 64 of them, instead of a row of run_claims each. Their ids
+-- stand in `runs`, 16 bytes each; a job whose claim ends is taken out. Between first_run and last_run lie the jobs it was made of.
+CREATE TABLE run_bundles (
+    task_id UUID NOT NULL,
+    first_run UUID NOT NULL,
+    last_run UUID NOT NULL,
+    started_at BIGINT NOT NULL,
+    last_heartbeat BIGINT NOT NULL,
+    lease_until BIGINT NOT NULL,
+    category TEXT COLLATE "C" NOT NULL,
+    worker TEXT NOT NULL,
+    runs BYTEA NOT NULL,
+    PRIMARY KEY (task_id, first_run)
+);
+CREATE INDEX run_bundles_of_category ON run_bundles (category, first_run, last_run);
 
 -- What has ended.
 CREATE TABLE run_ends (
@@ -626,6 +642,13 @@ SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.ext
 FROM run_claims c
 JOIN run_specs s ON s.run_id = c.run_id AND s.workload = c.workload AND s.category = c.category
 UNION ALL
+SELECT s.run_id, 'process', s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
+    s.max_attempts, 'running', 2, 1, 0, 0, CAST(NULL AS BIGINT), b.started_at, b.last_heartbeat, b.task_id, CAST(NULL AS TEXT), CAST(NULL AS TEXT), CAST(NULL AS TEXT), b.worker, CAST(NULL AS TEXT),
+    b.lease_until, 0, CAST(NULL AS BIGINT), CAST(NULL AS TEXT), CAST(NULL AS TEXT)
+FROM run_bundles b
+JOIN run_specs s ON s.category = b.category AND s.run_id >= b.first_run AND s.run_id <= b.last_run AND s.workload = 'process'
+    AND position(uuid_send(s.run_id) IN b.runs) > 0
+UNION ALL
 SELECT s.run_id, s.workload, s.category, s.series_id, s.period, s.subject, s.external_id, s.payload, s.submitted_at, s.not_before,
     s.max_attempts, e.state, e.version, e.attempt, e.retry_count, e.rate_limit_waited, e.next_retry_at, e.started_at, e.last_heartbeat, e.task_id, e.error_class, e.error_message, e.error_traceback, e.worker, e.metrics,
     e.lease_until, 0, e.completed_at, e.ended_by, e.verdict
@@ -648,5 +671,6 @@ FROM runs LEFT JOIN series USING (series_id);
 -- Queues leave many dead rows behind, and what looks for the next one steps over them until they are swept.
 ALTER TABLE run_queue SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE run_claims SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE run_bundles SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE run_waiting SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE partition_control SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);

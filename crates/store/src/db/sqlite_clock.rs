@@ -40,18 +40,28 @@ const KEEP: &str = "/* clock::keep */
      UPDATE clock
      SET boot = ?1, ahead = ?2";
 
-const MOVE_LEASES: &str = "/* clock::move_leases */
+const MOVE_LEASES: [&str; 2] = [
+    "/* clock::move_leases */
      UPDATE run_claims
-     SET lease_until = lease_until + ?1";
+     SET lease_until = lease_until + ?1",
+    "/* clock::move_leases_of_bundles */
+     UPDATE run_bundles
+     SET lease_until = lease_until + ?1",
+];
 
 const TELL: &str = "/* clock::tell */
      UPDATE clock
      SET jumped_at = ?1, jumped_by = ?2";
 
 /// A lease that was got by another clock lasts no longer than its own length from now.
-const SHORTEN_LEASES: &str = "/* clock::shorten_leases */
+const SHORTEN_LEASES: [&str; 2] = [
+    "/* clock::shorten_leases */
      UPDATE run_claims
-     SET lease_until = min(lease_until, ?1 + max(lease_until - last_heartbeat, 0))";
+     SET lease_until = min(lease_until, ?1 + max(lease_until - last_heartbeat, 0))",
+    "/* clock::shorten_leases_of_bundles */
+     UPDATE run_bundles
+     SET lease_until = min(lease_until, ?1 + max(lease_until - last_heartbeat, 0))",
+];
 
 impl HostClock {
     pub(super) fn new(local: Arc<dyn Clock>, follow: bool) -> Self {
@@ -83,10 +93,10 @@ impl HostClock {
             Settled::Kept => return Ok((self.with(kept.map(|kept| kept.ahead)), false)),
             Settled::First => {}
             Settled::Restarted => {
-                connection.execute(SHORTEN_LEASES, [wall])?;
+                SHORTEN_LEASES.iter().try_for_each(|sql| connection.execute(sql, [wall]).map(drop))?;
             }
             Settled::Jumped { by } => {
-                connection.execute(MOVE_LEASES, [by])?;
+                MOVE_LEASES.iter().try_for_each(|sql| connection.execute(sql, [by]).map(drop))?;
                 connection.execute(TELL, [wall, by])?;
                 tracing::warn!(
                     by_s = by / 1_000_000,

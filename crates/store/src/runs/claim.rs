@@ -1,8 +1,8 @@
 //! Claiming runs: oldest submission first, new runs and due retries together, only the categories asked for.
 //!
-//! What has come due is queued first (`promote`). A claim then moves the oldest from `run_queue` to `run_claims` (`Event::Claimed`);
-//! how many come from each category is decided by a look at their oldest, so that age decides across categories too. It never looks
-//! at what has ended.
+//! What has come due is queued first (`promote`). A claim then takes the oldest from `run_queue` (`Event::Claimed`); how many come from
+//! each category is decided by a look at their oldest, so that age decides across categories too. It never looks at what has ended.
+//! What was taken goes to `run_claims`, but many jobs that were never claimed before go to bundles (`bundle`).
 //!
 //! The move stands here twice. PostgreSQL does it with one statement, which picks rows that no other transaction holds;
 //! SQLite knows no statement that moves rows, and needs none that picks, because it has one writer.
@@ -14,6 +14,7 @@ use redrive_core::run::{Run, State, Work, Workload};
 use redrive_core::share;
 use redrive_core::time::Timestamp;
 
+use super::bundle;
 use super::counted;
 use super::limit::{InFlightLimit, room};
 use super::promote::promote;
@@ -53,7 +54,9 @@ impl DataStore {
     /// Claims runs, oldest first.
     pub async fn claim_runs(&self, asked: RunClaim) -> Result<Vec<ClaimedRun>> {
         let (workload, task_id) = (asked.workload, self.inner.ids.task(self.inner.now()));
-        let claimed = transact!(self.inner, "claim runs", |tx, asked| claim(tx, &asked, task_id, tx.now()).await);
+        let claimed = transact!(self.inner, "claim runs", |tx, asked| {
+            claim(tx, &asked, Rows::Bundled, task_id, tx.now()).await
+        });
         self.recalled(claimed, workload, task_id).await
     }
 }
@@ -129,6 +132,7 @@ macro_rules! claim_values {
     };
 }
 
+/// Where there are at least so many (?8) that were never claimed before, those get no rows here: they go to bundles.
 pub(crate) const START_ON_POSTGRES: &str = concat!(
     "/* runs::start */
      WITH picked AS MATERIALIZED (
@@ -151,6 +155,8 @@ pub(crate) const START_ON_POSTGRES: &str = concat!(
     claim_values!(),
     "
          FROM gone
+         WHERE version > 1
+            OR (SELECT count(*) FROM gone WHERE version = 1) < CAST(?8 AS BIGINT)
      )
      SELECT ",
     claimed_columns!("gone"),
@@ -175,8 +181,8 @@ pub(crate) const NEXT_ON_SQLITE: &str = concat!(
 );
 static NEXT: Sql = Sql::new(NEXT_ON_SQLITE);
 
-/// Of the runs up to the last that was picked.
-pub(crate) const BEGIN_ON_SQLITE: &str = concat!(
+/// Of the runs up to the last that was picked; where the first claims among them go to bundles, only of those of a higher version.
+static BEGIN: Sql = Sql::new(concat!(
     "/* runs::begin */
      INSERT OR FAIL INTO run_claims (",
     claim_columns!(),
@@ -187,9 +193,9 @@ pub(crate) const BEGIN_ON_SQLITE: &str = concat!(
      FROM run_queue
      WHERE workload = ?1
        AND category = ?2
-       AND run_id <= ?3"
-);
-static BEGIN: Sql = Sql::new(BEGIN_ON_SQLITE);
+       AND run_id <= ?3
+       AND version > ?8"
+));
 
 pub(crate) const LEAVE_ON_SQLITE: &str = "/* runs::leave_queue */
      DELETE FROM run_queue
@@ -201,9 +207,19 @@ static LEAVE: Sql = Sql::new(LEAVE_ON_SQLITE);
 /// Where [`START_ON_POSTGRES`] and [`NEXT_ON_SQLITE`] answer the payload.
 pub(crate) const PAYLOAD_COLUMN: usize = 6;
 
+/// How a claim holds jobs that were never claimed before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// In bundles, where they are many.
+    Bundled,
+    /// Each in a row of its own, which has room for what outside workers say.
+    Single,
+}
+
 /// A claim that is about to take runs of one category.
 struct Start<'a> {
     asked: &'a RunClaim,
+    rows: Rows,
     category: &'a str,
     limit: u32,
     task_id: TaskId,
@@ -212,8 +228,17 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// The parameters of a statement that picks; `which` says how many runs, or which is the last.
-    fn params<'p>(&'p self, which: Param<'p>) -> [Param<'p>; 7] {
+    /// From how many on jobs that were never claimed before go to bundles.
+    fn fewest_bundled(&self) -> usize {
+        match (self.rows, self.asked.workload) {
+            (Rows::Bundled, Workload::Process) => bundle::FEWEST,
+            (Rows::Single, _) | (_, Workload::Extract | Workload::Ingest) => usize::MAX,
+        }
+    }
+
+    /// The parameters of a statement that picks or moves; `which` says how many runs, or which is the last, and `bundled` which of
+    /// them go to bundles.
+    fn params<'p>(&'p self, which: Param<'p>, bundled: i64) -> [Param<'p>; 8] {
         [
             self.asked.workload.as_str().into(),
             self.category.into(),
@@ -222,24 +247,33 @@ impl Start<'_> {
             (&self.asked.worker).into(),
             self.now.micros().into(),
             self.lease_until.micros().into(),
+            bundled.into(),
         ]
     }
 
     async fn take(&self, tx: &mut Tx<'_>) -> Result<Vec<ClaimedRun>> {
-        let limit = i64::from(self.limit).into();
-        match tx.dialect() {
-            Dialect::Postgres => tx.rows(&START, &self.params(limit), |row| self.read(row.cursor())).await,
-            Dialect::Sqlite => {
-                let place = &self.params(limit)[..3];
-                let claimed = tx.rows(&NEXT, place, |row| self.read(row.cursor())).await?;
-                if let Some(last) = claimed.last() {
-                    let params = self.params(last.run.run_id.uuid().into());
-                    tx.execute(&BEGIN, &params).await?;
-                    tx.execute(&LEAVE, &params[..3]).await?;
-                }
-                Ok(claimed)
+        let (limit, fewest) = (i64::from(self.limit).into(), self.fewest_bundled());
+        let mut claimed = match tx.dialect() {
+            Dialect::Postgres => {
+                let params = self.params(limit, i64::try_from(fewest).unwrap_or(i64::MAX));
+                tx.rows(&START, &params, |row| self.read(row.cursor())).await?
             }
+            Dialect::Sqlite => tx.rows(&NEXT, &self.params(limit, 0)[..3], |row| self.read(row.cursor())).await?,
+        };
+        claimed.sort_unstable_by_key(|claimed| claimed.run.run_id);
+        let first_time: Vec<&Run> = claimed.iter().map(|claimed| &claimed.run).filter(bundle::is_first_claim).collect();
+        let is_bundled = first_time.len() >= fewest;
+        if let (Dialect::Sqlite, Some(last)) = (tx.dialect(), claimed.last()) {
+            let params = self.params(last.run.run_id.uuid().into(), i64::from(is_bundled));
+            if !is_bundled || first_time.len() < claimed.len() {
+                tx.execute(&BEGIN, &params).await?;
+            }
+            tx.execute(&LEAVE, &params[..3]).await?;
         }
+        if is_bundled {
+            bundle::put(tx, &first_time).await?;
+        }
+        Ok(claimed)
     }
 
     /// Reads a run as this claim leaves it.
@@ -277,6 +311,7 @@ impl Start<'_> {
 pub(super) async fn claim(
     tx: &mut Tx<'_>,
     asked: &RunClaim,
+    rows: Rows,
     task_id: TaskId,
     now: Timestamp,
 ) -> Result<Vec<ClaimedRun>> {
@@ -284,7 +319,7 @@ pub(super) async fn claim(
     let limit = room(tx, asked).await?;
     let (mut claimed, lease_until) = (Vec::new(), tx.lease_from().saturating_add(asked.lease));
     for (category, limit) in shares(tx, asked, limit).await? {
-        claimed.extend(Start { asked, category: &category, limit, task_id, now, lease_until }.take(tx).await?);
+        claimed.extend(Start { asked, rows, category: &category, limit, task_id, now, lease_until }.take(tx).await?);
     }
     claimed.sort_by_key(|claimed| claimed.run.run_id);
     claimed.iter().filter_map(|claimed| counted::of_claim(&claimed.run, now)).for_each(|event| tx.count(event));

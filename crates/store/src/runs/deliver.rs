@@ -8,7 +8,7 @@ use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::{self, EndedBy, Event, Run};
 use redrive_core::time::Timestamp;
 
-use super::claim::{ClaimedRun, RunClaim, claim};
+use super::claim::{ClaimedRun, Rows, RunClaim, claim};
 use super::lease::{BEAT, HeartbeatAnswer};
 use super::limit::{lock_number, take_turns};
 use super::progress::note_progress;
@@ -82,7 +82,7 @@ async fn deliver(tx: &mut Tx<'_>, asked: &OutsideClaim, task_id: TaskId) -> Resu
             let left = asked.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
             if left > 0 {
                 let share = RunClaim { limit: left.min(most), ..share.clone() };
-                claimed.extend(claim(tx, &share, task_id, now).await?);
+                claimed.extend(claim(tx, &share, Rows::Single, task_id, now).await?);
             }
         }
     }

@@ -12,6 +12,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{self, Event, Fault, Run, Workload};
 use redrive_core::time::{Timestamp, whole_micros};
 
+use super::bundle;
 use super::counted;
 use super::record::write_expired;
 use super::row::get_many;
@@ -56,7 +57,13 @@ impl From<RetryPolicy> for Terms {
 impl View {
     /// Runs of a workload whose lease has passed and that no worker has ended yet, longest ago first.
     pub async fn overdue(&self, workload: Workload, limit: u32) -> Result<Vec<Run>> {
-        read!(self.read_by_index, "overdue", |tx, workload, limit| overdue(tx, &OVERDUE, *workload, tx.now(), *limit))
+        read!(self.read_by_index, "overdue", |tx, workload, limit| overdue(
+            tx,
+            (&OVERDUE, &bundle::OVERDUE),
+            *workload,
+            tx.now(),
+            *limit
+        ))
     }
 }
 
@@ -128,16 +135,20 @@ async fn beat(
     now: Timestamp,
     until: Timestamp,
 ) -> Result<Vec<HeartbeatAnswer>> {
+    let bundled = bundle::beat(tx, held, passed, now, until).await?;
+    let single: Vec<(RunId, TaskId)> = held.iter().copied().filter(|(run, _)| !bundled.contains(run)).collect();
     let columns = [
-        Column::ids(held, |(run, _)| Some(run.uuid())),
-        Column::ids(held, |(_, task)| Some(task.uuid())),
-        Column::ints(held, |_| Some(passed.micros())),
-        Column::ints(held, |_| Some(now.micros())),
-        Column::ints(held, |_| Some(until.micros())),
+        Column::ids(&single, |(run, _)| Some(run.uuid())),
+        Column::ids(&single, |(_, task)| Some(task.uuid())),
+        Column::ints(&single, |_| Some(passed.micros())),
+        Column::ints(&single, |_| Some(now.micros())),
+        Column::ints(&single, |_| Some(until.micros())),
     ];
+    let mut beaten = tx.batch(&BEAT, &columns).await?.into_iter();
     let mut answers = Vec::with_capacity(held.len());
-    for ((run, _), is_held) in held.iter().zip(tx.batch(&BEAT, &columns).await?) {
-        answers.push(if is_held { HeartbeatAnswer::Held } else { gone(tx, *run).await? });
+    for held in held {
+        let is_held = bundled.contains(&held.0) || beaten.next() == Some(true);
+        answers.push(if is_held { HeartbeatAnswer::Held } else { gone(tx, held.0).await? });
     }
     Ok(answers)
 }
@@ -169,11 +180,22 @@ macro_rules! overdue {
 static OVERDUE: Sql = overdue!("/* runs::overdue */", "");
 static EXPIRED: Sql = overdue!("/* runs::expired */", "{skip_locked}");
 
-/// Runs whose lease has passed, longest ago first. Claims are few, so that all of a workload's are looked at.
-async fn overdue(tx: &mut Tx<'_>, sql: &Sql, workload: Workload, now: Timestamp, limit: u32) -> Result<Vec<Run>> {
+/// Runs whose lease has passed: those with rows of their own, and then those in bundles, each longest ago first. Claims are few, so
+/// that all of a workload's are looked at.
+async fn overdue(
+    tx: &mut Tx<'_>,
+    (single, bundled): (&Sql, &Sql),
+    workload: Workload,
+    now: Timestamp,
+    limit: u32,
+) -> Result<Vec<Run>> {
     let longest = clock::longest_endable(tx.since_clock_was_set()).map_or(i64::MAX, whole_micros);
     let params = [now.micros().into(), i64::from(limit).into(), workload.as_str().into(), longest.into()];
-    let ids = tx.rows(sql, &params, |row| row.id(0).map(RunId::from_uuid)).await?;
+    let mut ids = tx.rows(single, &params, |row| row.id(0).map(RunId::from_uuid)).await?;
+    let left = limit.saturating_sub(u32::try_from(ids.len()).unwrap_or(u32::MAX));
+    if workload == Workload::Process && left > 0 {
+        ids.extend(bundle::overdue(tx, bundled, now, longest, left).await?);
+    }
     get_many(tx, &ids).await
 }
 
@@ -184,7 +206,7 @@ async fn expire(
     limit: u32,
     terms: &(dyn Fn(&Run) -> Terms + Send + Sync),
 ) -> Result<Vec<Run>> {
-    let expired = overdue(tx, &EXPIRED, workload, now, limit).await?;
+    let expired = overdue(tx, (&EXPIRED, &bundle::EXPIRED), workload, now, limit).await?;
     let end = |run: &Run| {
         let Terms { policy, limit } = terms(run);
         run::apply(run, Event::LeaseExpired { policy, limit }, now)

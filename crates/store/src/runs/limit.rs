@@ -61,17 +61,28 @@ const COUNTED: i64 = BOUND.cast_signed();
 
 static IN_FLIGHT: Lookup = Lookup::new(
     "/* runs::in_flight */
-     SELECT count(*)
-     FROM run_claims
-     WHERE workload = @workload
-       AND category = @category",
+     SELECT (
+             SELECT count(*)
+             FROM run_claims
+             WHERE workload = @workload
+               AND category = @category)
+         + (
+             SELECT coalesce(sum(length(runs)), 0) / 16
+             FROM run_bundles
+             WHERE category = @category
+               AND @workload = 'process')",
     &[("workload", Kind::Text), ("category", Kind::Text)],
 );
 static ALL_IN_FLIGHT: Sql = Sql::new(
     "/* runs::all_in_flight */
-     SELECT count(*)
-     FROM run_claims
-     WHERE workload = ?1",
+     SELECT (
+             SELECT count(*)
+             FROM run_claims
+             WHERE workload = ?1)
+         + (
+             SELECT coalesce(sum(length(runs)), 0) / 16
+             FROM run_bundles
+             WHERE ?1 = 'process')",
 );
 
 async fn in_flight(tx: &mut Tx<'_>, workload: Workload, categories: Option<&[String]>) -> Result<u64> {

@@ -11,6 +11,7 @@ use redrive_core::id::RunId;
 use redrive_core::run::{Run, State, Workload};
 use redrive_core::time::Timestamp;
 
+use super::bundle;
 use super::groups::INDEXED;
 use super::row;
 use super::standing::Table;
@@ -84,6 +85,9 @@ async fn page(tx: &mut Tx<'_>, page: &RunPage) -> Result<Vec<Run>> {
         }
         for (workload, category) in queues(tx, table, page).await? {
             ids.extend(newest(tx, table, &states, (workload, &category), page).await?);
+            if table == Table::Claims && workload == Workload::Process {
+                ids.extend(in_bundles(tx, &category, page).await?);
+            }
         }
     }
     ids.sort_unstable_by(|a, b| b.cmp(a));
@@ -97,7 +101,13 @@ async fn queues(tx: &mut Tx<'_>, table: Table, page: &RunPage) -> Result<Vec<(Wo
     for &workload in Workload::ALL.iter().filter(|&&workload| page.workload.is_none_or(|asked| asked == workload)) {
         let categories = match (workload, &page.categories) {
             (Workload::Process, Some(categories)) => categories.clone(),
-            (Workload::Process, None) => categories_of(tx, table, workload).await?,
+            (Workload::Process, None) => {
+                let mut categories = categories_of(tx, table, workload).await?;
+                if table == Table::Claims {
+                    categories.extend(bundle::categories(tx).await?);
+                }
+                categories
+            }
             // Only jobs have a category.
             (Workload::Extract | Workload::Ingest, Some(_)) => vec![],
             (Workload::Extract | Workload::Ingest, None) => vec![String::new()],
@@ -133,6 +143,20 @@ pub(super) async fn categories_of(tx: &mut Tx<'_>, table: Table, workload: Workl
          WHERE category IS NOT NULL"
     );
     tx.built_rows(&sql, &[workload.as_str().into()], |row| row.text(0)).await
+}
+
+/// The runs of one category that are in bundles, as far as the page means them. None of them has failed before.
+async fn in_bundles(tx: &mut Tx<'_>, category: &str, page: &RunPage) -> Result<Vec<RunId>> {
+    if page.error_class.is_some() {
+        return Ok(vec![]);
+    }
+    let mut ids = bundle::of_category(tx, category).await?;
+    ids.retain(|id| {
+        page.before.is_none_or(|before| *id < before)
+            && page.since.is_none_or(|since| *id >= RunId::first_of(since))
+            && page.until.is_none_or(|until| *id < RunId::first_of(until))
+    });
+    Ok(ids)
 }
 
 /// The newest runs of one category in one table.

@@ -2,6 +2,7 @@
 //! methods of the handles that use them.
 
 mod attempts;
+mod bundle;
 mod change;
 mod claim;
 mod counted;
@@ -23,7 +24,6 @@ mod record;
 mod report;
 mod row;
 mod standing;
-mod stretch;
 mod submit;
 mod verdicts;
 
@@ -44,11 +44,12 @@ pub use submit::{NewRun, Submitted};
 pub use verdicts::JudgedAttempt;
 
 pub(crate) use attempts::insert_attempts;
-pub(crate) use claim::{BEGIN_ON_SQLITE, LEAVE_ON_SQLITE, NEXT_ON_SQLITE, PAYLOAD_COLUMN, START_ON_POSTGRES};
+pub(crate) use bundle::{MOST as BUNDLED, PUT as PUT_BUNDLES, REMOVE as REMOVE_BUNDLES};
+pub(crate) use claim::{LEAVE_ON_SQLITE, NEXT_ON_SQLITE, PAYLOAD_COLUMN, START_ON_POSTGRES};
 pub(crate) use failures::recent as recent_failures;
 pub(crate) use group_commit::SubmitLine;
 pub(crate) use groups::failed_groups;
 pub(crate) use promote::{COME_DUE, PROMOTE_ON_POSTGRES};
 pub(crate) use record::move_run;
-pub(crate) use standing::{FINISH, QUEUE, TAKE_CLAIM};
+pub(crate) use standing::{FINISH, QUEUE};
 pub(crate) use submit::INSERT;

@@ -4,6 +4,7 @@
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::Workload;
 
+use super::bundle;
 use super::claim::ClaimedRun;
 use super::list;
 use super::row;
@@ -48,7 +49,8 @@ impl DataStore {
 
 async fn claimed_by(tx: &mut Tx<'_>, workload: Workload, task_id: TaskId) -> Result<Vec<ClaimedRun>> {
     let params = [workload.as_str().into(), task_id.uuid().into()];
-    let ids = tx.rows(&CLAIMED_BY, &params, |row| row.id(0).map(RunId::from_uuid)).await?;
+    let mut ids = tx.rows(&CLAIMED_BY, &params, |row| row.id(0).map(RunId::from_uuid)).await?;
+    ids.extend(bundle::claimed_by(tx, task_id).await?);
     let mut claimed = Vec::with_capacity(ids.len());
     for run in row::get_many(tx, &ids).await? {
         let payload = list::payload(tx, run.run_id).await?;

@@ -8,8 +8,8 @@ use redrive_core::fingerprint;
 use redrive_core::run::{Change, Run, State};
 use redrive_core::time::Timestamp;
 
+use super::bundle;
 use super::row::{PLACE, PLACE_NAMES, STANDING_NAMES, standing_columns};
-use super::stretch::take_stretches;
 use crate::db::columns::{Field, Named, columns, join, named};
 use crate::db::{Batch, Effect, Tx};
 use crate::error::{Error, Result};
@@ -132,7 +132,7 @@ static TAKE_ENDED: Batch = Batch::new(
     &AS_SEEN_NAMES,
     Effect::Row,
 );
-pub(crate) static TAKE_CLAIM: Batch = Batch::new(
+static TAKE_CLAIM: Batch = Batch::new(
     "/* runs::take_claim */
      DELETE FROM run_claims
      {using}
@@ -213,22 +213,53 @@ pub(super) async fn take(tx: &mut Tx<'_>, changes: &[&Change]) -> Result<Vec<boo
             let run = &changes[nth].after;
             (run.workload(), run.work.category(), run.run_id)
         });
-        if table == Table::Claims {
-            let sorted: Vec<&Change> = here.iter().map(|&nth| changes[nth]).collect();
-            let mut is_taken = take_stretches(tx, &sorted).await?.into_iter();
-            here.retain(|&nth| {
-                took[nth] = is_taken.next() == Some(true);
-                !took[nth]
-            });
+        let mut taking = Taking { changes, here, took: &mut took };
+        // Jobs that were claimed together mostly end together, and are in bundles then; a few have rows of their own.
+        let are_many = taking.here.len() >= bundle::FEWEST;
+        if table == Table::Claims && are_many {
+            taking.take_out_of_bundles(tx).await?;
         }
-        let changes: Vec<&Change> = here.iter().map(|&nth| changes[nth]).collect();
+        taking.take_rows(tx, table).await?;
+        if table == Table::Claims && !are_many {
+            taking.take_out_of_bundles(tx).await?;
+        }
+    }
+    Ok(took)
+}
+
+/// Changes whose runs' rows are still to be taken.
+struct Taking<'a> {
+    changes: &'a [&'a Change],
+    /// The places of those that are left.
+    here: Vec<usize>,
+    took: &'a mut [bool],
+}
+
+impl Taking<'_> {
+    async fn take_rows(&mut self, tx: &mut Tx<'_>, table: Table) -> Result<()> {
+        let changes: Vec<&Change> = self.here.iter().map(|&nth| self.changes[nth]).collect();
         let runs: Vec<&Run> = changes.iter().map(|change| &change.after).collect();
         let (statement, guard) = table.taking();
         let mut values = columns(&PLACE, &runs);
         values.extend(columns(guard, &changes));
-        for (nth, this) in here.into_iter().zip(tx.batch(statement, &values).await?) {
-            took[nth] = this;
-        }
+        let taken = tx.batch(statement, &values).await?;
+        self.note(&self.here.clone(), taken);
+        Ok(())
     }
-    Ok(took)
+
+    async fn take_out_of_bundles(&mut self, tx: &mut Tx<'_>) -> Result<()> {
+        let may_be = |nth: &usize| bundle::may_hold(self.changes[*nth]);
+        let places: Vec<usize> = self.here.iter().copied().filter(may_be).collect();
+        let changes: Vec<&Change> = places.iter().map(|&nth| self.changes[nth]).collect();
+        let taken = bundle::take(tx, &changes).await?;
+        self.note(&places, taken);
+        Ok(())
+    }
+
+    fn note(&mut self, places: &[usize], taken: Vec<bool>) {
+        for (&nth, taken) in places.iter().zip(taken) {
+            self.took[nth] = taken;
+        }
+        self.here.retain(|&nth| !self.took[nth]);
+    }
 }

@@ -149,7 +149,7 @@ fn rows_of(raw: &Raw, run: &Run) -> String {
 }
 
 async fn put(raw: &Raw, runs: &[Run]) {
-    let tables = ["run_specs", "run_waiting", "run_queue", "run_claims", "run_ends"];
+    let tables = ["run_specs", "run_waiting", "run_queue", "run_claims", "run_bundles", "run_ends"];
     let mut sql: String = tables.iter().map(|table| format!("DELETE FROM {table}; ")).collect();
     sql.extend(runs.iter().map(|run| rows_of(raw, run)));
     raw.run(&format!("BEGIN; {sql} COMMIT")).await;

@@ -8,6 +8,7 @@ mod agreement;
 mod audit;
 mod backlog;
 mod breaker;
+mod bundles;
 mod claim_customers;
 mod claim_lanes;
 mod claim_limits;
