@@ -310,7 +310,7 @@ async fn postgres_batch(tx: &mut PgTx<'_>, sql: &Batch, columns: &[Column<'_>], 
     let (text, shared) = sql.for_postgres(shared);
     match sql.effect() {
         Effect::All => {
-            tx.execute_batch(&text, columns, shared).await?;
+            tx.defer_batch(&text, columns, shared).await?;
             Ok(vec![true; rows])
         }
         Effect::Inserted(_) => {

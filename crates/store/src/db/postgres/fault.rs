@@ -62,6 +62,14 @@ impl Fault {
         if leads_nowhere(code) { Remedy::Reconnect } else { Remedy::None }
     }
 
+    /// Whether the server itself has said what went wrong.
+    pub(super) fn is_told(&self) -> bool {
+        match self {
+            Self::Told(error) => error.code().is_some(),
+            Self::Late(_) => false,
+        }
+    }
+
     /// Whether the server has said that a commit did not happen. Otherwise nobody knows.
     pub(super) fn is_refusal(&self) -> bool {
         match self {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How long what finds and waits for nothing may take: a connection's beginning of a transaction, or a rollback.
 pub(super) const PROMPT: Duration = Duration::from_secs(5);
-/// How long a commit may take, which waits for the server's disk and for its replicas.
+/// How long a commit may take, which waits for the server's disk and for its replicas, with the statements that are sent with it.
 pub(super) const COMMIT: Duration = Duration::from_secs(10);
 /// How long a transaction waits for another's lock.
 pub(super) const LOCK: Duration = Duration::from_secs(5);

@@ -5,6 +5,7 @@
 
 mod address;
 mod clock;
+mod deferred;
 mod fault;
 mod kind;
 mod lent;

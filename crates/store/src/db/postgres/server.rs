@@ -17,6 +17,7 @@ use crate::hurry::Hurry;
 
 use super::address::{Address, CONNECT_PATIENCE};
 use super::clock;
+use super::deferred::Deferred;
 use super::fault::{Fault, Remedy, pool_error_text, within};
 use super::kind::{Access, COMMIT, Kind, PROMPT, Planner};
 use super::lent::Lent;
@@ -205,9 +206,10 @@ impl Postgres {
             remedy: Remedy::None,
             tells: Tells::default(),
             events: vec![],
+            deferred: Deferred::default(),
         });
         let result = work(&mut tx).await;
-        let Tx::Postgres(PgTx { remedy: allowed, tells, events, .. }) = tx else {
+        let Tx::Postgres(PgTx { remedy: allowed, tells, events, mut deferred, .. }) = tx else {
             unreachable!("a transaction changed its kind")
         };
         match result {
@@ -215,8 +217,10 @@ impl Postgres {
                 if kind.access == Access::Write {
                     commit.sent();
                 }
-                let committed = within(COMMIT, client.batch_execute("COMMIT")).await;
-                committed.map_err(|fault| self.at_commit(kind, &fault))?;
+                let sent = async { Ok(deferred.then(client.batch_execute("COMMIT")).await) };
+                let sent = within(COMMIT, sent).await.map_err(|fault| self.at_commit(kind, &fault))?;
+                sent.deferred.map_err(|error| self.before_commit(kind, error.into()))?;
+                sent.next.map_err(|error| self.at_commit(kind, &error.into()))?;
                 self.news.committed(tells);
                 self.metrics.report(events);
                 Ok(value)
@@ -228,6 +232,15 @@ impl Postgres {
                 Err(_) => PgFailure::broken(allowed, error),
             }),
         }
+    }
+
+    /// A statement that was sent with the commit. Where the server has refused it, the commit took everything back.
+    fn before_commit(&self, kind: Kind, fault: Fault) -> PgFailure {
+        if !fault.is_told() {
+            return self.at_commit(kind, &fault);
+        }
+        let connection = if fault.is_refusal() { Connection::Sound } else { Connection::Broken };
+        PgFailure { remedy: fault.remedy(), error: fault.error(&self.place, kind.name), connection }
     }
 
     /// A deadlock or serialization fault at commit changed nothing, and neither did what the server refused. Any other fault

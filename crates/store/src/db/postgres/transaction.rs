@@ -10,6 +10,7 @@ use crate::db::tx::Tells;
 use crate::db::value::{Column, Param};
 use crate::error::{Error, Result};
 
+use super::deferred::Deferred;
 use super::fault::{Fault, Remedy, within};
 use super::kind::Kind;
 
@@ -34,9 +35,10 @@ pub(crate) struct PgTx<'a> {
     pub(super) remedy: Remedy,
     pub(in crate::db) tells: Tells,
     pub(in crate::db) events: Vec<Event>,
+    pub(super) deferred: Deferred<'a>,
 }
 
-type Typed<'p> = (&'p (dyn ToSql + Sync), Type);
+pub(super) type Typed<'p> = (&'p (dyn ToSql + Sync), Type);
 
 impl PgTx<'_> {
     pub(in crate::db) async fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
@@ -69,39 +71,51 @@ impl PgTx<'_> {
         self.run(sql, &typed_batch(columns, &firsts, shared)).await
     }
 
-    pub(in crate::db) async fn execute_batch(
-        &mut self,
-        sql: &str,
-        columns: &[Column<'_>],
-        shared: Shared,
-    ) -> Result<u64> {
+    /// Runs a batch of which every row takes effect: with the next statement, or with the commit.
+    pub(in crate::db) async fn defer_batch(&mut self, sql: &str, columns: &[Column<'_>], shared: Shared) -> Result<()> {
         let firsts = first_row(columns);
-        self.run_count(sql, &typed_batch(columns, &firsts, shared)).await
+        let (client, name) = (self.client, self.kind.name);
+        let values = typed_batch(columns, &firsts, shared);
+        let deferred = match self.statements {
+            Statements::Prepared => {
+                let statement = within(self.kind.answer(), client.prepare_cached(sql)).await;
+                let statement = statement.map_err(|fault| self.faulted(&fault))?;
+                self.deferred.prepared(client, statement, &values)
+            }
+            Statements::Whole => self.deferred.whole(client, sql, &values),
+        };
+        deferred.map_err(|why| Error::Statement { name, why: why.to_string() })?;
+        if self.deferred.is_full() {
+            let limit = self.kind.answer();
+            let sent = within(limit, async { self.deferred.then(async { Ok(()) }).await.all() }).await;
+            sent.map_err(|fault| self.faulted(&fault))?;
+        }
+        Ok(())
     }
 
     async fn run(&mut self, sql: &str, params: &[Typed<'_>]) -> Result<Vec<tokio_postgres::Row>> {
-        let (client, statements) = (self.client, self.statements);
+        let (client, statements, deferred) = (self.client, self.statements, &mut self.deferred);
         let rows = async {
             match statements {
                 Statements::Prepared => {
                     let statement = client.prepare_cached(sql).await?;
-                    client.query(&statement, &untyped(params)).await
+                    deferred.then(client.query(&statement, &untyped(params))).await.all()
                 }
-                Statements::Whole => client.query_typed(sql, params).await,
+                Statements::Whole => deferred.then(client.query_typed(sql, params)).await.all(),
             }
         };
         within(self.kind.answer(), rows).await.map_err(|fault| self.faulted(&fault))
     }
 
     async fn run_count(&mut self, sql: &str, params: &[Typed<'_>]) -> Result<u64> {
-        let (client, statements) = (self.client, self.statements);
+        let (client, statements, deferred) = (self.client, self.statements, &mut self.deferred);
         let count = async {
             match statements {
                 Statements::Prepared => {
                     let statement = client.prepare_cached(sql).await?;
-                    client.execute(&statement, &untyped(params)).await
+                    deferred.then(client.execute(&statement, &untyped(params))).await.all()
                 }
-                Statements::Whole => client.execute_typed(sql, params).await,
+                Statements::Whole => deferred.then(client.execute_typed(sql, params)).await.all(),
             }
         };
         within(self.kind.answer(), count).await.map_err(|fault| self.faulted(&fault))
