@@ -1,5 +1,6 @@
 //! What a process can report of its work.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
@@ -42,7 +43,7 @@ impl Outcome {
 pub struct AttemptEnded {
     pub workload: Workload,
     /// The source of a partition, the category of a job; nothing for an upload.
-    pub source: String,
+    pub source: Arc<str>,
     pub outcome: Outcome,
     pub class: Option<ErrorClass>,
     /// From its claim to its end.

@@ -189,13 +189,7 @@ mod tests {
 
     fn ended(source: &str, outcome: Outcome, class: Option<ErrorClass>) -> Event {
         let took = Some(Duration::from_secs(2));
-        Event::AttemptEnded(AttemptEnded {
-            workload: Workload::Extract,
-            source: source.to_owned(),
-            outcome,
-            class,
-            took,
-        })
+        Event::AttemptEnded(AttemptEnded { workload: Workload::Extract, source: source.into(), outcome, class, took })
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a run's change adds to the counters of its process, once it is committed: the same for a worker's word, an outside worker's
 //! report, a sweep and a person's cancel.
 
+use std::sync::Arc;
+
 use redrive_core::partition::{self, Status};
 use redrive_core::retry::{RetryPolicy, StopReason};
 use redrive_core::run::{Change, EndedBy, Incident, Run, State, Verdict, Work, Workload};
@@ -16,8 +18,33 @@ pub(super) enum EndOfClaim {
     Expiry,
 }
 
+/// Names what attempts are counted under. Most of those that end together have the same name, which is then made once.
+#[derive(Debug, Default)]
+pub(super) struct Sources(Option<Arc<str>>);
+
+impl Sources {
+    /// Never a customer, a key or an upload.
+    fn of(&mut self, work: &Work) -> Arc<str> {
+        let name = match work {
+            Work::Extract(key) => key.source.as_str(),
+            Work::Ingest { .. } => "",
+            Work::Process { category, .. } => category,
+        };
+        match &self.0 {
+            Some(last) if **last == *name => Arc::clone(last),
+            Some(_) | None => Arc::clone(self.0.insert(name.into())),
+        }
+    }
+}
+
 /// Gives to `count` what there is to count when a change is committed: nothing where no attempt ends by it.
-pub(super) fn of_change(change: &Change, by: EndOfClaim, now: Timestamp, mut count: impl FnMut(Event)) {
+pub(super) fn of_change(
+    change: &Change,
+    by: EndOfClaim,
+    now: Timestamp,
+    sources: &mut Sources,
+    mut count: impl FnMut(Event),
+) {
     let run = &change.after;
     if change.expect_state != State::Running || run.state == State::Running {
         return;
@@ -28,7 +55,7 @@ pub(super) fn of_change(change: &Change, by: EndOfClaim, now: Timestamp, mut cou
         Some(Incident::Late) | None => {}
     }
     let workload = run.workload();
-    count(Event::AttemptEnded(attempt(change, by, now)));
+    count(Event::AttemptEnded(attempt(change, by, now, sources)));
     if by == EndOfClaim::Expiry {
         count(Event::LeaseLost { workload });
     }
@@ -42,7 +69,7 @@ pub(super) fn of_change(change: &Change, by: EndOfClaim, now: Timestamp, mut cou
     }
 }
 
-fn attempt(change: &Change, by: EndOfClaim, now: Timestamp) -> AttemptEnded {
+fn attempt(change: &Change, by: EndOfClaim, now: Timestamp, sources: &mut Sources) -> AttemptEnded {
     let (run, outcome) = (&change.after, outcome(change, by));
     let took = match outcome {
         Outcome::Released => None,
@@ -54,7 +81,7 @@ fn attempt(change: &Change, by: EndOfClaim, now: Timestamp) -> AttemptEnded {
         | Outcome::Cancelled => run.started_at.map(|started| now.since(started)),
     };
     let class = change.failure.as_ref().map(|failure| failure.class);
-    AttemptEnded { workload: run.workload(), source: source(&run.work), outcome, class, took }
+    AttemptEnded { workload: run.workload(), source: sources.of(&run.work), outcome, class, took }
 }
 
 fn outcome(change: &Change, by: EndOfClaim) -> Outcome {
@@ -74,15 +101,6 @@ fn outcome(change: &Change, by: EndOfClaim) -> Outcome {
         (Some(EndedBy::Cancelled), _) => Outcome::Cancelled,
         // A job that was given back is in the queue again and has not ended.
         (Some(EndedBy::Released) | None, _) => Outcome::Released,
-    }
-}
-
-/// What an attempt is counted under: never a customer, a key or an upload.
-fn source(work: &Work) -> String {
-    match work {
-        Work::Extract(key) => key.source.to_string(),
-        Work::Ingest { .. } => String::new(),
-        Work::Process { category, .. } => category.clone(),
     }
 }
 

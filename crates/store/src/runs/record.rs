@@ -13,7 +13,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{self, Change, End, EndedBy, Event, Fault, Run, State, Verdict, Workload};
 use redrive_core::time::Timestamp;
 
-use super::counted::{self, EndOfClaim};
+use super::counted::{self, EndOfClaim, Sources};
 use super::failures;
 use super::incidents::{self, Noted};
 use super::lease::by_the_clock;
@@ -266,8 +266,9 @@ async fn write_each(tx: &mut Tx<'_>, all: &[&Change], by: EndOfClaim) -> Result<
     let now = tx.now();
     let incidents = written.iter().filter_map(|change| Noted::of(change, now));
     incidents::insert(tx, &incidents.collect::<Vec<_>>()).await?;
+    let mut sources = Sources::default();
     for change in &written {
-        counted::of_change(change, by, now, |event| tx.count(event));
+        counted::of_change(change, by, now, &mut sources, |event| tx.count(event));
     }
     if written.iter().any(|change| change.after.state == State::Queued) {
         tx.wake();
