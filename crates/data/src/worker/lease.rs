@@ -4,12 +4,13 @@
 //! It fences its own worker, too. When a lease could not be prolonged and is about to end, it stops the attempt as lost
 //! before another worker may take its run.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
@@ -48,7 +49,11 @@ pub enum LeaseEnd {
 
 /// Gives out leases that a thread keeps until they are dropped.
 #[derive(Debug, Clone)]
-pub struct LeaseKeeper {
+pub struct LeaseKeeper(Arc<Holder>);
+
+/// What the holders of leases share. The thread ends with it.
+#[derive(Debug)]
+struct Holder {
     leases: Arc<Leases>,
     /// Wakes the thread; closed when the thread has ended.
     nudge: mpsc::Sender<()>,
@@ -69,6 +74,8 @@ pub struct Lease {
 struct Ending {
     end: OnceLock<LeaseEnd>,
     told: Notify,
+    /// When the lease was prolonged last, and until when, by the store's clock.
+    prolonged: Mutex<Option<(Timestamp, Timestamp)>>,
 }
 
 impl Ending {
@@ -76,6 +83,11 @@ impl Ending {
     fn tell(&self, end: LeaseEnd) {
         let _ = self.end.set(end);
         self.told.notify_waiters();
+    }
+
+    fn prolonged(&self) -> MutexGuard<'_, Option<(Timestamp, Timestamp)>> {
+        // Both are set at once, also before a panic.
+        self.prolonged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn wait(&self) -> LeaseEnd {
@@ -115,9 +127,7 @@ impl Lease {
 
     /// Brings a claimed run up to date with its last heartbeat.
     pub fn refresh(&self, run: &mut Run) {
-        let table = self.keeper.leases.lock();
-        let held = table.held.get(&self.run_id).filter(|held| held.task_id == self.task_id);
-        if let Some((at, until)) = held.and_then(|held| held.prolonged) {
+        if let Some((at, until)) = *self.ending.prolonged() {
             (run.last_heartbeat, run.lease_until) = (Some(at), Some(until));
         }
     }
@@ -126,7 +136,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         // This worker may have claimed the run anew before it let go of it.
-        if let Entry::Occupied(held) = self.keeper.leases.lock().held.entry(self.run_id)
+        if let Entry::Occupied(held) = self.keeper.0.leases.lock().held.entry(self.run_id)
             && held.get().task_id == self.task_id
         {
             held.remove();
@@ -143,7 +153,7 @@ struct Leases {
 
 #[derive(Debug)]
 struct Table {
-    held: BTreeMap<RunId, Held>,
+    held: HashMap<RunId, Held, RandomState>,
     /// When the thread looks next by itself.
     wake_at: Instant,
     /// The thread has ended, and nobody keeps anything.
@@ -156,14 +166,17 @@ struct Table {
 struct Held {
     task_id: TaskId,
     ends: Instant,
-    /// When it was prolonged last, and until when, by the store's clock.
-    prolonged: Option<(Timestamp, Timestamp)>,
     ending: Arc<Ending>,
     /// Of the attempt, so that what is said of its lease says whose it is.
     span: Span,
 }
 
 impl Leases {
+    fn new(terms: LeaseTerms) -> Self {
+        let table = Table { held: HashMap::default(), wake_at: Instant::now(), is_closed: false, beat_now: false };
+        Self { terms, table: Mutex::new(table) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         // Every change of the table is whole when the lock is free, also after a panic.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
@@ -176,8 +189,7 @@ impl LeaseKeeper {
         let (nudge, nudges) = mpsc::channel(1);
         let (ready, opened) = oneshot::channel();
         let (url, options) = (url.clone(), Options { connections: 1, ..options });
-        let table = Table { held: BTreeMap::new(), wake_at: Instant::now(), is_closed: false, beat_now: false };
-        let leases = Arc::new(Leases { terms, table: Mutex::new(table) });
+        let leases = Arc::new(Leases::new(terms));
         let shared = Arc::clone(&leases);
         let body = move || {
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -196,36 +208,71 @@ impl LeaseKeeper {
         };
         std::thread::Builder::new().name("lease keeper".to_owned()).spawn(body).map_err(Error::Thread)?;
         opened.await.unwrap_or(Err(Error::KeeperGone))?;
-        Ok(Self { leases, nudge })
+        Ok(Self(Arc::new(Holder { leases, nudge })))
+    }
+
+    /// Keeps leases that nothing prolongs, for tests of what holds them.
+    #[cfg(test)]
+    pub(super) fn without_thread(terms: LeaseTerms) -> Self {
+        let leases = Arc::new(Leases::new(terms));
+        Self(Arc::new(Holder { leases, nudge: mpsc::channel(1).0 }))
+    }
+
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.0.leases.lock().held.len()
     }
 
     /// Has the thread send a heartbeat now: a run was cancelled, and its handler is to hear of it.
     pub fn beat_now(&self) {
-        self.leases.lock().beat_now = true;
+        self.0.leases.lock().beat_now = true;
+        self.nudge();
+    }
+
+    fn nudge(&self) {
         // A nudge that is on its way already will do.
-        let _ = self.nudge.try_send(());
+        let _ = self.0.nudge.try_send(());
     }
 
     /// Keeps a lease that was got by a claim asked for at `asked`. What is said of it is said in the span of now.
     pub fn hold(&self, run_id: RunId, task_id: TaskId, asked: Instant) -> Lease {
-        let terms = self.leases.terms;
-        let ends = asked + terms.lease;
-        let (ending, mut table) = (Arc::new(Ending::default()), self.leases.lock());
+        let mut table = self.0.leases.lock();
+        let lease = self.hold_in(&mut table, run_id, task_id, asked, Span::current());
+        self.held_since(table, asked);
+        lease
+    }
+
+    /// The same for all that one claim has brought, each with the span of its attempt.
+    pub(super) fn hold_all(&self, claimed: impl Iterator<Item = (RunId, TaskId, Span)>, asked: Instant) -> Vec<Lease> {
+        let mut table = self.0.leases.lock();
+        let hold = |(run_id, task_id, span)| self.hold_in(&mut table, run_id, task_id, asked, span);
+        let leases = claimed.map(hold).collect();
+        self.held_since(table, asked);
+        leases
+    }
+
+    fn hold_in(&self, table: &mut Table, run_id: RunId, task_id: TaskId, asked: Instant, span: Span) -> Lease {
+        let ending = Arc::new(Ending::default());
         if table.is_closed {
             ending.tell(LeaseEnd::Lost);
         }
-        let held = Held { task_id, ends, prolonged: None, ending: Arc::clone(&ending), span: Span::current() };
+        let ends = asked + self.0.leases.terms.lease;
+        let held = Held { task_id, ends, ending: Arc::clone(&ending), span };
         // A claim of the run that is not the current one any more is kept no longer.
         if let Some(before) = table.held.insert(run_id, held) {
             before.ending.tell(LeaseEnd::Lost);
         }
-        let is_sooner = ends - terms.margin() < table.wake_at;
+        Lease { run_id, task_id, ending, keeper: self.clone() }
+    }
+
+    /// Wakes the thread where a lease that was got now has to be looked at before it would wake by itself.
+    fn held_since(&self, table: MutexGuard<'_, Table>, asked: Instant) {
+        let terms = self.0.leases.terms;
+        let is_sooner = asked + terms.lease - terms.margin() < table.wake_at;
         drop(table);
         if is_sooner {
-            // A nudge that is on its way already will do.
-            let _ = self.nudge.try_send(());
+            self.nudge();
         }
-        Lease { run_id, task_id, ending, keeper: self.clone() }
     }
 }
 
@@ -312,10 +359,13 @@ impl HeartbeatLoop {
     fn beat(&mut self, answer: &mpsc::UnboundedSender<Answered>) -> bool {
         let (asked, terms) = (Instant::now(), self.leases.terms);
         self.next_beat = asked + terms.heartbeat;
-        let runs: Vec<_> = self.leases.lock().held.iter().map(|(run_id, held)| (*run_id, held.task_id)).collect();
+        let held = |(run_id, held): (&RunId, &Held)| (*run_id, held.task_id);
+        let mut runs: Vec<_> = self.leases.lock().held.iter().map(held).collect();
         if runs.is_empty() {
             return false;
         }
+        // In the order of their rows, in which everyone else takes them, too.
+        runs.sort_unstable();
         let (data, answer) = (self.data.clone(), answer.clone());
         tokio::spawn(async move {
             let heartbeat = data.beat(runs.clone(), terms.lease).await;
@@ -340,7 +390,7 @@ impl HeartbeatLoop {
             let end = match answer {
                 HeartbeatAnswer::Held => {
                     held.ends = answered.asked + terms.lease;
-                    held.prolonged = Some((heartbeat.at, heartbeat.until));
+                    *held.ending.prolonged() = Some((heartbeat.at, heartbeat.until));
                     continue;
                 }
                 HeartbeatAnswer::Cancelled => LeaseEnd::Cancelled,

@@ -1,15 +1,14 @@
 //! Claiming for the free permits, each workload its share, and starting what was claimed.
 
-use std::panic::AssertUnwindSafe;
-
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
-use tracing::{Instrument as _, Span};
+use tracing::Span;
 
-use super::{Finished, Worker};
+use super::Worker;
+use super::attempting::Attempting;
+use super::line::{Line, Ready, go_on};
 use crate::error::Result;
-use crate::worker::attempt_end::{AttemptEnd, AttemptResult};
+use crate::worker::attempt_end::AttemptResult;
 use crate::worker::permit::Permit;
 use crate::worker::served::{Served, even_share};
 use crate::worker::workload::Task;
@@ -70,36 +69,30 @@ impl Worker {
         }
         self.done.claimed += u64::from(found);
         self.show_counts();
-        claimed.tasks.into_iter().for_each(|task| self.start(nth, task, asked));
+        self.start(nth, claimed.tasks, asked);
         Ok(found)
     }
 
-    fn start(&mut self, nth: usize, task: Task, asked: Instant) {
-        let lease = task.span.in_scope(|| self.keeper.hold(task.run_id, task.task_id, asked));
-        let attempt = (task.start)(lease, self.shutdown.clone());
-        let permit = self.permits.take(&self.served[nth].running);
-        self.spawn(nth, Some(permit), attempt, task.span);
+    fn start(&mut self, nth: usize, tasks: Vec<Task>, asked: Instant) {
+        let claims = tasks.iter().map(|task| (task.run_id, task.task_id, task.span.clone()));
+        let leases = self.keeper.hold_all(claims, asked);
+        let permits = std::iter::repeat_with(|| self.permits.take(&self.served[nth].running));
+        let ready = tasks.into_iter().zip(leases).zip(permits);
+        let ready: Vec<_> = ready.map(|((task, lease), permit)| Ready { nth, task, lease, permit }).collect();
+        self.under_way += ready.len();
+        Line::start(&mut self.attempts, ready, self.shutdown.clone(), self.ends.clone());
     }
 
+    /// Goes on with an attempt in a task of its own.
     pub(super) fn spawn(
         &mut self,
         nth: usize,
-        mut permit: Option<Permit>,
+        permit: Option<Permit>,
         attempt: BoxFuture<'static, AttemptResult>,
         span: Span,
     ) {
-        let within = span.clone();
-        let running = async move {
-            let mut result = unless_panicked(attempt).await;
-            while let AttemptResult::Settling { rest } = result {
-                if let Some(permit) = permit.take() {
-                    permit.give_up();
-                }
-                result = unless_panicked(rest).await;
-            }
-            Finished { nth, permit, result, span }
-        };
-        self.attempts.spawn(running.instrument(within));
+        self.under_way += 1;
+        self.attempts.spawn(go_on(Attempting::new(nth, permit, attempt, span), self.ends.clone()));
     }
 
     /// Until when a few free permits wait for more.
@@ -120,12 +113,7 @@ impl Worker {
     pub(super) fn room(&self) -> u32 {
         let concurrency = self.options.concurrency;
         let working = self.served.iter().map(Served::running).fold(0, u32::saturating_add);
-        let under_way = u32::try_from(self.attempts.len()).unwrap_or(u32::MAX);
+        let under_way = u32::try_from(self.under_way).unwrap_or(u32::MAX);
         concurrency.saturating_sub(working).min(concurrency.saturating_mul(UNDER_WAY).saturating_sub(under_way))
     }
-}
-
-/// Gives what an attempt gives. One that panics has dropped its lease: it runs out, and the attempt is ended as abandoned.
-async fn unless_panicked(attempt: BoxFuture<'static, AttemptResult>) -> AttemptResult {
-    AssertUnwindSafe(attempt).catch_unwind().await.unwrap_or(AttemptResult::Ended(AttemptEnd::Lost))
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use redrive_core::count;
-use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::{Finished, Worker};
@@ -14,9 +13,28 @@ use crate::worker::attempt_end::{AttemptEnd, AttemptResult};
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 impl Worker {
-    pub(super) fn hear(&mut self, ended: std::result::Result<Finished, JoinError>) -> Result<()> {
-        // Only what was left to its lease is aborted.
-        let Ok(Finished { nth, permit, result, span }) = ended else { return Ok(()) };
+    /// Hears of all that has finished until now.
+    pub(super) fn hear_all(&mut self) -> Result<()> {
+        // Looked at first: what a task has to say is there when the task has ended.
+        while self.attempts.try_join_next().is_some() {}
+        let is_over = self.attempts.is_empty();
+        let mut heard = Ok(());
+        while let Ok(finished) = self.finished.try_recv() {
+            heard = heard.and(self.hear(finished));
+        }
+        if is_over && self.attempts.is_empty() {
+            self.under_way = 0;
+        }
+        heard
+    }
+
+    /// Hears of attempts that have finished. A fault that ends the worker is told when all have been heard.
+    pub(super) fn hear(&mut self, finished: Vec<Finished>) -> Result<()> {
+        finished.into_iter().map(|finished| self.hear_one(finished)).fold(Ok(()), Result::and)
+    }
+
+    fn hear_one(&mut self, Finished { nth, permit, result, span }: Finished) -> Result<()> {
+        self.under_way = self.under_way.saturating_sub(1);
         let end = match result {
             AttemptResult::Ended(end) => end,
             // Its task goes on with it by itself.
@@ -70,7 +88,7 @@ impl Worker {
 
     /// Leaves whatever hangs now to its lease.
     fn abandon(&mut self) {
-        let left = count::of(self.attempts.len());
+        let left = count::of(self.under_way);
         tracing::error!(left, "some attempts could not be given back in time; their leases run out");
         self.done.lost += left;
         self.attempts.abort_all();
@@ -81,13 +99,20 @@ impl Worker {
         let shutdown = self.shutdown.clone();
         let grace = shutdown.requested_at().unwrap_or_else(Instant::now) + self.options.grace;
         let mut last = None;
-        while !self.attempts.is_empty() {
+        loop {
+            if let Err(error) = self.hear_all() {
+                tracing::error!(%error, "an attempt failed");
+            }
+            if self.attempts.is_empty() {
+                return;
+            }
             tokio::select! {
-                Some(ended) = self.attempts.join_next() => {
-                    if let Err(error) = self.hear(ended) {
+                Some(finished) = self.finished.recv() => {
+                    if let Err(error) = self.hear(finished) {
                         tracing::error!(%error, "an attempt failed");
                     }
                 }
+                Some(_) = self.attempts.join_next() => {}
                 () = shutdown.leaving(), if last.is_none() => last = Some(Instant::now() + LAST_WORDS),
                 () = tokio::time::sleep_until(last.unwrap_or(grace)) => match last {
                     None => shutdown.leave(),

@@ -1,11 +1,13 @@
 //! The worker's loop. It claims only what its free permits can start now, wakes when there may be work, and polls as
 //! the fallback.
 
+mod attempting;
 mod care;
 mod claim;
 mod drain;
 mod ends;
 mod gathering;
+mod line;
 mod options;
 
 use std::sync::Arc;
@@ -14,27 +16,18 @@ use redrive_store::DataStore;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tracing::Span;
 
-use super::attempt_end::AttemptResult;
 use super::counts::WorkerCounts;
 use super::lease::LeaseKeeper;
-use super::permit::{Permit, Permits};
+use super::permit::Permits;
 use super::served::Served;
 use super::shutdown::Shutdown;
 use super::workload::{Claimant, Workload};
 use crate::error::{Error, Result};
+use attempting::Finished;
 use gathering::Gathering;
+use line::Ends;
 pub use options::WorkerOptions;
-
-/// An attempt whose task has ended.
-struct Finished {
-    /// Its workload, by its place among the worker's.
-    nth: usize,
-    permit: Option<Permit>,
-    result: AttemptResult,
-    span: Span,
-}
 
 /// What a worker serves from now on. Attempts under way go on as they were begun.
 #[derive(Debug)]
@@ -54,7 +47,13 @@ pub struct Worker {
     counts: watch::Sender<WorkerCounts>,
     /// What it has done, which is shown once for many attempts.
     done: WorkerCounts,
-    attempts: JoinSet<Finished>,
+    /// The tasks of attempts that are under way; a task may be of several.
+    attempts: JoinSet<()>,
+    /// How many attempts have not been heard of yet.
+    under_way: usize,
+    /// What those tasks have to say.
+    finished: mpsc::UnboundedReceiver<Vec<Finished>>,
+    ends: Ends,
     permits: Permits,
     /// Counts the claims that have brought something.
     turn: u64,
@@ -79,6 +78,7 @@ impl Worker {
         shutdown: Shutdown,
     ) -> Self {
         let (replace, replacements) = mpsc::unbounded_channel();
+        let (ends, finished) = mpsc::unbounded_channel();
         Self {
             data,
             keeper,
@@ -91,6 +91,9 @@ impl Worker {
             counts: watch::channel(WorkerCounts::default()).0,
             done: WorkerCounts::default(),
             attempts: JoinSet::new(),
+            under_way: 0,
+            finished,
+            ends,
             permits: Permits::default(),
             turn: 0,
             sweep_at: Instant::now(),
@@ -177,16 +180,15 @@ impl Worker {
         tokio::select! {
             () = shutdown.requested() => {}
             Some(replacement) = self.replacements.recv() => self.replace(replacement),
-            Some(ended) = self.attempts.join_next() => self.hear(ended)?,
+            Some(finished) = self.finished.recv() => self.hear(finished)?,
+            Some(_) = self.attempts.join_next() => {}
             () = self.permits.wait_for(enough) => {}
             Ok(()) = wakeups.changed(), if listening => self.served.iter_mut().for_each(Served::wake),
             Ok(()) = cancels.changed() => self.keeper.beat_now(),
             () = listed(self.listings.as_mut()) => {}
             () = tokio::time::sleep_until(look_again) => {}
         }
-        while let Some(ended) = self.attempts.try_join_next() {
-            self.hear(ended)?;
-        }
+        self.hear_all()?;
         self.show_counts();
         Ok(())
     }
