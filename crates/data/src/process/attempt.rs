@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use redrive_core::failure::{ErrorClass, clean_message};
-use redrive_core::run::{self, End, Fault, Run, State};
+use redrive_core::run::{self, End, Fault, Run, State, Verdict};
 use redrive_store::Recorded;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -40,18 +40,29 @@ enum Tried {
     LeaseEnded(LeaseEnd),
 }
 
-/// What is to be recorded.
-struct Report {
-    ended: Box<(Run, End)>,
-    means: Means,
-}
-
 /// What a report means to the attempt, once it is recorded.
 #[derive(Debug, Clone, Copy)]
 enum Means {
     Completed,
     Failed { class: ErrorClass, hint: Option<Duration> },
     GivenBack,
+}
+
+/// Where a run stands once its attempt's end is recorded. Of most there is little to say.
+pub(super) enum RunAfter {
+    Done(Option<Verdict>),
+    NotDone(Box<Run>),
+}
+
+impl RunAfter {
+    pub(super) fn of(run: Run) -> Self {
+        match run.state {
+            State::Done => Self::Done(run.verdict),
+            State::Storing | State::Queued | State::Running | State::Waiting | State::Dead => {
+                Self::NotDone(Box::new(run))
+            }
+        }
+    }
 }
 
 impl Attempt {
@@ -83,13 +94,18 @@ impl Attempt {
                 return self.infra_failed(Error::Unusable { section, why });
             }
         };
-        // The handler is done; only the database is waited for.
-        let report = self.report(end);
-        AttemptResult::Settling { rest: Box::pin(self.settle(report)) }
+        // The handler is done; only the database is waited for. What is recorded is handed over before, so that an attempt
+        // which waits does not hold it.
+        let (means, answer) = self.report(end);
+        AttemptResult::Settling { rest: Box::pin(self.settle(means, answer)) }
     }
 
-    async fn settle(self: Box<Self>, report: Report) -> AttemptResult {
-        match self.record(report).await {
+    async fn settle(
+        self: Box<Self>,
+        means: Means,
+        answer: impl Future<Output = Result<Recorded<RunAfter>>>,
+    ) -> AttemptResult {
+        match self.recorded(means, answer).await {
             Ok(end) => AttemptResult::Ended(end),
             Err(error) => self.infra_failed(error),
         }
@@ -99,8 +115,8 @@ impl Attempt {
     fn infra_failed(self: Box<Self>, error: Error) -> AttemptResult {
         let why = Some(error.to_string());
         let give_back = async move {
-            let report = self.report(End::Released { why });
-            self.record(report).await.unwrap_or(AttemptEnd::Lost)
+            let (means, answer) = self.report(End::Released { why });
+            self.recorded(means, answer).await.unwrap_or(AttemptEnd::Lost)
         };
         AttemptResult::InfraFailed { error, give_back: Box::pin(give_back) }
     }
@@ -152,36 +168,43 @@ impl Attempt {
         Value::Object(metrics).to_string()
     }
 
-    fn report(&self, end: End) -> Report {
-        let mut run = self.job.run().clone();
-        self.lease.refresh(&mut run);
+    /// Has an end recorded; gives what that means to the attempt, and the store's answer once it is there.
+    fn report(&self, end: End) -> (Means, impl Future<Output = Result<Recorded<RunAfter>>> + use<>) {
         let means = match &end {
             End::Failed { fault, policy, .. } => Means::Failed { class: fault.class, hint: fault.hint(policy) },
             End::Completed { .. } => Means::Completed,
             End::Released { .. } | End::RateLimited { .. } => Means::GivenBack,
         };
-        Report { ended: Box::new((run, end)), means }
+        let mut run = Arc::clone(self.job.run());
+        if self.lease.is_prolonged() {
+            self.lease.refresh(Arc::make_mut(&mut run));
+        }
+        (means, self.served.recorder.complete((run, end)))
     }
 
-    /// Records an end, and says what the store made of it.
-    async fn record(&self, Report { ended, means }: Report) -> Result<AttemptEnd> {
-        let recorded = match self.lease.answered(self.served.recorder.complete(ended)).await {
+    /// Waits for the store's answer, and says what it made of the end.
+    async fn recorded(
+        &self,
+        means: Means,
+        answer: impl Future<Output = Result<Recorded<RunAfter>>>,
+    ) -> Result<AttemptEnd> {
+        let recorded = match self.lease.answered(answer).await {
             Ok(recorded) => recorded?,
             Err(end) => return Ok(end.into()),
         };
         Ok(self.as_recorded(recorded, means))
     }
 
-    fn as_recorded(&self, recorded: Recorded, means: Means) -> AttemptEnd {
+    fn as_recorded(&self, recorded: Recorded<RunAfter>, means: Means) -> AttemptEnd {
         let run_id = self.job.run_id();
         match recorded {
-            Recorded::As(run) => match means {
+            Recorded::As(standing) => match means {
                 Means::Completed => {
-                    self.log_end(&run, None);
+                    self.log_end(&standing, None);
                     AttemptEnd::Accepted { records: 0 }
                 }
                 Means::Failed { class, hint } => {
-                    self.log_end(&run, hint);
+                    self.log_end(&standing, hint);
                     AttemptEnd::Rejected { class }
                 }
                 Means::GivenBack => AttemptEnd::Released,
@@ -212,15 +235,22 @@ impl Attempt {
     }
 
     /// Says what was recorded, and what comes next.
-    fn log_end(&self, run: &Run, hint: Option<Duration>) {
-        let (run_id, category, attempt) = (run.run_id, self.job.category(), run.attempt);
-        let why = run.error_message.as_deref();
-        match (run.state, run.error_class) {
-            (State::Done, _) => {
-                let verdict = run.verdict.map(|verdict| verdict.as_str());
+    fn log_end(&self, standing: &RunAfter, hint: Option<Duration>) {
+        match standing {
+            RunAfter::Done(verdict) => {
+                let (run_id, category, attempt) = (self.job.run_id(), self.job.category(), self.job.attempt());
+                let verdict = verdict.map(|verdict| verdict.as_str());
                 let text = if attempt > 1 { "retry succeeded" } else { "done" };
                 tracing::info!(%run_id, category, attempt, verdict, "{text}");
             }
+            RunAfter::NotDone(run) => self.log_failure(run, hint),
+        }
+    }
+
+    fn log_failure(&self, run: &Run, hint: Option<Duration>) {
+        let (run_id, category, attempt) = (run.run_id, self.job.category(), run.attempt);
+        let why = run.error_message.as_deref();
+        match (run.state, run.error_class) {
             (State::Waiting, class) => {
                 let class = class.map(ErrorClass::as_str);
                 let next_retry_at = run.next_retry_at.map(|at| at.to_string());
@@ -236,7 +266,7 @@ impl Attempt {
                 let (class, retry_count) = (class.map(ErrorClass::as_str), run.retry_count);
                 tracing::info!(%run_id, category, attempt, retry_count, class, why, "attempts exhausted");
             }
-            (State::Storing | State::Queued | State::Running, _) => {}
+            (State::Storing | State::Queued | State::Running | State::Done, _) => {}
         }
     }
 }

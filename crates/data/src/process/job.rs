@@ -1,5 +1,7 @@
 //! A job as its handler is given it.
 
+use std::sync::Arc;
+
 use redrive_core::id::RunId;
 use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
@@ -13,14 +15,14 @@ use crate::settings::Placeholders;
 /// One attempt at a job.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Large, and handed on often.
-    run: Box<Run>,
+    /// Shared with what is recorded of the attempt.
+    run: Arc<Run>,
     payload: Option<String>,
 }
 
 impl From<ClaimedRun> for Job {
     fn from(claimed: ClaimedRun) -> Self {
-        Self { run: Box::new(claimed.run), payload: claimed.payload }
+        Self { run: Arc::new(claimed.run), payload: claimed.payload }
     }
 }
 
@@ -77,7 +79,7 @@ impl Job {
         serde_json::to_string(&job).unwrap_or_default()
     }
 
-    pub(super) fn run(&self) -> &Run {
+    pub(super) fn run(&self) -> &Arc<Run> {
         &self.run
     }
 }
@@ -139,7 +141,7 @@ pub(super) mod tests {
         let run_id = "019a0000-0000-7000-8000-000000000001".parse().unwrap();
         let work = Work::Process { category: "any%".to_owned(), external_id: Some("r-7".to_owned()) };
         let run = Run { attempt: 2, ..Run::new(run_id, work, State::Running, Timestamp::from_micros(0)) };
-        Job { run: Box::new(run), payload: payload.map(str::to_owned) }
+        Job { run: Arc::new(run), payload: payload.map(str::to_owned) }
     }
 
     #[test]

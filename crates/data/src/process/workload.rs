@@ -8,7 +8,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{End, Run, Workload as Kind};
 use redrive_store::{Backlog, ClaimedRun, DataStore, InFlightLimit, Recorded, RunClaim, Terms};
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, RunAfter};
 use super::{Context, Handler, Job, Section, Sections};
 use crate::error::{Error, Result};
 use crate::program::ChildTracker;
@@ -18,13 +18,13 @@ use crate::worker::{self, AttemptResult, Claimant, Claimed, Completer, Lease, Sh
 const RECORDED_AT_ONCE: usize = 1024;
 
 /// Records how attempts ended, many in one transaction.
-pub(super) type Recorder = Completer<Box<(Run, End)>, Recorded>;
+pub(super) type Recorder = Completer<(Arc<Run>, End), Recorded<RunAfter>>;
 
 impl Recorder {
     pub(super) fn start_on(data: DataStore) -> Self {
         Self::start(RECORDED_AT_ONCE, move |ends| {
             let data = data.clone();
-            Box::pin(async move { data.record(ends).await })
+            Box::pin(async move { data.record_keeping(ends, RunAfter::of).await })
         })
     }
 }

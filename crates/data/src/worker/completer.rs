@@ -60,14 +60,13 @@ where
         Self { waiting }
     }
 
-    /// Has an item committed; gives its outcome. While the database is out of reach it is tried again; a caller that
-    /// drops this future, because its lease has ended, withdraws an item that is not being committed yet.
-    pub async fn complete(&self, item: I) -> Result<O> {
+    /// Has an item committed, and gives its outcome once that is waited for. While the database is out of reach it is tried
+    /// again; a caller that drops the future, because its lease has ended, withdraws an item that is not being committed yet.
+    pub fn complete(&self, item: I) -> impl Future<Output = Result<O>> + Send + use<I, O> {
         let (reply, answer) = oneshot::channel();
-        if self.waiting.send(Waiting { item, reply }).is_err() {
-            return Err(Error::CompleterGone);
-        }
-        Ok(answer.await.map_err(|_| Error::CompleterGone)??)
+        // Where the task has ended, the reply is dropped with the item.
+        let _ = self.waiting.send(Waiting { item, reply });
+        async move { Ok(answer.await.map_err(|_| Error::CompleterGone)??) }
     }
 }
 

@@ -131,6 +131,11 @@ impl Lease {
             (run.last_heartbeat, run.lease_until) = (Some(at), Some(until));
         }
     }
+
+    /// Whether there was a heartbeat since the claim.
+    pub(crate) fn is_prolonged(&self) -> bool {
+        self.ending.prolonged().is_some()
+    }
 }
 
 impl Drop for Lease {

@@ -27,10 +27,10 @@ use crate::holds;
 use crate::ids::Ids;
 use crate::partitions;
 
-/// What became of a worker's report.
+/// What became of a worker's report, with the run as it is now or what its worker keeps of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Recorded {
-    As(Box<Run>),
+pub enum Recorded<R = Box<Run>> {
+    As(R),
     /// It came from a claim that is no longer the current one, or too late; nothing was changed.
     Refused(Refused),
     /// The run was taken from this worker in the meantime; nothing was changed.
@@ -39,16 +39,30 @@ pub enum Recorded {
 
 impl DataStore {
     /// Records how workers ended ingest and process runs, all in one transaction; each stands for itself. The run is as
-    /// its worker knows it, with the lease as last prolonged. Where many are handed on from task to task, they come boxed.
-    pub async fn record<E>(&self, ends: impl Into<Arc<Vec<E>>>) -> Result<Vec<Recorded>>
+    /// its worker knows it, with the lease as last prolonged; a worker that goes on using it shares it.
+    pub async fn record<R>(&self, ends: impl Into<Arc<Vec<(R, End)>>>) -> Result<Vec<Recorded>>
     where
-        E: Borrow<(Run, End)> + Send + Sync + 'static,
+        R: Borrow<Run> + Send + Sync + 'static,
+    {
+        self.record_keeping(ends, Box::new).await
+    }
+
+    /// The same for a worker that keeps no more of a run than `keep` takes from it: of many runs that end as they should, that
+    /// is next to nothing.
+    pub async fn record_keeping<R, K>(
+        &self,
+        ends: impl Into<Arc<Vec<(R, End)>>>,
+        keep: fn(Run) -> K,
+    ) -> Result<Vec<Recorded<K>>>
+    where
+        R: Borrow<Run> + Send + Sync + 'static,
+        K: Send + 'static,
     {
         let ends = ends.into();
-        if ends.iter().any(|end| end.borrow().0.workload() == Workload::Extract) {
+        if ends.iter().any(|(run, _)| run.borrow().workload() == Workload::Extract) {
             return Err(Error::Input { what: "an extraction's end", why: "it is judged with its partition" });
         }
-        transact!(self.inner, "record runs", |tx, ends| record(tx, &ends).await)
+        transact!(self.inner, "record runs", |tx, ends| record(tx, &ends, keep).await)
     }
 
     /// Gives a claimed partition back untried; no attempt is counted. Where something on the worker's side failed, the
@@ -130,23 +144,24 @@ impl Report<'_> {
 
     /// Looks at the run as it is stored, where what the worker holds does not fit: its lease may have been moved, and an
     /// earlier call may have recorded this. Otherwise `held` says what speaks against it by the worker's own copy.
-    async fn look_again(&self, tx: &mut Tx<'_>, held: Option<Refused>, now: Timestamp) -> Result<Recorded> {
+    async fn look_again(&self, tx: &mut Tx<'_>, held: Option<Refused>, now: Timestamp) -> Result<Recorded<Run>> {
         let Some(stored) = get(tx, self.run.run_id).await? else { return Ok(Recorded::Lost) };
         if self.is_in(&stored, now) {
-            return Ok(Recorded::As(Box::new(stored)));
+            return Ok(Recorded::As(stored));
         }
         let Ok(change) = self.change(&by_the_clock(tx, stored), now) else {
             return Ok(held.map_or(Recorded::Lost, Recorded::Refused));
         };
         let took = write(tx, std::slice::from_ref(&change)).await? == [true];
-        Ok(if took { Recorded::As(Box::new(change.after)) } else { Recorded::Lost })
+        Ok(if took { Recorded::As(change.after) } else { Recorded::Lost })
     }
 }
 
 /// Records what fits at once, and looks again at the few that do not.
-async fn record(tx: &mut Tx<'_>, ends: &[impl Borrow<(Run, End)>]) -> Result<Vec<Recorded>> {
+async fn record<K>(tx: &mut Tx<'_>, ends: &[(impl Borrow<Run>, End)], keep: fn(Run) -> K) -> Result<Vec<Recorded<K>>> {
     let now = tx.now();
-    let reports = ends.iter().map(Borrow::borrow).map(|(run, end)| Ok(Report { task_id: claim_of(run)?, run, end }));
+    let reports = ends.iter().map(|(run, end)| (run.borrow(), end));
+    let reports = reports.map(|(run, end)| Ok(Report { task_id: claim_of(run)?, run, end }));
     let reports = reports.collect::<Result<Vec<_>>>()?;
     let decided: Vec<_> = reports.iter().map(|report| report.change(report.run, now)).collect();
     let changes: Vec<&Change> = decided.iter().flatten().collect();
@@ -154,8 +169,12 @@ async fn record(tx: &mut Tx<'_>, ends: &[impl Borrow<(Run, End)>]) -> Result<Vec
     let mut recorded = Vec::with_capacity(reports.len());
     for (report, decided) in reports.iter().zip(decided) {
         recorded.push(match decided {
-            Ok(change) if took.next() == Some(true) => Recorded::As(Box::new(change.after)),
-            held => report.look_again(tx, held.err(), now).await?,
+            Ok(change) if took.next() == Some(true) => Recorded::As(keep(change.after)),
+            held => match report.look_again(tx, held.err(), now).await? {
+                Recorded::As(run) => Recorded::As(keep(run)),
+                Recorded::Refused(refused) => Recorded::Refused(refused),
+                Recorded::Lost => Recorded::Lost,
+            },
         });
     }
     Ok(recorded)

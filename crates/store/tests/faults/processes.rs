@@ -135,7 +135,7 @@ async fn complete(data: &DataStore, claimed: Vec<ClaimedRun>) -> Vec<String> {
     let done = End::Completed { verdict: Verdict::Passed, metrics: None };
     let reports: Vec<_> = claimed.into_iter().map(|claimed| (claimed.run, done.clone())).collect();
     let recorded = data.record(reports).await.unwrap();
-    let id = |recorded| match recorded {
+    let id = |recorded: Recorded| match recorded {
         Recorded::As(run) => run.run_id.to_string(),
         Recorded::Refused(_) | Recorded::Lost => panic!("a run was taken from its worker: {recorded:?}"),
     };
