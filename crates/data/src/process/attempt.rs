@@ -3,8 +3,10 @@
 //! It ends with a verdict or a classified failure, given back untried, or without its lease. Nothing is recorded after
 //! the lease is gone, and the fence in the store stands behind that.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -73,7 +75,7 @@ impl Attempt {
         let tried = tokio::select! {
             // First, so that a handler that answers at once costs nothing more.
             biased;
-            tried = self.handle() => tried,
+            tried = self.handle(begun) => tried,
             end = self.lease.ended() => Tried::LeaseEnded(end),
             () = self.shutdown.leaving() => Tried::Stopped,
         };
@@ -122,11 +124,22 @@ impl Attempt {
     }
 
     /// Has the handler do its work. Time-outs and panics are failures like any other.
-    async fn handle(&self) -> Tried {
+    async fn handle(&self, begun: Instant) -> Tried {
         let handled = self.served.handler.handle(&self.job, &self.context);
-        let handled = AssertUnwindSafe(handled).catch_unwind();
-        let limit = self.served.section.timeout;
-        let Ok(ended) = tokio::time::timeout(limit, handled).await else {
+        let mut handled = AssertUnwindSafe(handled).catch_unwind();
+        let (limit, mut timer) = (self.served.section.timeout, None);
+        let ended = poll_fn(|task| {
+            if let Poll::Ready(ended) = handled.poll_unpin(task) {
+                return Poll::Ready(Some(ended));
+            }
+            // Only a handler that waits needs a timer.
+            let left = || Box::pin(tokio::time::sleep(limit.saturating_sub(begun.elapsed())));
+            timer.get_or_insert_with(left).poll_unpin(task).map(|()| None)
+        });
+        let ended = ended.await;
+        // What it has started ends only then.
+        drop(handled);
+        let Some(ended) = ended else {
             // What a program said is known when it has ended.
             self.context.programs_ended().await;
             let stderr = self.context.last_stderr().map_or_else(String::new, |lines| format!(": {lines}"));
