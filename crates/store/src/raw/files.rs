@@ -74,8 +74,7 @@ pub(super) fn open(place: &Place, path: &ObjectPath) -> Result<Option<(File, u64
 }
 
 fn open_below(root: &Path, path: &Path) -> io::Result<Option<(File, u64)>> {
-    refuse_links(root, path)?;
-    let file = match open_at_once(path) {
+    let file = match open_without_links(root, path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -89,21 +88,48 @@ fn open_below(root: &Path, path: &Path) -> io::Result<Option<(File, u64)>> {
     }
 }
 
+/// Opens a file to which no link leads from the root.
+fn open_without_links(root: &Path, path: &Path) -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    if let Some(opened) = open_by_the_kernels_check(root, path) {
+        return opened;
+    }
+    refuse_links(root, path)?;
+    open_at_once(path)
+}
+
+/// Opens a file by one call that refuses links itself, instead of a look at each step. None where the kernel does not know
+/// the call or refuses the file: a look at each step says why.
+#[cfg(target_os = "linux")]
+fn open_by_the_kernels_check(root: &Path, path: &Path) -> Option<io::Result<File>> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags};
+    let below = path.strip_prefix(root).ok()?;
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // The root itself may lie behind links.
+    let opened = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .and_then(|root| rustix::fs::openat2(root, below, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS));
+    match opened {
+        Ok(file) => Some(Ok(file.into())),
+        Err(rustix::io::Errno::NOENT) => Some(Err(ErrorKind::NotFound.into())),
+        Err(_) => None,
+    }
+}
+
 /// Opens a file without waiting for anyone: a pipe without a writer would hold the reader for ever.
 #[cfg(unix)]
-fn open_at_once(path: &Path) -> io::Result<File> {
+pub(super) fn open_at_once(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NOFOLLOW;
     File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
 #[cfg(not(unix))]
-fn open_at_once(path: &Path) -> io::Result<File> {
+pub(super) fn open_at_once(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
 /// Fails where a link stands on the way below the root, or in the object's own place: it could lead out of the sink.
-fn refuse_links(root: &Path, target: &Path) -> io::Result<()> {
+pub(super) fn refuse_links(root: &Path, target: &Path) -> io::Result<()> {
     let Ok(below) = target.strip_prefix(root) else { return Ok(()) };
     let mut path = root.to_owned();
     for step in below.components() {
@@ -162,7 +188,7 @@ fn clear_one(entry: &fs::DirEntry) -> io::Result<bool> {
 
 /// Whether a file has that name.
 #[cfg(unix)]
-fn is_named(file: &File, path: &Path) -> bool {
+pub(super) fn is_named(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(file), Ok(named)) => (file.dev(), file.ino()) == (named.dev(), named.ino()),
@@ -171,7 +197,7 @@ fn is_named(file: &File, path: &Path) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_named(_file: &File, path: &Path) -> bool {
+pub(super) fn is_named(_file: &File, path: &Path) -> bool {
     path.exists()
 }
 

@@ -12,7 +12,7 @@ use super::digest::Sha256;
 use super::error::Error;
 use super::files;
 use super::place::{Found, Place};
-use super::put::{self, Object};
+use super::put::{self, Before, Object};
 
 const MARKER: &str = "_redrive_sink.json";
 const NOTE: &str = "Redrive knows its raw sink by this file; keep it here.";
@@ -73,7 +73,7 @@ pub(super) async fn ensure(place: &Place) -> Result<SinkId, Error> {
     let json = serde_json::to_vec(&marker)
         .map_err(|error| Error::Marker { object: place.name(&path), why: error.to_string() })?;
     let (bytes, digest) = (Bytes::from(json.clone()), Sha256::of(&json));
-    match put::commit(place, move || Ok((vec![Object { path, bytes, digest }], ()))).await {
+    match put::commit(place, Before::Something, move || Ok((vec![Object { path, bytes, digest }], ()))).await {
         Ok(()) => Ok(marker.sink_id),
         Err(error @ Error::Conflict { .. }) => read(place).await?.ok_or(error),
         Err(error) => Err(error),

@@ -15,6 +15,7 @@ mod s3;
 mod shared_sync;
 mod sync;
 mod url;
+mod whole_directory;
 
 pub use crate::blocking::blocking;
 pub use blob::{BlobError, BlobInfo, BlobReader, Blobs, Failure as BlobFailure};

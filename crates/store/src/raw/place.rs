@@ -16,6 +16,7 @@ use super::marker::{self, SinkId};
 use super::s3::{self, Patience, S3Options};
 use super::sync::{self, Directories};
 use super::url::RawUrl;
+use super::whole_directory;
 use crate::blocking::blocking;
 
 #[derive(Clone)]
@@ -198,6 +199,16 @@ impl Place {
             files::clear_staged(directory).map_err(|error| Error::file("clear", name, error))
         })
         .await
+    }
+
+    /// Removes what writers that are gone left of a directory that has no name yet.
+    pub(super) async fn clear_staged_directories(&self, path: &Path) -> Result<usize, Error> {
+        if self.directories.is_none() {
+            return Ok(0);
+        }
+        let (directory, name) = (self.file(path), self.name(path));
+        blocking(move || whole_directory::clear_staged(&directory).map_err(|error| Error::file("clear", name, error)))
+            .await
     }
 
     /// The bytes of an object, or none when it is not there. An object that is not `size` bytes long is not read.

@@ -16,6 +16,7 @@ use super::digest::Sha256;
 use super::error::{self, Error};
 use super::files;
 use super::place::{Found, Place};
+use super::whole_directory;
 use crate::blocking::blocking;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,10 +54,20 @@ pub(super) async fn put<T: Send + 'static>(
     .await
 }
 
+/// What lies in the directory of objects that are committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Before {
+    /// As far as the caller knows, nothing: the objects are all that it will hold.
+    Nothing,
+    /// Something that may have been put before.
+    Something,
+}
+
 /// Makes objects of one directory on a blocking thread and puts them in order; when this returns, all of the directory
 /// is durable. The last object speaks for the others: no reader finds it, even after a crash, without what was put before.
 pub(super) async fn commit<T: Send + 'static>(
     place: &Place,
+    before: Before,
     make: impl FnOnce() -> Result<(Vec<Object>, T), Error> + Send + 'static,
 ) -> Result<T, Error> {
     let Some(directories) = place.directories().cloned() else {
@@ -69,7 +80,11 @@ pub(super) async fn commit<T: Send + 'static>(
     let place = place.clone();
     blocking(move || {
         let (objects, made) = make()?;
-        files::commit(&place, &directories, &objects).map(|()| made)
+        let is_put = before == Before::Nothing && whole_directory::put(&place, &directories, &objects)?;
+        if !is_put {
+            files::commit(&place, &directories, &objects)?;
+        }
+        Ok(made)
     })
     .await
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::time::Duration;
 
-use redrive_store::raw::{Error, RawSink};
+use redrive_store::raw::{Error, RawSink, RunHeader};
 
 use crate::lab::{Lab, attempt, key, write};
 
@@ -99,4 +99,41 @@ async fn what_a_dead_writer_had_not_finished_is_removed_and_nothing_else() {
     assert_eq!(sink.clear_staged(&header.key, header.run_id).await.unwrap(), 1);
     assert_eq!(lab.objects().await, before);
     assert_eq!(sink.clear_staged(&key("2"), header.run_id).await.unwrap(), 0, "nothing is there");
+}
+
+#[tokio::test]
+async fn what_a_dead_writer_left_of_a_whole_directory_is_no_run_and_is_removed() {
+    let lab = Lab::files();
+    let sink = lab.sink().await;
+    let (dead, other) = (attempt(&key("1"), 1), attempt(&key("1"), 2));
+    write(&sink, other.clone(), &["{}"]).await.unwrap();
+    let before = lab.objects().await;
+    let day = lab.root().join(&before[0]).parent().unwrap().parent().unwrap().to_owned();
+    let staged = |header: &RunHeader, number| day.join(format!(".run_id={}#{number}", header.run_id));
+    for left in [staged(&dead, 1), staged(&dead, 2), staged(&other, 1)] {
+        std::fs::create_dir(&left).unwrap();
+        std::fs::write(left.join("part-00000.jsonl.zst"), "half").unwrap();
+    }
+    let view = sink.view();
+    assert_eq!(view.manifest(&dead.key, dead.run_id).await.unwrap(), None);
+    let alive = std::fs::File::open(staged(&dead, 2)).unwrap();
+    alive.lock().unwrap();
+    assert_eq!(sink.clear_staged(&dead.key, dead.run_id).await.unwrap(), 1);
+    assert!(!staged(&dead, 1).exists() && staged(&dead, 2).exists() && staged(&other, 1).exists());
+    drop(alive);
+    assert_eq!(sink.clear_staged(&dead.key, dead.run_id).await.unwrap(), 1);
+    assert_eq!(sink.clear_staged(&other.key, other.run_id).await.unwrap(), 1);
+    assert_eq!(lab.objects().await, before);
+}
+
+#[tokio::test]
+async fn a_day_that_holds_only_an_unfinished_directory_has_no_run() {
+    let lab = Lab::files();
+    let sink = lab.sink().await;
+    let header = attempt(&key("1"), 1);
+    write(&sink, header.clone(), &["{}"]).await.unwrap();
+    let run = lab.root().join(&lab.objects().await[0]).parent().unwrap().to_owned();
+    assert!(sink.view().has_any(&header.key).await.unwrap());
+    std::fs::rename(&run, run.with_file_name(format!(".run_id={}#1", header.run_id))).unwrap();
+    assert!(!sink.view().has_any(&header.key).await.unwrap());
 }

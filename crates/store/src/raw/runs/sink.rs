@@ -79,10 +79,12 @@ impl RawSink {
         Blobs::new(self.place.clone())
     }
 
-    /// Removes what the writer of a run left unfinished, if it is gone; gives how many files.
+    /// Removes what the writer of a run left unfinished, if it is gone; gives how many files and directories.
     pub async fn clear_staged(&self, key: &PartitionKey, run_id: RunId) -> Result<usize, Error> {
         let dir = layout::run(&self.place.base, key, run_id);
-        self.place.clear_staged_beside(&layout::object(&dir, layout::MANIFEST)).await
+        let directories = self.place.clear_staged_directories(&dir).await?;
+        let files = self.place.clear_staged_beside(&layout::object(&dir, layout::MANIFEST)).await?;
+        Ok(directories + files)
     }
 
     /// Touches nothing yet: the first full part or the manifest makes the directory.

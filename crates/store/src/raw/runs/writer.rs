@@ -17,7 +17,7 @@ use crate::memory::{MemoryBudget, MemoryShare};
 use crate::raw::digest::Sha256;
 use crate::raw::error::Error;
 use crate::raw::place::Place;
-use crate::raw::put::{self, Object};
+use crate::raw::put::{self, Before, Object};
 
 /// How much is gathered before it is compressed on a blocking thread: about a millisecond of work.
 const CHUNK: usize = 1 << 20;
@@ -178,7 +178,8 @@ impl RawWriter {
             (true, RunOutcome::Complete) => return Err(self.interrupted()),
         };
         let Self { place, dir, header, mut parts, .. } = self;
-        put::commit(&place, move || {
+        let before = if parts.is_empty() { Before::Nothing } else { Before::Something };
+        put::commit(&place, before, move || {
             let mut objects = Vec::new();
             if let Some(rest) = rest {
                 let (object, info) = rest.seal()?;

@@ -59,6 +59,11 @@ impl Disk {
         self.now += 1;
         match call {
             Call::Create(_) | Call::MakeDirectory(_) | Call::Link(..) => self.make(call),
+            Call::Rename(from, _) => {
+                let entry = self.entry(from).unwrap();
+                self.make(call);
+                self.entries[entry].removed = Removed::Begun;
+            }
             Call::Write(path, bytes) => {
                 let node = self.find(path).unwrap_or_else(|| panic!("{} is written", path.display()));
                 self.nodes[node].bytes.extend_from_slice(bytes);
@@ -82,15 +87,16 @@ impl Disk {
                 let entry = self.entry(path).unwrap_or_else(|| panic!("{} is made", path.display()));
                 self.entries[entry].made.get_or_insert(now);
             }
+            Call::Rename(_, path) => {
+                let entry = self.entry(path).unwrap_or_else(|| panic!("{} is renamed", path.display()));
+                self.entries[entry].made.get_or_insert(now);
+                self.end_removals();
+            }
             Call::Write(path, _) => {
                 let node = self.find(path).unwrap();
                 self.nodes[node].changed = Some(now);
             }
-            Call::Remove(_) => {
-                for entry in self.entries.iter_mut().filter(|entry| entry.removed == Removed::Begun) {
-                    entry.removed = Removed::At(now);
-                }
-            }
+            Call::Remove(_) => self.end_removals(),
             Call::Sync(path) if *path == self.top => self.nodes[TOP].synced = Some(begun),
             Call::Sync(path) => {
                 let node = self.find(path).unwrap_or_else(|| panic!("{} is synced", path.display()));
@@ -100,12 +106,18 @@ impl Disk {
         }
     }
 
+    fn end_removals(&mut self) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.removed == Removed::Begun) {
+            entry.removed = Removed::At(self.now);
+        }
+    }
+
     /// Makes a name, unless it is there. At a call's beginning its directory may not be there yet: the call of another
     /// thread that makes it is seen later than it works.
     fn make(&mut self, call: &Call) {
         let (path, node) = match call {
             Call::Create(path) | Call::MakeDirectory(path) => (path, None),
-            Call::Link(from, to) => (to, self.find(from)),
+            Call::Link(from, to) | Call::Rename(from, to) => (to, self.find(from)),
             Call::Open(_) | Call::Write(..) | Call::Remove(_) | Call::Sync(_) | Call::List(_) | Call::Said(_) => return,
         };
         let (None, Some(directory)) = (self.entry(path), self.find(path.parent().unwrap())) else { return };
@@ -188,7 +200,14 @@ impl Disk {
     pub fn torn(&self) -> Vec<&str> {
         let is_final = |entry: &&Entry| entry.name.ends_with(".zst") || entry.name.ends_with(".json");
         let torn = self.entries.iter().filter(|entry| !self.is_gone(entry) && is_final(entry));
+        let torn = torn.filter(|entry| self.has_final_name(entry.directory));
         torn.filter(|entry| !self.has_sure_content(&self.nodes[entry.node])).map(|entry| entry.name.as_str()).collect()
+    }
+
+    /// Whether a directory may be found under another name than one that ends in `#` and a number.
+    fn has_final_name(&self, directory: usize) -> bool {
+        let mut names = self.entries.iter().filter(|entry| entry.node == directory && !self.is_gone(entry));
+        directory == TOP || names.any(|entry| !entry.name.contains('#'))
     }
 
     fn visit(&self, left: &Left, directory: usize, path: &Path, see: &mut impl FnMut(&Path, &Node)) {

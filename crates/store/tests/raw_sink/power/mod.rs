@@ -145,12 +145,12 @@ fn count(calls: &[Call], kind: fn(&Call) -> bool) -> usize {
 }
 
 #[test]
-fn an_attempt_costs_six_syncs_and_five_opens() {
+fn an_attempt_costs_five_syncs_and_five_opens() {
     let Some((_folder, trace)) = traced(Scene::OneAfterAnother) else { return };
     let is_sync = |call: &Call| matches!(call, Call::Sync(_));
     let is_open = |call: &Call| matches!(call, Call::Open(_) | Call::Create(_));
     // The second run is of another day of a query that is known by then, the third of the same day.
-    for (from, to, syncs) in [("acknowledged 0", "acknowledged 1", 6), ("acknowledged 1", "acknowledged 2", 5)] {
+    for (from, to, syncs) in [("acknowledged 0", "acknowledged 1", 5), ("acknowledged 1", "acknowledged 2", 4)] {
         let calls = between(&trace, from, to);
         assert_eq!((count(calls, is_sync), calls.len() <= 24), (syncs, true), "{calls:#?}");
         assert!(count(calls, is_open) <= 5, "{calls:#?}");

@@ -12,6 +12,7 @@ pub enum Call {
     Write(PathBuf, Vec<u8>),
     MakeDirectory(PathBuf),
     Link(PathBuf, PathBuf),
+    Rename(PathBuf, PathBuf),
     Remove(PathBuf),
     Sync(PathBuf),
     /// Entries of a directory were read.
@@ -106,6 +107,8 @@ fn read(line: &str, top: &Path) -> Option<Call> {
         "mkdirat" => Call::MakeDirectory(from(0)),
         "link" => Call::Link(at(0), at(1)),
         "linkat" => Call::Link(from(0), from(2)),
+        "rename" => Call::Rename(at(0), at(1)),
+        "renameat" | "renameat2" => Call::Rename(from(0), from(2)),
         "unlink" | "rmdir" => Call::Remove(at(0)),
         "unlinkat" => Call::Remove(from(0)),
         "fsync" | "fdatasync" => Call::Sync(at(0)),
@@ -130,6 +133,7 @@ fn touched(call: &Call) -> &Path {
         | Call::Write(path, _)
         | Call::MakeDirectory(path)
         | Call::Link(path, _)
+        | Call::Rename(path, _)
         | Call::Remove(path)
         | Call::Sync(path)
         | Call::List(path) => path,
