@@ -71,6 +71,24 @@ async fn a_lock_that_another_session_holds_is_not_waited_for_without_end() {
     assert_eq!(count_at(&database, JOBS), 1, "what was refused is not there");
 }
 
+/// What is only to take effect goes to the server with the commit, which takes everything back when one of it is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_together_with_its_commit_is_not_there_and_the_caller_knows() {
+    let database = Postgres::shared().fresh_database();
+    let store = open(&database.url, standing_still()).await;
+    let unnamed = || NewRun::job("a", None, store.now());
+    // Its statements are prepared by the first: preparing one would wait for the lock, too.
+    store.control().submit(vec![unnamed()]).await.unwrap();
+    let held = database.hold("LOCK TABLE run_queue IN ACCESS EXCLUSIVE MODE");
+    let error =
+        within(Duration::from_secs(12), "an answer", store.control().submit(vec![unnamed()])).await.unwrap_err();
+    assert!(matches!(error, Error::Busy { .. }), "{error:?}");
+    drop(held);
+    assert_eq!(count_at(&database, "SELECT count(*) FROM run_specs"), 1, "the first of two inserts was taken back");
+    store.control().submit(vec![unnamed()]).await.unwrap();
+    assert_eq!(count_at(&database, JOBS), 2, "the connection goes on");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_goes_on_over_new_connections_when_all_the_old_ones_hang() {
     let database = Postgres::shared().fresh_database();
