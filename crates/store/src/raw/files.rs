@@ -4,7 +4,7 @@
 //! name is taken, also by another process, and a crash leaves the whole object or none under its final name. The
 //! first name ends in `#` and a number, which no listing takes for an object.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -117,14 +117,14 @@ fn open_by_the_kernels_check(root: &Path, path: &Path) -> Option<io::Result<File
 
 /// Opens a file without waiting for anyone: a pipe without a writer would hold the reader for ever.
 #[cfg(unix)]
-pub(super) fn open_at_once(path: &Path) -> io::Result<File> {
+fn open_at_once(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NOFOLLOW;
     File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
 #[cfg(not(unix))]
-pub(super) fn open_at_once(path: &Path) -> io::Result<File> {
+fn open_at_once(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
@@ -147,9 +147,21 @@ pub(super) fn refuse_links(root: &Path, target: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what writers that are gone left under first names in a directory; gives how many. A writer that is alive has its
-/// file locked, or is about to lock it and then looks whether it still has its name.
+/// Removes the files that writers which are gone left under first names in a directory; gives how many.
 pub(super) fn clear_staged(directory: &Path) -> io::Result<usize> {
+    clear_left(directory, Left::File, is_first_name)
+}
+
+/// What a writer that is gone may have left under a first name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    File,
+    Directory,
+}
+
+/// Removes what writers that are gone left under such names in a directory; gives how many. A writer that is alive has what it
+/// makes locked, or is about to lock it and then looks whether it still has its name.
+pub(super) fn clear_left(directory: &Path, kind: Left, is_first_name: impl Fn(&OsStr) -> bool) -> io::Result<usize> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
@@ -158,25 +170,31 @@ pub(super) fn clear_staged(directory: &Path) -> io::Result<usize> {
     let mut removed = 0;
     for entry in entries {
         let entry = entry?;
-        if is_first_name(&entry.file_name()) && clear_one(&entry)? {
+        if is_first_name(&entry.file_name()) && clear_one(&entry, kind)? {
             removed += 1;
         }
     }
     Ok(removed)
 }
 
-/// Removes a file whose writer is gone. One that is gone itself by now needs nothing.
-fn clear_one(entry: &fs::DirEntry) -> io::Result<bool> {
+/// Removes a file or directory whose writer is gone. One that is gone itself by now needs nothing.
+fn clear_one(entry: &fs::DirEntry, kind: Left) -> io::Result<bool> {
     let cleared = || -> io::Result<bool> {
-        if !entry.file_type()?.is_file() {
+        let (path, found) = (entry.path(), entry.file_type()?);
+        let is_such = match kind {
+            Left::File => found.is_file(),
+            Left::Directory => found.is_dir(),
+        };
+        if !is_such {
             return Ok(false);
         }
-        let path = entry.path();
         let file = open_at_once(&path)?;
         // Locked until the name is gone, which must be the name of this very file: another sweep may have been here.
         let is_left = file.try_lock().is_ok() && is_named(&file, &path);
-        if is_left {
-            fs::remove_file(&path)?;
+        match kind {
+            Left::File if is_left => fs::remove_file(&path)?,
+            Left::Directory if is_left => fs::remove_dir_all(&path)?,
+            Left::File | Left::Directory => {}
         }
         Ok(is_left)
     };
@@ -202,7 +220,7 @@ pub(super) fn is_named(_file: &File, path: &Path) -> bool {
 }
 
 /// Whether a name is an object's first one: it ends in `#` and a number.
-fn is_first_name(name: &std::ffi::OsStr) -> bool {
+fn is_first_name(name: &OsStr) -> bool {
     let number = name.to_str().and_then(|name| name.rsplit_once('#')).map(|(_, number)| number);
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }

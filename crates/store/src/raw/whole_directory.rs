@@ -5,13 +5,13 @@
 //! A rename is refused where a directory that holds something has the name, also another process's. The first name begins
 //! with a dot and ends in `#` and a number: it is no run's, and other programs pass over what begins with a dot.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use super::files::{is_named, open_at_once, refuse_links};
+use super::files::{Left, clear_left, is_named, refuse_links};
 use super::marker;
 use super::place::Place;
 use super::put::Object;
@@ -43,46 +43,12 @@ pub(super) fn put(place: &Place, directories: &Directories, objects: &[Object]) 
     Ok(true)
 }
 
-/// Removes what writers that are gone left of a directory under its first names; gives how many. A writer that is alive has
-/// its directory locked, or is about to lock it and then looks whether it still has its name.
+/// Removes what writers that are gone left of a directory under its first names; gives how many.
 pub(super) fn clear_staged(target: &Path) -> io::Result<usize> {
     let (Some(parent), Some(mut first_name)) = (target.parent(), first_name(target)) else { return Ok(0) };
     first_name.push("#");
-    let entries = match fs::read_dir(parent) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
-    };
-    let mut removed = 0;
-    for entry in entries {
-        let entry = entry?;
-        let is_of_target = entry.file_name().as_encoded_bytes().starts_with(first_name.as_encoded_bytes());
-        if is_of_target && clear_one(&entry)? {
-            removed += 1;
-        }
-    }
-    Ok(removed)
-}
-
-/// Removes a directory whose writer is gone. One that is gone itself by now needs nothing.
-fn clear_one(entry: &fs::DirEntry) -> io::Result<bool> {
-    let cleared = || -> io::Result<bool> {
-        if !entry.file_type()?.is_dir() {
-            return Ok(false);
-        }
-        let path = entry.path();
-        let directory = open_at_once(&path)?;
-        // Locked until the name is gone, which must be the name of this very directory: another sweep may have been here.
-        let is_left = directory.try_lock().is_ok() && is_named(&directory, &path);
-        if is_left {
-            fs::remove_dir_all(&path)?;
-        }
-        Ok(is_left)
-    };
-    match cleared() {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        cleared => cleared,
-    }
+    let is_of_target = |name: &OsStr| name.as_encoded_bytes().starts_with(first_name.as_encoded_bytes());
+    clear_left(parent, Left::Directory, is_of_target)
 }
 
 /// The first name of a directory, without its number.

@@ -12,7 +12,7 @@ use redrive_core::time::Timestamp;
 use uuid::Uuid;
 
 use crate::db::columns::{Field, Named, columns, named};
-use crate::db::{Batch, Column, Cursor, Effect, Kind, Lookup, Sql, Tx};
+use crate::db::{Batch, Column, Cursor, Effect, Kind, Lookup, Param, Sql, Tx};
 use crate::error::{Error, Result};
 
 /// The most runs of a bundle. Their ids take 1 KiB, which lies in a row without being stored apart.
@@ -349,7 +349,7 @@ pub(super) async fn categories(tx: &mut Tx<'_>) -> Result<Vec<String>> {
     tx.rows(&CATEGORIES, &[], |row| row.text(0)).await
 }
 
-async fn runs_of(tx: &mut Tx<'_>, sql: &Sql, params: &[crate::db::Param<'_>]) -> Result<Vec<RunId>> {
+async fn runs_of(tx: &mut Tx<'_>, sql: &Sql, params: &[Param<'_>]) -> Result<Vec<RunId>> {
     let bundles = tx.rows(sql, params, |row| row.bytes(0)).await?;
     Ok(bundles.iter().flat_map(|runs| ids_in(runs)).collect())
 }
