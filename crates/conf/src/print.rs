@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::document::Document;
 use crate::stanza::Setting;
-use crate::text::trim_start;
+use crate::text::{trim_end, trim_start};
 
 impl fmt::Display for Document<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,5 +46,5 @@ fn write_lines(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 
 /// On one line, `[a = b]` would be read as a header; a line end inside makes it a setting again.
 fn looks_like_header(setting: &Setting<'_>) -> bool {
-    trim_start(setting.key).starts_with('[') && setting.value.trim_end().ends_with(']')
+    trim_start(setting.key).starts_with('[') && trim_end(setting.value).ends_with(']')
 }

@@ -119,8 +119,14 @@ fn check_document(document: &Document<'_>, lines: u32) {
     assert!(starts.is_sorted());
 }
 
+/// Eight times the usual number of cases: a text is checked quickly.
+fn many() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: usual.cases.saturating_mul(8), ..usual }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(many())]
 
     #[test]
     fn any_text_is_parsed_and_printed_alike(text in "[\\[\\]=\\\\\n\r#;{ \tab\u{0}\u{a0}\u{1c}\u{85}\u{2028}é]{0,60}") {
@@ -130,6 +136,16 @@ proptest! {
     #[test]
     fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         check(&bytes);
+    }
+}
+
+/// What the format counts as white space may stand behind a header's bracket, and Unicode does not count all of it.
+#[test]
+fn a_setting_that_ends_like_a_header_is_printed_as_a_setting() {
+    for space in ["", " ", "\t", "\u{1c}", "\u{1f} ", "\u{a0}", "\u{2028}"] {
+        let text = format!("[\\\n= a]{space}\n");
+        assert_eq!(plain(&Document::from_text(text.as_str().into())), [(None, vec![("[".into(), format!("a]{space}"))])]);
+        check(text.as_bytes());
     }
 }
 
