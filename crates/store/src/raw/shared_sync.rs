@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::sync::{Directory, Identity};
 
@@ -14,25 +14,27 @@ pub(super) struct SharedSyncs {
     queues: Mutex<HashMap<PathBuf, Arc<Queue>>>,
 }
 
-/// The syncs of one directory, one after another. Each is counted when it begins.
+/// The syncs of one directory, one after another.
 #[derive(Debug, Default)]
 struct Queue {
     state: Mutex<State>,
-    ended: Condvar,
+    /// For the one thread that begins the next sync.
+    free: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    begun: u64,
     is_running: bool,
-    last: Option<Ended>,
+    /// The next sync, which begins when the running one has ended. A thread that comes before then shares it.
+    next: Option<Arc<Round>>,
 }
 
-/// What the sync that was begun as number `nth` came to.
-#[derive(Debug, Clone)]
-struct Ended {
-    nth: u64,
-    result: Result<Option<Identity>, Arc<io::Error>>,
+/// A sync that several threads wait for.
+#[derive(Debug, Default)]
+struct Round {
+    ended: Condvar,
+    /// Set under the lock of the queue's state.
+    result: OnceLock<Result<Option<Identity>, Arc<io::Error>>>,
 }
 
 impl SharedSyncs {
@@ -56,25 +58,40 @@ impl SharedSyncs {
 impl Queue {
     fn sync(&self, work: impl FnOnce() -> io::Result<Option<Identity>>) -> io::Result<Option<Identity>> {
         let mut state = lock(&self.state);
-        // The one that runs now may have begun before this thread's entry was made.
-        let wanted = state.begun + 1;
-        while state.is_running {
-            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
-            if let Some(ended) = state.last.as_ref().filter(|ended| ended.nth >= wanted) {
-                return ended.result.clone().map_err(|error| shared(&error));
+        let round = if state.is_running {
+            // The one that runs now may have begun before this thread's entry was made.
+            if let Some(round) = state.next.clone() {
+                return round.wait(state);
             }
-        }
-        state.begun += 1;
+            let round = Arc::clone(state.next.insert(Arc::default()));
+            let wait = self.free.wait_while(state, |state| state.is_running);
+            state = wait.unwrap_or_else(PoisonError::into_inner);
+            state.next = None;
+            round
+        } else {
+            Arc::default()
+        };
         state.is_running = true;
-        let nth = state.begun;
         drop(state);
         let result = work().map_err(Arc::new);
         let mut state = lock(&self.state);
         state.is_running = false;
-        state.last = Some(Ended { nth, result: result.clone() });
+        let _ = round.result.set(result.clone());
         drop(state);
-        self.ended.notify_all();
+        round.ended.notify_all();
+        self.free.notify_one();
         result.map_err(|error| shared(&error))
+    }
+}
+
+impl Round {
+    fn wait(&self, mut state: MutexGuard<'_, State>) -> io::Result<Option<Identity>> {
+        loop {
+            if let Some(result) = self.result.get() {
+                return result.clone().map_err(|error| shared(&error));
+            }
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
 

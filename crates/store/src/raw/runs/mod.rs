@@ -7,6 +7,7 @@ mod manifest;
 mod part;
 mod read;
 mod sink;
+mod small;
 mod view;
 mod writer;
 

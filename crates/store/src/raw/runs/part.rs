@@ -7,6 +7,7 @@ use bytes::Bytes;
 use redrive_core::count;
 use zstd::stream::write::Encoder;
 
+use super::small;
 use crate::raw::digest::Sha256;
 
 const LEVEL: i32 = 1;
@@ -56,9 +57,8 @@ impl Part {
             self.compress(rest)?;
             self.encoder.map(Encoder::finish).transpose()?.unwrap_or_default()
         } else {
-            // All of a small part at once: knowing its length, the compressor takes no more memory than that needs.
             self.bytes = count::of(rest.len());
-            zstd::bulk::compress(rest, LEVEL)?
+            small::compress(rest, LEVEL)?
         };
         let sha256 = Sha256::of(&compressed);
         Ok(Sealed { compressed: compressed.into(), sha256, bytes: self.bytes })

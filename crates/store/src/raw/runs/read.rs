@@ -12,6 +12,7 @@ use zstd::stream::read::Decoder;
 
 use super::layout;
 use super::manifest::{Manifest, PartInfo};
+use super::small;
 use crate::blocking::blocking;
 use crate::raw::digest::Sha256;
 use crate::raw::error::{Damage, Error};
@@ -66,7 +67,7 @@ impl Reader {
             Some(Found::OtherSize(found)) => {
                 Err(Damage::Size { object, expected: part.compressed_bytes, found }.into())
             }
-            Some(Found::Bytes(compressed)) => blocking(move || Open::new(object, part, compressed)?.read()).await,
+            Some(Found::Bytes(compressed)) => blocking(move || Open::first(object, part, compressed)).await,
         }
     }
 }
@@ -75,11 +76,22 @@ impl Reader {
 type Read = (Option<Open>, Bytes);
 
 impl Open {
-    fn new(object: String, part: PartInfo, compressed: Bytes) -> Result<Self, Error> {
+    /// Opens a part and reads the first of it, or all of it where that is small. Slow: for a blocking thread.
+    fn first(object: String, part: PartInfo, compressed: Bytes) -> Result<Read, Error> {
         let found = Sha256::of(&compressed);
         if found != part.sha256 {
             return Err(Damage::Hash { object, expected: part.sha256, found }.into());
         }
+        match small::decompress(&compressed, part.bytes) {
+            Some(whole) => {
+                same(&object, "records", part.records, lines_in(&whole))?;
+                Ok((None, whole.into()))
+            }
+            None => Self::new(object, part, compressed)?.read(),
+        }
+    }
+
+    fn new(object: String, part: PartInfo, compressed: Bytes) -> Result<Self, Error> {
         match Decoder::with_buffer(Cursor::new(compressed)) {
             Ok(decoder) => Ok(Self { decoder, object, part, records: 0, bytes: 0 }),
             Err(why) => Err(Damage::Undecodable { object, why: why.to_string() }.into()),
@@ -94,8 +106,7 @@ impl Open {
         if let Err(why) = read {
             return Err(Damage::Undecodable { object: self.object, why: why.to_string() }.into());
         }
-        let newlines = memchr_iter(b'\n', &chunk).count();
-        self.records += count::of(newlines);
+        self.records += lines_in(&chunk);
         self.bytes += count::of(chunk.len());
         if chunk.len() == CHUNK {
             return Ok((Some(self), chunk.into()));
@@ -108,6 +119,10 @@ impl Open {
         same(&self.object, "records", self.part.records, self.records)?;
         same(&self.object, "bytes", self.part.bytes, self.bytes)
     }
+}
+
+fn lines_in(chunk: &[u8]) -> u64 {
+    count::of(memchr_iter(b'\n', chunk).count())
 }
 
 pub(super) fn same(object: &str, unit: &'static str, expected: u64, found: u64) -> Result<(), Damage> {
