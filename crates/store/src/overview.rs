@@ -176,7 +176,7 @@ static BAND: Lookup = Lookup::new(
      FROM (
          SELECT created_at, updated_at, series_id, period
          FROM partitions
-         WHERE status = 'failed' AND held = 0 AND error_class <> 'final'
+         WHERE status = 'failed' AND held IS NULL AND error_class <> 'final'
              AND source_no = @source_no AND spent = @spent
          ORDER BY updated_at, series_id, period
          LIMIT 10001) f",

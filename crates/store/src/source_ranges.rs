@@ -119,7 +119,7 @@ fn ranges_question(most: u64) -> String {
              FROM (
                  SELECT spent, created_at
                  FROM partitions
-                 WHERE status = 'failed' AND held = 0 AND error_class = 'final' AND source_no = @source_no
+                 WHERE status = 'failed' AND held IS NULL AND error_class = 'final' AND source_no = @source_no
                  LIMIT {most}) f) final_errors"
     )
 }
@@ -153,7 +153,7 @@ pub(crate) fn in_order<T>(mut answers: Vec<(usize, T)>) -> Vec<T> {
 /// The question for [`Retryable`], which is put to each source.
 fn retryable_question(most: u64) -> String {
     let failed = "partitions
-                 WHERE status = 'failed' AND held = 0 AND error_class <> 'final' AND source_no = @source_no";
+                 WHERE status = 'failed' AND held IS NULL AND error_class <> 'final' AND source_no = @source_no";
     let spent = counted(&format!("{failed} AND spent >= @attempts"), most);
     format!(
         "/* ranges::retryable */

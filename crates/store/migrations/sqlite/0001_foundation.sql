@@ -28,7 +28,7 @@ CREATE TABLE partitions (
     -- Of the series; here so that partitions_due can lead with it.
     source_no INTEGER NOT NULL,
     -- 1 while the control row holds a terminal mark or a pause; here so that partitions_due can leave it out.
-    held INTEGER NOT NULL DEFAULT 0,
+    held INTEGER,
     status TEXT NOT NULL CHECK (status = 'pending' OR status = 'success' OR status = 'failed'),
     error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),
     error_group INTEGER,
@@ -38,18 +38,19 @@ CREATE TABLE partitions (
     PRIMARY KEY (series_id, period)
 ) STRICT, WITHOUT ROWID;
 
--- Where an index's own conditions are AND (… AND …), with the equations last, SQLite does not look at the table for them.
+-- Where an index's own conditions are AND (… AND …), with the equations last, SQLite does not look at the table for them; for
+-- `held IS NULL` it does not where the index has the column.
 -- What automation might retry, in the order in which backoff lets it go.
-CREATE INDEX partitions_due ON partitions (source_no, spent, updated_at, series_id, period, created_at, error_class)
-    WHERE error_class <> 'final' AND (status = 'failed' AND held = 0);
+CREATE INDEX partitions_due ON partitions (source_no, spent, updated_at, series_id, period, created_at, error_class, held)
+    WHERE error_class <> 'final' AND (status = 'failed' AND held IS NULL);
 CREATE INDEX partitions_open ON partitions (series_id, period) WHERE status <> 'success';
 -- What is failed now and has one cause; every column that its counts need.
 CREATE INDEX partitions_group ON partitions (error_group, series_id, period, source_no, held, spent, created_at)
     WHERE status = 'failed' AND error_group IS NOT NULL;
 -- For the overview, which counts ranges of indexes: successes by day, errors that are final, and what persons withhold.
 CREATE INDEX partitions_success ON partitions (source_no, period) WHERE status = 'success';
-CREATE INDEX partitions_final ON partitions (source_no, spent, created_at)
-    WHERE status = 'failed' AND (held = 0 AND error_class = 'final');
+CREATE INDEX partitions_final ON partitions (source_no, spent, created_at, held)
+    WHERE status = 'failed' AND (held IS NULL AND error_class = 'final');
 
 CREATE TABLE partition_control (
     series_id INTEGER NOT NULL,

@@ -90,7 +90,7 @@ static NEXT_BAND: Sql = Sql::new(
     "/* due::next_band */
      SELECT source_no, spent
      FROM partitions
-     WHERE status = 'failed' AND held = 0 AND error_class <> 'final'
+     WHERE status = 'failed' AND held IS NULL AND error_class <> 'final'
          AND source_no = CAST(?1 AS BIGINT) AND spent > CAST(?2 AS BIGINT)
      ORDER BY source_no, spent
      LIMIT 1",
@@ -99,7 +99,7 @@ static NEXT_SOURCE: Sql = Sql::new(
     "/* due::next_source */
      SELECT source_no, spent
      FROM partitions
-     WHERE status = 'failed' AND held = 0 AND error_class <> 'final'
+     WHERE status = 'failed' AND held IS NULL AND error_class <> 'final'
          AND source_no > CAST(?1 AS BIGINT)
      ORDER BY source_no, spent
      LIMIT 1",
@@ -149,7 +149,7 @@ pub(crate) static DUE: Sql = Sql::new(concat!(
     "/* due::due */
      SELECT {partition}
      {from_partitions}
-         AND p.status = 'failed' AND p.held = 0 AND p.error_class <> 'final'
+         AND p.status = 'failed' AND p.held IS NULL AND p.error_class <> 'final'
          AND p.source_no = ",
     source_no!("?1"),
     "

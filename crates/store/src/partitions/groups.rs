@@ -229,8 +229,8 @@ async fn count(tx: &mut Tx<'_>, query: &GroupQuery) -> Result<Vec<Count>> {
     };
     let sql = format!(
         "/* groups::count_partitions */
-         SELECT p.error_group, p.series_id, count(*), CAST(sum(p.held) AS BIGINT),
-             CAST(sum(CASE WHEN p.held = 0 AND (p.spent >= {attempts} OR p.created_at <= {created})
+         SELECT p.error_group, p.series_id, count(*), count(p.held),
+             CAST(sum(CASE WHEN p.held IS NULL AND (p.spent >= {attempts} OR p.created_at <= {created})
                  THEN 1 ELSE 0 END) AS BIGINT)
          {from}
          GROUP BY p.error_group, p.series_id"

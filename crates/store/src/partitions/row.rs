@@ -39,7 +39,7 @@ const ERROR_MESSAGE: Field<Partition> = Field::text("error_message", |p| p.state
 const CREATED_AT: Field<Partition> = Field::int("created_at", |p| p.state.created_at.micros().into());
 const UPDATED_AT: Field<Partition> = Field::int("updated_at", |p| p.state.updated_at.micros().into());
 const VERSION: Field<Partition> = Field::int("version", |p| int(p.state.version).into());
-const HELD: Field<Partition> = Field::int("held", |p| i64::from(p.control.is_held()).into());
+const HELD: Field<Partition> = Field::int("held", |p| p.control.is_held().then_some(1_i64).into());
 
 /// What [`read`] expects of `partitions p`, in this order.
 const STATE: [Field<Partition>; 9] =

@@ -72,7 +72,7 @@ async fn write(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Change]) -> Result<bo
     let standing = [
         after.state.status.as_str().into(),
         after.state.updated_at.micros().into(),
-        i64::from(after.control.is_held()).into(),
+        after.control.is_held().then_some(1_i64).into(),
     ];
     tx.execute(&UPDATE, &[days.as_slice(), standing.as_slice()].concat()).await?;
     Ok(true)

@@ -76,7 +76,7 @@ async fn tile(tx: &mut Tx<'_>, query: &TileQuery) -> Result<Vec<TileRow>> {
         .collect();
     let read = |nth: usize, mut row: crate::db::Cursor<'_>| {
         let day = usize::try_from(row.int()? - since).unwrap_or(usize::MAX);
-        Ok((nth, TileCell { day, status: row.word()?, is_withheld: row.int()? != 0 }))
+        Ok((nth, TileCell { day, status: row.word()?, is_withheld: row.opt_int()?.is_some() }))
     };
     for (nth, cell) in tx.built_lookup(CELLS, &NAMES, &columns, read).await? {
         rows[nth].cells.push(cell);

@@ -101,7 +101,8 @@ async fn put(raw: &Raw, rows: &[Row]) {
         let first = SOURCES.iter().position(|name| name == source).unwrap() * 5 + 1;
         // The days of January 2026.
         let place = format!("{}, {}, {first}", first + nth % 5, 20454 + nth % 28);
-        let (held, run) = (u8::from(row.terminal || row.paused), raw.id(uuid::Uuid::nil()));
+        let held = if row.terminal || row.paused { "1" } else { "NULL" };
+        let run = raw.id(uuid::Uuid::nil());
         let (created, updated) = (ago(row.age), ago(row.decided));
         sql += &format!(
             "INSERT INTO partitions (series_id, period, source_no, status, current_run_id, attempt_count, spent, \

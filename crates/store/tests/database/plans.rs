@@ -46,14 +46,14 @@ async fn what_may_be_due_is_read_from_its_index(subject: TestStore) {
     furnish(&raw).await;
     let due = "SELECT p.period, p.error_message, c.not_before \
          FROM partitions p LEFT JOIN partition_control c ON c.series_id = p.series_id AND c.period = p.period \
-         WHERE p.status = 'failed' AND p.held = 0 AND p.error_class <> 'final' \
+         WHERE p.status = 'failed' AND p.held IS NULL AND p.error_class <> 'final' \
          AND p.source_no = (SELECT source_no FROM series WHERE source = 's0' \
          ORDER BY customer_id, query_name LIMIT 1) \
          AND p.attempt_count = 3 AND p.updated_at <= 9000 AND p.created_at > -5 \
          AND (p.updated_at, p.series_id, p.period) > (100, 7, 20454) \
          ORDER BY p.updated_at, p.series_id, p.period LIMIT 50";
     assert_uses(&plan(&raw, due).await, "partitions_due");
-    let band = "SELECT source_no, attempt_count FROM partitions WHERE status = 'failed' AND held = 0 \
+    let band = "SELECT source_no, attempt_count FROM partitions WHERE status = 'failed' AND held IS NULL \
          AND error_class <> 'final' AND source_no = 1 AND attempt_count > 2 ORDER BY source_no, attempt_count LIMIT 1";
     assert_uses(&plan(&raw, band).await, "partitions_due");
 }
