@@ -85,6 +85,8 @@ macro_rules! snapshot {
             (r"…[0-9A-Za-z_-]{4}\b", "…[l4]"),
             (r"20\d\d-\d\d-\d\dT[0-9:.]+Z", "[time]"),
             (r"in \d min", "in [n] min"),
+            // As wide as the seconds that it stands for.
+            (r"now {4}( {2,})", "[s] ago$1"),
             (r"(?m)(now|\d+ s ago)( {2,}|$)", "[s] ago$2"),
         ]}, { assert_snapshot!($told, @$expected) })
     };
