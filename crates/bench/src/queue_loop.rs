@@ -191,6 +191,7 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
     let work = |mut client: Client, args: BenchQueue, _| async move {
         let promote = client.prepare(&statements::promote_runs(For::Postgres)).await?;
         let claim = client.prepare(&statements::claim_runs(For::Postgres)).await?;
+        let specs = client.prepare(&statements::specs_on_postgres()).await?;
         let put = client.prepare(&statements::put_bundles(For::Postgres)).await?;
         let remove = client.prepare(&statements::remove_bundles(For::Postgres)).await?;
         let finish = client.prepare(&statements::finish_runs(For::Postgres)).await?;
@@ -200,14 +201,16 @@ async fn drain_postgres(url: &str, args: &BenchQueue) -> Result<u32> {
             let tx = client.transaction().await?;
             tx.execute(&promote, &[&"process", &NOW, &1000i64]).await?;
             let batch = i64::from(args.batch);
-            let place: [&(dyn ToSql + Sync); 8] =
-                [&"process", &CATEGORY, &batch, &task, &"bench", &NOW, &LEASE_END, &0i64];
-            let rows = tx.query(&claim, &place).await?;
-            let mut claimed: Vec<(Uuid, Option<&str>)> =
-                rows.iter().map(|row| (row.get(0), row.get(statements::PAYLOAD_COLUMN))).collect();
-            claimed.sort_unstable();
-            let size = claimed.len();
-            let ids: Vec<Uuid> = claimed.iter().map(|(id, _)| *id).collect();
+            let rows = tx.query(&claim, &[&"process", &CATEGORY, &batch]).await?;
+            let mut ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+            ids.sort_unstable();
+            let size = ids.len();
+            if let (Some(first), Some(last)) = (ids.first(), ids.last()) {
+                let among: [&(dyn ToSql + Sync); 5] = [first, last, &i64::try_from(size)?, &"process", &CATEGORY];
+                let found = tx.query(&specs, &among).await?;
+                let payloads: Vec<Option<&str>> = found.iter().map(|row| row.get(statements::PAYLOAD_COLUMN)).collect();
+                std::hint::black_box(payloads);
+            }
             let bundles = || ids.chunks(statements::BUNDLED);
             let firsts: Vec<Uuid> = bundles().map(|ids| ids[0]).collect();
             let lasts: Vec<Uuid> = bundles().map(|ids| ids[ids.len() - 1]).collect();

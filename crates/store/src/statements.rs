@@ -39,13 +39,17 @@ pub fn promote_runs(database: For) -> String {
     }
 }
 
-/// Claims runs: workload, category, limit, task, worker, now, lease end, and from how many on they are bundled. [`PAYLOAD_COLUMN`] of the
-/// answer is the payload. On SQLite the first three only, and the claim goes on with [`LEAVE_ON_SQLITE`].
+/// Claims runs: workload, category, limit. The claim goes on with [`LEAVE_ON_SQLITE`], or with [`specs_on_postgres`].
 pub fn claim_runs(database: For) -> String {
     match database {
         For::Sqlite => render(runs::NEXT_ON_SQLITE, Dialect::Sqlite),
-        For::Postgres => render(runs::START_ON_POSTGRES, Dialect::Postgres),
+        For::Postgres => render(runs::TAKE_ON_POSTGRES, Dialect::Postgres),
     }
+}
+
+/// Goes on with a claim of runs that were submitted one after the other: first and last id, how many, workload, category.
+pub fn specs_on_postgres() -> String {
+    render(runs::SIDE_BY_SIDE_ON_POSTGRES, Dialect::Postgres)
 }
 
 /// Goes on with a claim: workload, category, the last run's id.
@@ -75,7 +79,7 @@ pub fn finish_runs(database: For) -> String {
 /// message and trace of its error, worker, metrics.
 pub const PROGRESS_COLUMNS: usize = 13;
 
-/// Where [`claim_runs`] answers the payload.
+/// Where [`claim_runs`] answers the payload on SQLite, and [`specs_on_postgres`] does.
 pub const PAYLOAD_COLUMN: usize = runs::PAYLOAD_COLUMN;
 
 /// Gives a session on PostgreSQL the plans of the store's claims and of its search for what is due.

@@ -4,11 +4,12 @@
 //! each category is decided by a look at their oldest, so that age decides across categories too. It never looks at what has ended.
 //! What was taken goes to `run_claims`, but many jobs that were never claimed before go to bundles (`bundle`).
 //!
-//! The move stands here twice. PostgreSQL does it with one statement, which picks rows that no other transaction holds;
-//! SQLite knows no statement that moves rows, and needs none that picks, because it has one writer.
+//! Taking rows stands here twice. PostgreSQL picks rows that no other transaction holds, and is asked for their specs afterwards;
+//! SQLite has one writer, and reads both at once before it removes the rows.
 
 use std::time::Duration;
 
+use redrive_core::failure::ErrorClass;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::{Run, State, Work, Workload};
 use redrive_core::share;
@@ -18,7 +19,9 @@ use super::bundle;
 use super::counted;
 use super::limit::{InFlightLimit, room};
 use super::promote::promote;
-use super::row::{opt_count, span};
+use super::row::span;
+use super::specs::{self, Spec, Wanted, spec_columns};
+use super::standing;
 use crate::db::{Cursor, Dialect, Param, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{DataStore, transact};
@@ -93,48 +96,15 @@ static OLDEST: Sql = Sql::new(
      LIMIT CAST(?3 AS BIGINT)",
 );
 
-/// What [`read_claimed`] expects of a run that is queued.
-macro_rules! claimed_columns {
-    ($queue:literal) => {
-        concat!(
-            "s.run_id, s.submitted_at, s.not_before, s.max_attempts, s.subject, s.external_id, s.payload, ",
-            $queue,
-            ".version, ",
-            $queue,
-            ".attempt, ",
-            $queue,
-            ".retry_count, ",
-            $queue,
-            ".rate_limit_waited, ",
-            $queue,
-            ".error_class, ",
-            $queue,
-            ".error_message, ",
-            $queue,
-            ".error_traceback, ",
-            $queue,
-            ".metrics"
-        )
+/// What [`Past::read`] expects.
+macro_rules! past_columns {
+    () => {
+        "version, attempt, retry_count, rate_limit_waited, error_class, error_message, error_traceback, metrics"
     };
 }
 
-/// What a claim makes of a row of the queue.
-macro_rules! claim_columns {
-    () => {
-        "workload, category, run_id, lease_until, version, attempt, retry_count, rate_limit_waited, started_at,
-         last_heartbeat, task_id, error_class, error_message, error_traceback, worker, metrics"
-    };
-}
-macro_rules! claim_values {
-    () => {
-        "workload, category, run_id, CAST(?7 AS BIGINT), version + 1, attempt + 1, retry_count, rate_limit_waited,
-         CAST(?6 AS BIGINT), CAST(?6 AS BIGINT), ?4, error_class, error_message, error_traceback, ?5, metrics"
-    };
-}
-
-/// Where there are at least so many (?8) that were never claimed before, those get no rows here: they go to bundles.
-pub(crate) const START_ON_POSTGRES: &str = concat!(
-    "/* runs::start */
+pub(crate) const TAKE_ON_POSTGRES: &str = concat!(
+    "/* runs::take_oldest */
      WITH picked AS MATERIALIZED (
          SELECT ctid
          FROM run_queue
@@ -143,33 +113,20 @@ pub(crate) const START_ON_POSTGRES: &str = concat!(
          ORDER BY run_id
          LIMIT CAST(?3 AS BIGINT)
          FOR UPDATE SKIP LOCKED
-     ), gone AS (
-         DELETE FROM run_queue
-         WHERE ctid = ANY (ARRAY(SELECT ctid FROM picked))
-         RETURNING *
-     ), started AS (
-         INSERT INTO run_claims (",
-    claim_columns!(),
-    ")
-         SELECT ",
-    claim_values!(),
-    "
-         FROM gone
-         WHERE version > 1
-            OR (SELECT count(*) FROM gone WHERE version = 1) < CAST(?8 AS BIGINT)
      )
-     SELECT ",
-    claimed_columns!("gone"),
-    "
-     FROM gone
-     JOIN run_specs s ON s.run_id = gone.run_id"
+     DELETE FROM run_queue
+     WHERE ctid = ANY (ARRAY(SELECT ctid FROM picked))
+     RETURNING run_id, ",
+    past_columns!()
 );
-static START: Sql = Sql::new(START_ON_POSTGRES);
+static TAKE: Sql = Sql::new(TAKE_ON_POSTGRES);
 
 pub(crate) const NEXT_ON_SQLITE: &str = concat!(
     "/* runs::next */
-     SELECT ",
-    claimed_columns!("q"),
+     SELECT q.run_id, ",
+    spec_columns!("s"),
+    ", ",
+    past_columns!(),
     "
      FROM run_queue q
      CROSS JOIN run_specs s
@@ -181,22 +138,6 @@ pub(crate) const NEXT_ON_SQLITE: &str = concat!(
 );
 static NEXT: Sql = Sql::new(NEXT_ON_SQLITE);
 
-/// Of the runs up to the last that was picked; where the first claims among them go to bundles, only of those of a higher version.
-static BEGIN: Sql = Sql::new(concat!(
-    "/* runs::begin */
-     INSERT OR FAIL INTO run_claims (",
-    claim_columns!(),
-    ")
-     SELECT ",
-    claim_values!(),
-    "
-     FROM run_queue
-     WHERE workload = ?1
-       AND category = ?2
-       AND run_id <= ?3
-       AND version > ?8"
-));
-
 pub(crate) const LEAVE_ON_SQLITE: &str = "/* runs::leave_queue */
      DELETE FROM run_queue
      WHERE workload = ?1
@@ -204,7 +145,7 @@ pub(crate) const LEAVE_ON_SQLITE: &str = "/* runs::leave_queue */
        AND run_id <= ?3";
 static LEAVE: Sql = Sql::new(LEAVE_ON_SQLITE);
 
-/// Where [`START_ON_POSTGRES`] and [`NEXT_ON_SQLITE`] answer the payload.
+/// Where [`NEXT_ON_SQLITE`] and [`super::specs::SIDE_BY_SIDE_ON_POSTGRES`] answer the payload.
 pub(crate) const PAYLOAD_COLUMN: usize = 6;
 
 /// How a claim holds jobs that were never claimed before.
@@ -236,51 +177,60 @@ impl Start<'_> {
         }
     }
 
-    /// The parameters of a statement that picks or moves; `which` says how many runs, or which is the last, and `bundled` which of
-    /// them go to bundles.
-    fn params<'p>(&'p self, which: Param<'p>, bundled: i64) -> [Param<'p>; 8] {
-        [
-            self.asked.workload.as_str().into(),
-            self.category.into(),
-            which,
-            self.task_id.uuid().into(),
-            (&self.asked.worker).into(),
-            self.now.micros().into(),
-            self.lease_until.micros().into(),
-            bundled.into(),
-        ]
+    fn place(&self) -> [Param<'_>; 2] {
+        [self.asked.workload.as_str().into(), self.category.into()]
     }
 
     async fn take(&self, tx: &mut Tx<'_>) -> Result<Vec<ClaimedRun>> {
-        let (limit, fewest) = (i64::from(self.limit).into(), self.fewest_bundled());
-        let mut claimed = match tx.dialect() {
-            Dialect::Postgres => {
-                let params = self.params(limit, i64::try_from(fewest).unwrap_or(i64::MAX));
-                tx.rows(&START, &params, |row| self.read(row.cursor())).await?
-            }
-            Dialect::Sqlite => tx.rows(&NEXT, &self.params(limit, 0)[..3], |row| self.read(row.cursor())).await?,
+        let claimed = match tx.dialect() {
+            Dialect::Postgres => self.take_on_postgres(tx).await?,
+            Dialect::Sqlite => self.take_on_sqlite(tx).await?,
         };
-        claimed.sort_unstable_by_key(|claimed| claimed.run.run_id);
-        let first_time: Vec<&Run> = claimed.iter().map(|claimed| &claimed.run).filter(bundle::is_first_claim).collect();
-        let is_bundled = first_time.len() >= fewest;
-        if let (Dialect::Sqlite, Some(last)) = (tx.dialect(), claimed.last()) {
-            let params = self.params(last.run.run_id.uuid().into(), i64::from(is_bundled));
-            if !is_bundled || first_time.len() < claimed.len() {
-                tx.execute(&BEGIN, &params).await?;
-            }
-            tx.execute(&LEAVE, &params[..3]).await?;
-        }
-        if is_bundled {
-            bundle::put(tx, &first_time).await?;
+        self.hold(tx, &claimed).await?;
+        Ok(claimed)
+    }
+
+    async fn take_on_postgres(&self, tx: &mut Tx<'_>) -> Result<Vec<ClaimedRun>> {
+        let [workload, category] = self.place();
+        let params = [workload, category, i64::from(self.limit).into()];
+        let mut taken = tx.rows(&TAKE, &params, |row| Past::read_with_id(&mut row.cursor())).await?;
+        taken.sort_unstable_by_key(|(run_id, _)| *run_id);
+        let wanted = |(run_id, past): &(RunId, Past)| Wanted { run_id: *run_id, is_new: past.attempt == 0 };
+        let wanted: Vec<Wanted> = taken.iter().map(wanted).collect();
+        let specs = specs::of(tx, (self.asked.workload, self.category), &wanted).await?;
+        Ok(taken.into_iter().zip(specs).map(|((id, past), spec)| self.claimed(id, spec, past)).collect())
+    }
+
+    async fn take_on_sqlite(&self, tx: &mut Tx<'_>) -> Result<Vec<ClaimedRun>> {
+        let [workload, category] = self.place();
+        let params = [workload, category, i64::from(self.limit).into()];
+        let claimed = tx.rows(&NEXT, &params, |row| self.read(&mut row.cursor())).await?;
+        if let Some(last) = claimed.last() {
+            let [workload, category] = self.place();
+            tx.execute(&LEAVE, &[workload, category, last.run.run_id.uuid().into()]).await?;
         }
         Ok(claimed)
     }
 
-    /// Reads a run as this claim leaves it.
-    fn read(&self, mut row: Cursor<'_>) -> Result<ClaimedRun> {
-        let run_id = RunId::from_uuid(row.id()?);
-        let (submitted_at, not_before, max_attempts) = (row.time()?, row.opt_time()?, opt_count(&mut row)?);
-        let (subject, external_id, payload) = (row.opt_text()?, row.opt_text()?, row.opt_text()?);
+    /// Says of what was taken that it runs.
+    async fn hold(&self, tx: &mut Tx<'_>, claimed: &[ClaimedRun]) -> Result<()> {
+        let runs = || claimed.iter().map(|claimed| &claimed.run);
+        let (first_time, again): (Vec<&Run>, Vec<&Run>) = runs().partition(bundle::is_first_claim);
+        if first_time.len() < self.fewest_bundled() {
+            return standing::hold(tx, &runs().collect::<Vec<_>>()).await;
+        }
+        bundle::put(tx, &first_time).await?;
+        standing::hold(tx, &again).await
+    }
+
+    fn read(&self, row: &mut Cursor<'_>) -> Result<ClaimedRun> {
+        let (run_id, spec) = (RunId::from_uuid(row.id()?), Spec::read(row)?);
+        Ok(self.claimed(run_id, spec, Past::read(row)?))
+    }
+
+    /// A run as this claim leaves it.
+    fn claimed(&self, run_id: RunId, spec: Spec, past: Past) -> ClaimedRun {
+        let Spec { submitted_at, not_before, max_attempts, subject, external_id, payload } = spec;
         let work = match self.asked.workload {
             Workload::Process => Work::Process { category: self.category.to_owned(), external_id },
             // An extraction is never queued.
@@ -289,14 +239,14 @@ impl Start<'_> {
         let run = Run {
             not_before,
             max_attempts,
-            version: row.count::<u64>()?.saturating_add(1),
-            attempt: row.count::<u32>()?.saturating_add(1),
-            retry_count: row.count()?,
-            rate_limit_waited: span(&mut row)?,
-            error_class: row.opt_word()?,
-            error_message: row.opt_text()?,
-            error_traceback: row.opt_text()?,
-            metrics: row.opt_text()?,
+            version: past.version.saturating_add(1),
+            attempt: past.attempt.saturating_add(1),
+            retry_count: past.retry_count,
+            rate_limit_waited: past.rate_limit_waited,
+            error_class: past.error_class,
+            error_message: past.error_message,
+            error_traceback: past.error_traceback,
+            metrics: past.metrics,
             task_id: Some(self.task_id),
             worker: Some(self.asked.worker.clone()),
             started_at: Some(self.now),
@@ -304,7 +254,38 @@ impl Start<'_> {
             lease_until: Some(self.lease_until),
             ..Run::new(run_id, work, State::Running, submitted_at)
         };
-        Ok(ClaimedRun { run, payload })
+        ClaimedRun { run, payload }
+    }
+}
+
+/// How far a run had come before it was claimed.
+struct Past {
+    version: u64,
+    attempt: u32,
+    retry_count: u32,
+    rate_limit_waited: Duration,
+    error_class: Option<ErrorClass>,
+    error_message: Option<String>,
+    error_traceback: Option<String>,
+    metrics: Option<String>,
+}
+
+impl Past {
+    fn read(row: &mut Cursor<'_>) -> Result<Self> {
+        Ok(Self {
+            version: row.count()?,
+            attempt: row.count()?,
+            retry_count: row.count()?,
+            rate_limit_waited: span(row)?,
+            error_class: row.opt_word()?,
+            error_message: row.opt_text()?,
+            error_traceback: row.opt_text()?,
+            metrics: row.opt_text()?,
+        })
+    }
+
+    fn read_with_id(row: &mut Cursor<'_>) -> Result<(RunId, Self)> {
+        Ok((RunId::from_uuid(row.id()?), Self::read(row)?))
     }
 }
 

@@ -18,8 +18,10 @@ use crate::error::{Error, Result};
 const ERROR_GROUP: Field<Run> =
     Field::int("error_group", |run| fingerprint::of_run(run).map(|found| found.group.number()).into());
 
-/// The lease of a claim that was cancelled. A claim writes its own.
+/// The lease of a claim, also of one that was cancelled.
 const LEASE_UNTIL: Field<Run> = Field::int("lease_until", |run| run.lease_until.map(Timestamp::micros).into());
+
+const HOLD_NAMES: [Named; 17] = join(STANDING_NAMES, named(&[LEASE_UNTIL]));
 
 const WAITING: [Field<Run>; 4] = [
     ERROR_GROUP,
@@ -62,6 +64,21 @@ pub(crate) static FINISH: Batch = Batch::new(
     &END_NAMES,
     Effect::All,
 );
+
+static HOLD: Batch = Batch::new(
+    "/* runs::hold */
+     INSERT INTO run_claims ({columns})
+     {values}",
+    &HOLD_NAMES,
+    Effect::All,
+);
+
+/// Says of runs that a claim has just taken that they run.
+pub(super) async fn hold(tx: &mut Tx<'_>, runs: &[&Run]) -> Result<()> {
+    let mut values = standing_columns(runs);
+    values.extend(columns(&[LEASE_UNTIL], runs));
+    tx.batch(&HOLD, &values).await.map(drop)
+}
 
 /// Puts runs where they stand. Those that run are put by their claim alone.
 pub(super) async fn put(tx: &mut Tx<'_>, runs: &[&Run]) -> Result<()> {

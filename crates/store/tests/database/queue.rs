@@ -42,6 +42,32 @@ async fn a_run_is_claimed_and_completed_once(subject: TestStore) {
     assert_eq!(subject.store.view().run_metrics(Workload::Process, 5).await.unwrap().by_state, [(State::Done, 1)]);
 }
 
+/// Whatever lies between them: jobs of another category, jobs that have run before, and inputs too long to be read in passing.
+async fn each_of_many_jobs_comes_with_its_own_input(subject: TestStore) {
+    let input = |nth: usize| match nth {
+        nth if nth.is_multiple_of(7) => None,
+        // Of all kinds of letters, so that it is not stored in less.
+        nth if nth.is_multiple_of(5) => Some((0u32..3000).map(|at| char::from(33 + (at * at % 89) as u8)).collect()),
+        nth => Some(nth.to_string()),
+    };
+    let job = |nth: usize| {
+        let category = if nth.is_multiple_of(3) { "other" } else { "any%" };
+        NewRun { max_attempts: u32::try_from(nth + 1).ok(), ..NewRun::job(category, input(nth), subject.now()) }
+    };
+    let submitted = subject.store.control().submit((0..90).map(job).collect()).await.unwrap();
+    let again = subject.claim_jobs(4).await;
+    for run in &again {
+        recorded(subject.report(run, fault(ErrorClass::RateLimited, Some(DAY))).await);
+    }
+    subject.clock.advance(DAY);
+    let wanted = RunClaim { categories: Some(vec!["any%".to_owned()]), ..job_claim(1000) };
+    let claimed = subject.store.data().claim_runs(wanted).await.unwrap();
+    let expected = submitted.iter().enumerate().filter(|(nth, _)| !nth.is_multiple_of(3));
+    let expected = expected.map(|(nth, new)| (new.run_id, input(nth), u32::try_from(nth + 1).ok()));
+    let found = claimed.into_iter().map(|claimed| (claimed.run.run_id, claimed.payload, claimed.run.max_attempts));
+    assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}
+
 /// AR-7: age decides, whatever the kind.
 async fn new_runs_and_due_retries_compete_by_the_age_of_their_submission(subject: TestStore) {
     let oldest = submit_at(&subject, day(1)).await;
@@ -217,6 +243,7 @@ async fn reports_in_one_call_stand_each_for_itself(subject: TestStore) {
 
 crate::on_both_databases!(
     a_run_is_claimed_and_completed_once,
+    each_of_many_jobs_comes_with_its_own_input,
     new_runs_and_due_retries_compete_by_the_age_of_their_submission,
     age_decides_across_categories,
     only_allowed_categories_are_claimed,
