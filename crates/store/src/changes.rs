@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::watch;
 
 use crate::audit;
-use crate::db::{Dialect, Sql, Tx};
+use crate::db::{Dialect, Sql, Tx, Wakeups};
 use crate::error::{Error, Result};
 use crate::handles::{Store, View, read};
 
@@ -28,7 +28,7 @@ pub struct Changed {
 #[derive(Debug)]
 pub struct Changes {
     view: View,
-    wakeups: watch::Receiver<u64>,
+    wakeups: watch::Receiver<Wakeups>,
     /// A connection of its own, which no statement of this process uses: on it every commit shows.
     file: Option<Arc<Mutex<Connection>>>,
     seen: Seen,

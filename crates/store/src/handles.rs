@@ -9,7 +9,7 @@ use redrive_metrics::Metrics;
 use tokio::sync::watch;
 
 use crate::access::Access;
-use crate::db::{Db, Options, Schema};
+use crate::db::{Db, Options, Schema, Wakeups};
 use crate::error::{Error, Result};
 use crate::ids::Ids;
 use crate::migrate;
@@ -129,7 +129,7 @@ impl Store {
     }
 
     /// Counts up whenever there may be new work.
-    pub fn wakeups(&self) -> watch::Receiver<u64> {
+    pub fn wakeups(&self) -> watch::Receiver<Wakeups> {
         self.inner.db.wakeups()
     }
 
@@ -288,7 +288,7 @@ impl DataStore {
         &self.inner.db.metrics
     }
 
-    pub fn wakeups(&self) -> watch::Receiver<u64> {
+    pub fn wakeups(&self) -> watch::Receiver<Wakeups> {
         self.inner.db.wakeups()
     }
 

@@ -48,7 +48,7 @@ pub use bulk::{
 pub use changes::{Changed, Changes};
 pub use clock_row::ClockJump;
 pub use current::{CurrentPages, CurrentRun, CurrentRuns, NotReadable, manifest_contradiction};
-pub use db::{Listen, Options, Schema};
+pub use db::{Listen, Options, Schema, Wakeups};
 pub use error::{Error, Result};
 pub use gauges::{GaugeQuery, SourceGauges};
 pub use groups::Description;

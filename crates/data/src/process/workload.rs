@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{End, Run, Workload as Kind};
 use redrive_store::{Backlog, ClaimedRun, DataStore, InFlightLimit, Recorded, RunClaim, Terms};
+use tokio::sync::Mutex;
 
 use super::attempt::{Attempt, RunAfter};
 use super::{Context, Handler, Job, Section, Sections};
@@ -38,6 +39,8 @@ pub struct Workload {
     categories: Vec<String>,
     /// Whose policies end what other workers left behind.
     all: Arc<Sections>,
+    /// Held while the database claims: two claims at once would step over each other's rows.
+    turn: Mutex<()>,
 }
 
 /// What all attempts of a section share.
@@ -74,7 +77,7 @@ impl Workload {
         let name = format!("process.{}", section.name);
         let (programs, is_suspect) = (ChildTracker::default(), AtomicBool::new(false));
         let served = Arc::new(ServedSection { data, section, handler, recorder, programs, is_suspect });
-        Self { served, name, categories, all }
+        Self { served, name, categories, all, turn: Mutex::default() }
     }
 
     async fn claim_jobs(&self, room: u32, claimant: &Claimant) -> Result<Claimed> {
@@ -84,7 +87,9 @@ impl Workload {
             max_in_flight: self.limit(),
             ..RunClaim::new(Kind::Process, &claimant.worker, limit, claimant.lease)
         };
+        let turn = self.turn.lock().await;
         let claimed = self.served.data.claim_runs(claim).await?;
+        drop(turn);
         let tasks = claimed.into_iter().filter_map(|claimed| self.task(claimed)).collect();
         Ok(Claimed { tasks, look_again: None })
     }
@@ -123,6 +128,11 @@ impl worker::Workload for Workload {
 
     fn claim<'a>(&'a self, room: u32, claimant: &'a Claimant) -> BoxFuture<'a, Result<Claimed>> {
         Box::pin(self.claim_jobs(room, claimant))
+    }
+
+    /// While the jobs of one claim begin, the database finds those of the next.
+    fn claims_at_once(&self) -> u32 {
+        2
     }
 
     fn policy(&self, run: &Run) -> RetryPolicy {

@@ -16,11 +16,35 @@ const LONGEST_REST: Duration = Duration::from_secs(30);
 /// How long a look at what a workload needs holds.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
+/// What is claimed of a workload and not heard of yet.
+#[derive(Debug, Default, Clone, Copy)]
+struct ClaimsUnderWay {
+    claims: u32,
+    /// The permits that they were made for.
+    permits: u32,
+}
+
+/// A claim that is under way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// The permits that it was made for.
+    pub permits: u32,
+    pub at: Instant,
+    /// How often its workload was woken before.
+    wakes: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Served {
     pub workload: Arc<dyn Workload>,
     /// How many of the worker's permits its attempts use.
     pub running: Arc<AtomicU32>,
+    /// Its claims that are under way.
+    under_way: ClaimsUnderWay,
+    /// Its last claim brought all that it was asked for: there may be more.
+    has_more: bool,
+    /// How often it was said that there may be something to claim.
+    wakes: u64,
     /// When it last got permits, in the worker's count of such claims.
     pub last_turn: u64,
     /// How often in a row nothing was claimed although the backlog says that there is work.
@@ -44,6 +68,9 @@ impl Served {
         Self {
             workload,
             running,
+            under_way: ClaimsUnderWay::default(),
+            has_more: false,
+            wakes: 0,
             last_turn,
             fruitless,
             quiet_until: None,
@@ -55,8 +82,45 @@ impl Served {
         }
     }
 
-    pub(super) fn running(&self) -> u32 {
-        self.running.load(Ordering::Acquire)
+    /// The permits for which claims are under way.
+    pub(super) fn asked(&self) -> u32 {
+        self.under_way.permits
+    }
+
+    /// How many of the worker's permits it has: for attempts, and for claims that are under way.
+    pub(super) fn permits(&self) -> u32 {
+        self.running.load(Ordering::Acquire).saturating_add(self.asked())
+    }
+
+    /// Whether another claim may be made now: one at a time, or as many as `at_once` where there may be enough for all.
+    pub(super) fn may_claim(&self, at_once: u32) -> bool {
+        self.is_ready() && self.under_way.claims < if self.has_more { at_once } else { 1 }
+    }
+
+    /// A claim for so many permits begins.
+    pub(super) fn asks(&mut self, permits: u32) -> Asked {
+        self.under_way.claims += 1;
+        self.under_way.permits += permits;
+        Asked { permits, at: Instant::now(), wakes: self.wakes }
+    }
+
+    /// A claim has ended, whatever it brought.
+    pub(super) fn answered(&mut self, asked: Asked) {
+        self.under_way.claims -= 1;
+        self.under_way.permits -= asked.permits;
+    }
+
+    /// A claim has brought all that it was asked for.
+    pub(super) fn was_full(&mut self) {
+        self.has_more = true;
+    }
+
+    /// A claim has brought less: until then there is no point in another, unless something was announced while it was under way.
+    pub(super) fn was_short(&mut self, asked: Asked, until: Instant) {
+        self.has_more = false;
+        if self.wakes == asked.wakes {
+            self.quiet_until = Some(until);
+        }
     }
 
     pub(super) fn is_resting(&self) -> bool {
@@ -64,7 +128,7 @@ impl Served {
     }
 
     /// Whether a claim may bring something now.
-    pub(super) fn is_ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         !self.is_out
             && !self.is_resting()
             && self.fault.is_none()
@@ -82,11 +146,8 @@ impl Served {
 
     /// There may be something to claim again.
     pub(super) fn wake(&mut self) {
+        self.wakes += 1;
         self.quiet_until = None;
-    }
-
-    pub(super) fn quiet(&mut self, until: Instant) {
-        self.quiet_until = Some(until);
     }
 
     /// When it is to be looked at without being woken.
@@ -97,6 +158,7 @@ impl Served {
     /// Rests after a fault, longer each time; gives for how long, or nothing where it is at rest already.
     pub(super) fn begin_rest(&mut self, fault: Error) -> Option<Duration> {
         self.fault = Some(fault);
+        self.has_more = false;
         if self.is_resting() {
             return None;
         }
@@ -112,9 +174,9 @@ impl Served {
 }
 
 /// How many of the free permits a workload is offered first: what it lacks of an even share.
-pub(super) fn even_share(concurrency: u32, workloads: usize, running: u32, room: u32) -> u32 {
+pub(super) fn even_share(concurrency: u32, workloads: usize, permits: u32, room: u32) -> u32 {
     let share = concurrency.div_ceil(u32::try_from(workloads).unwrap_or(u32::MAX).max(1));
-    share.saturating_sub(running).min(room)
+    share.saturating_sub(permits).min(room)
 }
 
 #[cfg(test)]

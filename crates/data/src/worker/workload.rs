@@ -16,7 +16,7 @@ use super::lease::Lease;
 use super::shutdown::Shutdown;
 use crate::error::{Error, Result};
 
-/// One kind of work. The worker's loop calls these from one task, so that `claim` is never called twice at once.
+/// One kind of work.
 pub trait Workload: Send + Sync + fmt::Debug {
     /// Whose runs these are. A worker may have several workloads of a kind; each claims runs that the others do not.
     fn kind(&self) -> Kind;
@@ -28,6 +28,11 @@ pub trait Workload: Send + Sync + fmt::Debug {
 
     /// Claims runs for up to `room` permits, in one transaction, and no more than can be started now.
     fn claim<'a>(&'a self, room: u32, claimant: &'a Claimant) -> BoxFuture<'a, Result<Claimed>>;
+
+    /// How many claims may be under way at once. Most workloads have to know what one brought before they make the next.
+    fn claims_at_once(&self) -> u32 {
+        1
+    }
 
     /// Gives the policy for a run whose worker let its lease expire: any run of the kind, also one that another workload
     /// of the kind would claim.

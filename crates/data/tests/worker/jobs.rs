@@ -22,7 +22,7 @@ use crate::source::{Act, Source};
 
 /// What a job does.
 #[derive(Debug, Clone)]
-enum Job {
+pub enum Job {
     Pass,
     Fail,
     /// Waits for a permit, and then passes.
@@ -35,7 +35,7 @@ enum Job {
 
 /// Jobs in the store's queue of process runs.
 #[derive(Debug)]
-struct Jobs {
+pub struct Jobs {
     data: DataStore,
     job: Job,
     policy: RetryPolicy,
@@ -47,7 +47,7 @@ struct Jobs {
 }
 
 impl Jobs {
-    fn new(house: &TestDataPlane, job: Job) -> Arc<Self> {
+    pub fn new(house: &TestDataPlane, job: Job) -> Arc<Self> {
         let (data, policy) = (house.store.data(), RetryPolicy::process());
         let committing = data.clone();
         let completer = Completer::start(256, move |ends| {
@@ -158,13 +158,13 @@ impl Workload for Jobs {
     }
 }
 
-async fn submit(house: &TestDataPlane, count: usize) -> Vec<RunId> {
+pub async fn submit(house: &TestDataPlane, count: usize) -> Vec<RunId> {
     let now = house.store.now();
     let jobs = (0..count).map(|_| NewRun::job("a", None, now)).collect();
     house.store.control().submit(jobs).await.unwrap().into_iter().map(|job| job.run_id).collect()
 }
 
-async fn states(house: &TestDataPlane, ids: &[RunId]) -> BTreeSet<State> {
+pub async fn states(house: &TestDataPlane, ids: &[RunId]) -> BTreeSet<State> {
     let mut states = BTreeSet::new();
     for id in ids {
         states.insert(house.store.view().run(*id).await.unwrap().unwrap().state);
@@ -172,7 +172,7 @@ async fn states(house: &TestDataPlane, ids: &[RunId]) -> BTreeSet<State> {
     states
 }
 
-fn source(act: impl Fn() -> Act + Send + Sync + 'static) -> Arc<Source> {
+pub fn source(act: impl Fn() -> Act + Send + Sync + 'static) -> Arc<Source> {
     Source::new(move |_| act())
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 
 mod attempts;
+mod claims;
 mod commands;
 mod discovery;
 mod fairness;

@@ -16,6 +16,7 @@ mod sqlite_lock;
 mod sqlite_watch;
 mod tx;
 mod value;
+mod wakeups;
 mod work;
 
 use std::sync::Arc;
@@ -41,6 +42,7 @@ pub(crate) use row::{Cursor, Row};
 pub(crate) use sql::{Dialect, Kind, Lookup, Sql, render, render_lookup};
 pub(crate) use tx::Tx;
 pub(crate) use value::{Column, Param};
+pub use wakeups::Wakeups;
 
 /// How to open a database.
 #[derive(Debug, Clone)]
@@ -210,7 +212,7 @@ impl Db {
     }
 
     /// Counts up whenever there may be new work: after a commit of this process, or on PostgreSQL of any.
-    pub(crate) fn wakeups(&self) -> watch::Receiver<u64> {
+    pub(crate) fn wakeups(&self) -> watch::Receiver<Wakeups> {
         match &self.backend {
             Backend::Sqlite(db) => db.wakeups(),
             Backend::Postgres(db) => db.wakeups(),

@@ -24,6 +24,7 @@ use super::sqlite_file::{FileSystem, open_reader, open_wal_anchor, open_writer, 
 use super::sqlite_lock::{gave_up, heeding};
 use super::sqlite_watch::FileWatch;
 use super::tx::{Tells, Tx, sqlite_fault};
+use super::wakeups::Wakeups;
 use super::work::{Given, Work};
 use super::{Options, Schema};
 
@@ -59,7 +60,7 @@ pub(crate) struct Sqlite {
     watch: Arc<FileWatch>,
     anchor: Option<Mutex<Connection>>,
     clock: HostClock,
-    wake: Arc<watch::Sender<u64>>,
+    wake: Arc<watch::Sender<Wakeups>>,
     cancelled: Arc<watch::Sender<u64>>,
     metrics: Metrics,
 }
@@ -109,7 +110,7 @@ impl Sqlite {
             })
             .map_err(|error| unavailable(path, &error))?;
         let readers = Readers::new(path, FileSystem::Writable, options.connections, &watch);
-        let (wake, cancelled) = (Arc::new(watch::channel(0).0), Arc::new(watch::channel(0).0));
+        let (wake, cancelled) = (Arc::new(watch::channel(Wakeups::default()).0), Arc::new(watch::channel(0).0));
         let (path, jobs, writer) = (path.to_owned(), Some(jobs), Some(writer));
         let metrics = options.metrics.clone();
         Ok(Self { path, jobs, writer, readers, watch, anchor: None, clock, wake, cancelled, metrics })
@@ -121,14 +122,14 @@ impl Sqlite {
         let (anchor, file_system) = blocking(move || open_wal_anchor(&owned)).await?;
         let watch = Arc::new(FileWatch::of(path)?);
         let readers = Readers::new(path, file_system, options.connections, &watch);
-        let (wake, cancelled) = (Arc::new(watch::channel(0).0), Arc::new(watch::channel(0).0));
+        let (wake, cancelled) = (Arc::new(watch::channel(Wakeups::default()).0), Arc::new(watch::channel(0).0));
         let (path, anchor) = (path.to_owned(), Some(Mutex::new(anchor)));
         let clock = HostClock::new(Arc::clone(&options.clock), options.follow_database_clock);
         let metrics = options.metrics.clone();
         Ok(Self { path, jobs: None, writer: None, readers, watch, anchor, clock, wake, cancelled, metrics })
     }
 
-    pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
+    pub(super) fn wakeups(&self) -> watch::Receiver<Wakeups> {
         self.wake.subscribe()
     }
 
@@ -164,8 +165,8 @@ impl Sqlite {
                     None => result,
                 };
                 let tells = result.as_ref().map_or_else(|_| Tells::default(), |done| done.tells);
-                if tells.work {
-                    wake.send_modify(|count| *count = count.wrapping_add(1));
+                if !tells.work.is_none() {
+                    wake.send_modify(|wakeups| wakeups.count(tells.work));
                 }
                 if tells.cancel {
                     cancelled.send_modify(|count| *count = count.wrapping_add(1));

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use redrive_core::run::Workload;
 use redrive_core::text::one_line;
 use redrive_core::time::Timestamp;
 use redrive_metrics::Event;
@@ -18,12 +19,13 @@ use super::shared::Shared;
 use super::sql::{Dialect, Kind, Lookup, Sql, render, render_lookup};
 use super::sqlite_clock::TxClock;
 use super::value::{Column, Param};
+use super::wakeups::Workloads;
 
 /// What a transaction has to tell others once it has committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tells {
-    /// There may be new work.
-    pub(super) work: bool,
+    /// There may be new work for these.
+    pub(super) work: Workloads,
     /// A run that a worker may have was cancelled.
     pub(super) cancel: bool,
 }
@@ -203,18 +205,24 @@ impl Tx<'_> {
 
     /// Marks that this transaction makes work: once it has committed, every process that waits for work is woken.
     pub(crate) fn wake(&mut self) {
+        self.tells().work = Workloads::EVERY;
+    }
+
+    /// The same for work of one workload.
+    pub(crate) fn wake_for(&mut self, workload: Workload) {
+        self.tells().work.add(workload);
+    }
+
+    fn tells(&mut self) -> &mut Tells {
         match self {
-            Self::Sqlite { tells, .. } => tells.work = true,
-            Self::Postgres(tx) => tx.tells.work = true,
+            Self::Sqlite { tells, .. } => tells,
+            Self::Postgres(tx) => &mut tx.tells,
         }
     }
 
     /// Tells workers, once the transaction has committed, that a run which one of them may have was cancelled.
     pub(crate) fn tell_of_cancel(&mut self) {
-        match self {
-            Self::Sqlite { tells, .. } => tells.cancel = true,
-            Self::Postgres(tx) => tx.tells.cancel = true,
-        }
+        self.tells().cancel = true;
     }
 
     /// Has this process count something, once the transaction has committed.

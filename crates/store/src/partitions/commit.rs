@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use redrive_core::partition::{self, Change, ControlEvent, Event, Partition};
 use redrive_core::refusal::Refused;
+use redrive_core::run::Workload;
 
 use super::read::get_many;
 use super::row::{
@@ -74,7 +75,7 @@ impl ControlStore {
         let written = transact!(self.inner, "commit changes", |tx, operation, inside| {
             let decided: Vec<&DecidedChange> = inside.iter().flatten().collect();
             let written = write_decided(tx, &operation, &decided).await?;
-            tx.wake();
+            tx.wake_for(Workload::Extract);
             Ok(written)
         })?;
         let decided = Arc::into_inner(decided).unwrap_or_default();

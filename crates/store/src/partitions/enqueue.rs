@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use redrive_core::partition::Partition;
+use redrive_core::run::Workload;
 
 use super::commit::put_new_control;
 use super::row::{NEW_NAMES, NEW_PLACE, NEW_STATE};
@@ -38,7 +39,7 @@ impl ControlStore {
                 })
                 .collect();
             audit::record(tx, &operation, &made).await?;
-            tx.wake();
+            tx.wake_for(Workload::Extract);
             Ok(new)
         })?;
         let mut new = new.into_iter();

@@ -216,7 +216,7 @@ async fn expire(
     let took = write_expired(tx, &changes).await?;
     if took.contains(&true) {
         // An attempt that has ended makes room under its source's limit.
-        tx.wake();
+        tx.wake_for(workload);
     }
     Ok(changes.into_iter().zip(took).filter_map(|(change, took)| took.then_some(change.after)).collect())
 }

@@ -225,7 +225,7 @@ impl Ending {
         if let Some(noted) = noted_verdict(&run_change, self.breaker) {
             holds::note(tx, ids, &[noted], now).await?;
         }
-        tx.wake();
+        tx.wake_for(Workload::Extract);
         Ok(run_change.after)
     }
 }
@@ -289,8 +289,8 @@ async fn write_each(tx: &mut Tx<'_>, all: &[&Change], by: EndOfClaim) -> Result<
     for change in &written {
         counted::of_change(change, by, now, &mut sources, |event| tx.count(event));
     }
-    if written.iter().any(|change| change.after.state == State::Queued) {
-        tx.wake();
+    for change in written.iter().filter(|change| change.after.state == State::Queued) {
+        tx.wake_for(change.after.workload());
     }
     let is_cancel = |change: &&Change| change.after.ended_by == Some(EndedBy::Cancelled);
     if written.iter().any(|change| is_cancel(change) && change.expect_state == State::Running) {

@@ -86,7 +86,7 @@ async fn take_report(tx: &mut Tx<'_>, report: &OutsideReport, meaning: &Meaning<
         let answer = (meaning.answer)(&change);
         keep_answer(tx, report, &answer, now).await?;
         // A run that has ended makes room under its section's limit.
-        tx.wake();
+        tx.wake_for(change.after.workload());
         return Ok(Told::Answer { answer, worker });
     }
     // The same report may have been recorded between the look and the write.

@@ -169,7 +169,7 @@ pub(super) async fn insert(tx: &mut Tx<'_>, runs: &[Begun], now: Timestamp) -> R
     let mut submitted: Vec<_> =
         runs.iter().zip(&is_new).map(|(new, is_new)| Submitted { run_id: new.run.run_id, existing: !is_new }).collect();
     find_existing(tx, runs, &mut submitted, now).await?;
-    tx.wake();
+    runs.iter().for_each(|new| tx.wake_for(new.run.workload()));
     Ok(submitted)
 }
 

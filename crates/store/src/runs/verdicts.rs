@@ -11,7 +11,7 @@ use redrive_core::breaker::{BreakerPolicy, StreakVerdict};
 use redrive_core::fingerprint;
 use redrive_core::partition::{self, DataEvent, Event, InFlight, Judgement};
 use redrive_core::refusal::{Reason, Refused};
-use redrive_core::run::{self, Run};
+use redrive_core::run::{self, Run, Workload};
 use redrive_core::time::Timestamp;
 
 use super::record::{self, Recorded, judged};
@@ -115,7 +115,7 @@ async fn write(tx: &mut Tx<'_>, changes: Changes, ids: &Ids) -> Result<Vec<Run>>
     let noted = changes.runs.iter().zip(&changes.breakers);
     let noted: Vec<_> = noted.filter_map(|(change, breaker)| noted_verdict(change, *breaker)).collect();
     holds::note(tx, ids, &noted, now).await?;
-    tx.wake();
+    tx.wake_for(Workload::Extract);
     Ok(changes.runs.into_iter().map(|change| change.after).collect())
 }
 

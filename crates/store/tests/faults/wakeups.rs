@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use redrive_core::run::Workload;
 use redrive_fixture::{Database, Durability, Postgres};
-use redrive_store::{Listen, Open, Options, Store, StoreUrl};
+use redrive_store::{Listen, Open, Options, Store, StoreUrl, Wakeups};
 use tokio::sync::watch;
 
 use crate::support::{Place, eventually, job, open, operation, standing_still, wanted, within};
@@ -11,7 +12,7 @@ use crate::support::{Place, eventually, job, open, operation, standing_still, wa
 const SOON: Duration = Duration::from_secs(10);
 const BURST: u32 = 20;
 
-async fn woken(news: &mut watch::Receiver<u64>, what: &str) {
+async fn woken(news: &mut watch::Receiver<Wakeups>, what: &str) {
     within(SOON, what, news.changed()).await.unwrap();
     news.mark_unchanged();
 }
@@ -34,11 +35,17 @@ async fn on_postgres_every_store_hears_of_work() {
     let (database, listener, speaker) = pair().await;
     eventually("both listen", async || listeners(&database) == "2").await;
     let mut news = listener.wakeups();
-    news.mark_unchanged();
+    let concerned = |then: Wakeups, now: Wakeups| {
+        Workload::ALL.iter().copied().filter(|kind| then.of(*kind) != now.of(*kind)).collect::<Vec<_>>()
+    };
+    let before = *news.borrow_and_update();
     speaker.control().submit(vec![job("a")]).await.unwrap();
     woken(&mut news, "news of a run").await;
+    let then = *news.borrow();
+    assert_eq!(concerned(before, then), [Workload::Process]);
     speaker.control().enqueue(&operation(&speaker, "want"), vec![wanted("ads", "1")]).await.unwrap();
     woken(&mut news, "news of a partition").await;
+    assert_eq!(concerned(then, *news.borrow()), [Workload::Extract]);
     let mut own = speaker.wakeups();
     own.mark_unchanged();
     speaker.control().submit(vec![job("b")]).await.unwrap();
@@ -56,9 +63,12 @@ async fn no_commit_waits_for_an_announcement_and_a_burst_of_them_gives_one() {
     server.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     server.query("SELECT pg_reload_conf()");
     let news = listener.wakeups();
-    let before = *news.borrow();
+    let jobs = || news.borrow().of(Workload::Process);
+    let before = jobs();
     std::thread::scope(|scope| {
-        scope.spawn(|| database.query("SET synchronous_commit = on; CREATE TABLE held (); NOTIFY redrive, 'held'"));
+        scope.spawn(|| {
+            database.query("SET synchronous_commit = on; CREATE TABLE held (); NOTIFY redrive, 'held process'")
+        });
         tokio::task::block_in_place(|| {
             tokio::runtime::Handle::current().block_on(async {
                 let held = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
@@ -73,13 +83,13 @@ async fn no_commit_waits_for_an_announcement_and_a_burst_of_them_gives_one() {
         });
     });
     // The one that was held, the one that waited behind it, and one for all that were committed meanwhile.
-    eventually("the burst is heard of", async || *news.borrow() >= before + 3).await;
+    eventually("the burst is heard of", async || jobs() >= before + 3).await;
     speaker.control().submit(vec![job("last")]).await.unwrap();
-    eventually("the last is heard of", async || *news.borrow() >= before + 4).await;
+    eventually("the last is heard of", async || jobs() >= before + 4).await;
     let speaking = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'NOTIFY redrive%' \
                     AND (state <> 'idle' OR clock_timestamp() - state_change < interval '200 ms')";
     eventually("the announcer has no more to say", async || database.query(speaking) == "0").await;
-    assert_eq!(*news.borrow(), before + 4);
+    assert_eq!(jobs(), before + 4);
 }
 
 /// A worker that is woken too early looks, finds nothing, and goes to sleep beside the work.

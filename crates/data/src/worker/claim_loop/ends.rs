@@ -91,6 +91,7 @@ impl Worker {
         let left = count::of(self.under_way);
         tracing::error!(left, "some attempts could not be given back in time; their leases run out");
         self.done.lost += left;
+        self.claims.abort_all();
         self.attempts.abort_all();
     }
 
@@ -103,13 +104,18 @@ impl Worker {
             if let Err(error) = self.hear_all() {
                 tracing::error!(%error, "an attempt failed");
             }
-            if self.attempts.is_empty() {
+            if self.attempts.is_empty() && self.claims.is_empty() {
                 return;
             }
             tokio::select! {
                 Some(finished) = self.finished.recv() => {
                     if let Err(error) = self.hear(finished) {
                         tracing::error!(%error, "an attempt failed");
+                    }
+                }
+                Some(answer) = self.claims.join_next() => {
+                    if let Err(error) = self.answered(answer) {
+                        tracing::error!(%error, "a claim failed");
                     }
                 }
                 Some(_) = self.attempts.join_next() => {}

@@ -12,7 +12,7 @@ mod options;
 
 use std::sync::Arc;
 
-use redrive_store::DataStore;
+use redrive_store::{DataStore, Wakeups};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -25,6 +25,7 @@ use super::shutdown::Shutdown;
 use super::workload::{Claimant, Workload};
 use crate::error::{Error, Result};
 use attempting::Finished;
+use claim::Answer;
 use gathering::Gathering;
 use line::Ends;
 pub use options::WorkerOptions;
@@ -42,11 +43,13 @@ pub struct Worker {
     keeper: LeaseKeeper,
     served: Vec<Served>,
     options: WorkerOptions,
-    claimant: Claimant,
+    claimant: Arc<Claimant>,
     shutdown: Shutdown,
     counts: watch::Sender<WorkerCounts>,
     /// What it has done, which is shown once for many attempts.
     done: WorkerCounts,
+    /// The claims that are under way.
+    claims: JoinSet<Answer>,
     /// The tasks of attempts that are under way; a task may be of several.
     attempts: JoinSet<()>,
     /// How many attempts have not been heard of yet.
@@ -67,6 +70,8 @@ pub struct Worker {
     /// How many listings of new jobs are under way; a drain waits for them.
     listings: Option<watch::Receiver<usize>>,
     gathering: Gathering,
+    /// The announcements that were heard.
+    heard: Wakeups,
 }
 
 impl Worker {
@@ -85,11 +90,12 @@ impl Worker {
             replacements,
             replace,
             served: workloads.into_iter().map(Served::new).collect(),
-            claimant: Claimant { worker: options.name.clone(), lease: options.terms.lease },
+            claimant: Arc::new(Claimant { worker: options.name.clone(), lease: options.terms.lease }),
             options,
             shutdown,
             counts: watch::channel(WorkerCounts::default()).0,
             done: WorkerCounts::default(),
+            claims: JoinSet::new(),
             attempts: JoinSet::new(),
             under_way: 0,
             finished,
@@ -100,6 +106,7 @@ impl Worker {
             unusable: None,
             listings: None,
             gathering: Gathering::default(),
+            heard: Wakeups::default(),
         }
     }
 
@@ -158,13 +165,10 @@ impl Worker {
                 looked = self.look_after() => looked?,
             }
             // Marked before the claim, so that an announcement during it is not missed.
-            if wakeups.has_changed().unwrap_or(true) {
-                wakeups.borrow_and_update();
-                self.served.iter_mut().for_each(Served::wake);
-            }
-            let claimed = self.claim().await?;
+            self.wake(&mut wakeups);
+            self.claim();
             // Looked at before the backlog: what a listing brought is there when it has ended.
-            let is_idle = claimed == 0 && self.attempts.is_empty() && !self.is_listing();
+            let is_idle = self.claims.is_empty() && self.attempts.is_empty() && !self.is_listing();
             if self.options.drain && is_idle && self.is_drained().await? {
                 break;
             }
@@ -173,17 +177,18 @@ impl Worker {
         self.unusable.take().map_or(Ok(()), Err)
     }
 
-    async fn wait(&mut self, wakeups: &mut watch::Receiver<u64>, cancels: &mut watch::Receiver<u64>) -> Result<()> {
+    async fn wait(&mut self, wakeups: &mut watch::Receiver<Wakeups>, cancels: &mut watch::Receiver<u64>) -> Result<()> {
         let listening = self.room() > 0 && !self.served.iter().all(|served| served.is_out || served.is_resting());
         let (enough, look_again) = (self.enough_given_up(), self.look_again());
         let shutdown = self.shutdown.clone();
         tokio::select! {
             () = shutdown.requested() => {}
             Some(replacement) = self.replacements.recv() => self.replace(replacement),
+            Some(answer) = self.claims.join_next() => self.answered(answer)?,
             Some(finished) = self.finished.recv() => self.hear(finished)?,
             Some(_) = self.attempts.join_next() => {}
             () = self.permits.wait_for(enough) => {}
-            Ok(()) = wakeups.changed(), if listening => self.served.iter_mut().for_each(Served::wake),
+            Ok(()) = wakeups.changed(), if listening => {}
             Ok(()) = cancels.changed() => self.keeper.beat_now(),
             () = listed(self.listings.as_mut()) => {}
             () = tokio::time::sleep_until(look_again) => {}
@@ -191,6 +196,14 @@ impl Worker {
         self.hear_all()?;
         self.show_counts();
         Ok(())
+    }
+
+    /// Wakes the workloads that there may be new work for.
+    fn wake(&mut self, wakeups: &mut watch::Receiver<Wakeups>) {
+        let now = *wakeups.borrow_and_update();
+        let before = std::mem::replace(&mut self.heard, now);
+        let concerned = |served: &&mut Served| now.of(served.workload.kind()) != before.of(served.workload.kind());
+        self.served.iter_mut().filter(concerned).for_each(Served::wake);
     }
 
     /// Shows what was done since the last time. Every receiver is woken, so that it is not done for each attempt.

@@ -20,7 +20,7 @@ pub struct WorkerOptions {
 
 impl WorkerOptions {
     /// How many attempts a worker runs at once whose handlers are Rust code: a task is cheap beside a process.
-    const EMBEDDED_CONCURRENCY: u32 = 1024;
+    const EMBEDDED_CONCURRENCY: u32 = 2048;
 
     /// The options of a worker inside another program: leases of two minutes, and many attempts at once.
     pub fn embedded(name: impl Into<String>) -> Self {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use deadpool_postgres::Pool;
 use futures_util::{StreamExt, stream};
+use redrive_core::run::Workload;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Socket};
@@ -20,6 +21,7 @@ use super::fault::{pool_error_text, within};
 use super::kind::PROMPT;
 use super::lent::Lent;
 use crate::db::tx::Tells;
+use crate::db::wakeups::{Wakeups, Workloads};
 
 /// How long the announcer rests after an announcement; what is committed meanwhile shares the next one.
 const REST: Duration = Duration::from_millis(2);
@@ -54,7 +56,7 @@ impl Listen {
 #[derive(Debug)]
 pub(super) struct News {
     /// For the waiters of this process.
-    wake: watch::Sender<u64>,
+    wake: watch::Sender<Wakeups>,
     /// The same for cancelled runs.
     cancelled: watch::Sender<u64>,
     /// What this process has committed and the announcer has yet to tell.
@@ -66,23 +68,23 @@ pub(super) struct News {
 /// How much a process has committed that others have to hear of.
 #[derive(Debug, Clone, Copy, Default)]
 struct Committed {
-    count: u64,
+    wakeups: Wakeups,
     /// How many of them cancelled a run.
     cancels: u64,
 }
 
-/// What an announcement of a cancelled run ends with, after the speaker's name.
-const CANCEL: &str = " cancel";
+/// What an announcement of a cancelled run says. The speaker comes first, and workloads with new work by their own words.
+const CANCEL: &str = "cancel";
 
 impl News {
     pub(super) fn new() -> Arc<Self> {
         let speaker = Uuid::now_v7().simple().to_string();
         let (wake, cancelled, committed) =
-            (watch::channel(0).0, watch::channel(0).0, watch::channel(Committed::default()).0);
+            (watch::channel(Wakeups::default()).0, watch::channel(0).0, watch::channel(Committed::default()).0);
         Arc::new(Self { wake, cancelled, committed, speaker })
     }
 
-    pub(super) fn wakeups(&self) -> watch::Receiver<u64> {
+    pub(super) fn wakeups(&self) -> watch::Receiver<Wakeups> {
         self.wake.subscribe()
     }
 
@@ -97,14 +99,14 @@ impl News {
         }
         self.hear(tells);
         self.committed.send_modify(|committed| {
-            committed.count = committed.count.wrapping_add(1);
+            committed.wakeups.count(tells.work);
             committed.cancels = committed.cancels.wrapping_add(u64::from(tells.cancel));
         });
     }
 
     fn hear(&self, tells: Tells) {
-        if tells.work {
-            self.wake.send_modify(|count| *count = count.wrapping_add(1));
+        if !tells.work.is_none() {
+            self.wake.send_modify(|wakeups| wakeups.count(tells.work));
         }
         if tells.cancel {
             self.cancelled.send_modify(|count| *count = count.wrapping_add(1));
@@ -113,20 +115,30 @@ impl News {
 
     /// What another process's announcement says; none where it is this one's.
     fn read(&self, payload: &str) -> Option<Tells> {
-        let (speaker, cancel) = payload.strip_suffix(CANCEL).map_or((payload, false), |speaker| (speaker, true));
-        (speaker != self.speaker).then_some(Tells { work: true, cancel })
+        let mut words = payload.split(' ');
+        if words.next()? == self.speaker {
+            return None;
+        }
+        let mut tells = Tells::default();
+        for word in words {
+            tells.cancel |= word == CANCEL;
+            word.parse().into_iter().for_each(|workload| tells.work.add(workload));
+        }
+        Some(tells)
     }
 }
 
 /// Tells the other processes of commits, at most one announcement at a time: a burst of commits gives one.
 pub(super) async fn announce(pool: Pool, news: Arc<News>) {
     let mut committed = news.committed.subscribe();
-    let mut told_cancels = committed.borrow().cancels;
+    let mut told = *committed.borrow();
     while committed.changed().await.is_ok() {
-        let Committed { cancels, .. } = *committed.borrow_and_update();
-        let cancel = if cancels == told_cancels { "" } else { CANCEL };
-        told_cancels = cancels;
-        let sql = format!("NOTIFY redrive, '{}{cancel}'", news.speaker);
+        let now = *committed.borrow_and_update();
+        let workloads = now.wakeups.since(told.wakeups).each().map(Workload::as_str);
+        let cancel = (now.cancels != told.cancels).then_some(CANCEL);
+        let said: String = workloads.chain(cancel).flat_map(|word| [" ", word]).collect();
+        told = now;
+        let sql = format!("NOTIFY redrive, '{}{said}'", news.speaker);
         let sent = match Lent::from(&pool).await {
             Ok(client) => {
                 let sent = within(PROMPT, client.batch_execute(&sql)).await;
@@ -175,7 +187,7 @@ async fn subscribe(client: &Client, news: &News) {
         return;
     }
     // What was announced before this process listened is found by looking.
-    news.hear(Tells { work: true, cancel: true });
+    news.hear(Tells { work: Workloads::EVERY, cancel: true });
     loop {
         tokio::time::sleep(STILL_THERE).await;
         if within(PROMPT, client.batch_execute("")).await.is_err() {

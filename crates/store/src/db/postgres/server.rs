@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::clock::ServerClock;
 use crate::db::Options;
 use crate::db::tx::{Tells, Tx};
+use crate::db::wakeups::Wakeups;
 use crate::db::work::{Given, Work};
 use crate::error::{Error, Result};
 use crate::hurry::Hurry;
@@ -102,7 +103,7 @@ impl Postgres {
         Ok(Self { pool, place: place.to_owned(), statements, news, hurry, clock, background, metrics })
     }
 
-    pub(in crate::db) fn wakeups(&self) -> watch::Receiver<u64> {
+    pub(in crate::db) fn wakeups(&self) -> watch::Receiver<Wakeups> {
         self.news.wakeups()
     }
 

@@ -1,0 +1,124 @@
+//! Claims that are under way while the worker's loop goes on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use redrive_core::retry::RetryPolicy;
+use redrive_core::run::{Run, State, Workload as Kind};
+use redrive_data::Result;
+use redrive_data::worker::{Claimant, Claimed, Workload};
+use redrive_fixture::eventually;
+use redrive_store::Backlog;
+use tokio::sync::Semaphore;
+
+use crate::house::{TestDataPlane, Work};
+use crate::jobs::{Job, Jobs, source, states, submit};
+use crate::source::Act;
+
+/// Jobs whose claims are answered only when a test lets them be.
+#[derive(Debug)]
+struct Slow {
+    jobs: Arc<Jobs>,
+    at_once: u32,
+    asked: AtomicU32,
+    /// One permit for each answer.
+    answers: Semaphore,
+}
+
+impl Slow {
+    fn new(house: &TestDataPlane, at_once: u32) -> Arc<Self> {
+        let (asked, answers) = (AtomicU32::new(0), Semaphore::new(0));
+        Arc::new(Self { jobs: Jobs::new(house, Job::Pass), at_once, asked, answers })
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Workload for Slow {
+    fn kind(&self) -> Kind {
+        self.jobs.kind()
+    }
+
+    fn claim<'a>(&'a self, room: u32, claimant: &'a Claimant) -> BoxFuture<'a, Result<Claimed>> {
+        Box::pin(async move {
+            let claimed = self.jobs.claim(room, claimant).await;
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            self.answers.acquire().await.unwrap().forget();
+            claimed
+        })
+    }
+
+    fn claims_at_once(&self) -> u32 {
+        self.at_once
+    }
+
+    fn policy(&self, run: &Run) -> RetryPolicy {
+        self.jobs.policy(run)
+    }
+
+    fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {
+        self.jobs.backlog()
+    }
+}
+
+/// A worker that looks by itself only once an hour.
+fn work() -> Work {
+    Work { drain: false, poll: Duration::from_secs(3600), ..Work::with(source(|| Act::Bring(1))) }
+}
+
+async fn what_is_announced_during_a_claim_that_finds_nothing_is_claimed_at_once(house: TestDataPlane) {
+    let slow = Slow::new(&house, 2);
+    // Permits are left, so that the loop listens meanwhile.
+    let (worker, stop) = house.worker_for(vec![Arc::clone(&slow) as _], Work { concurrency: 128, ..work() }).await;
+    let counts = worker.counts();
+    let working = tokio::spawn(worker.run());
+    eventually("the claim has looked", async || slow.asked() == 1).await;
+    let mut announced = house.store.data().wakeups();
+    announced.borrow_and_update();
+    submit(&house, 1).await;
+    announced.changed().await.unwrap();
+    slow.answers.add_permits(1000);
+    eventually("the job has passed", async || counts.borrow().accepted == 1).await;
+    stop.request();
+    working.await.unwrap().unwrap();
+}
+
+async fn two_claims_are_under_way_where_the_last_was_full(house: TestDataPlane) {
+    let slow = Slow::new(&house, 2);
+    submit(&house, 3 * 64).await;
+    let (worker, stop) = house.worker_for(vec![Arc::clone(&slow) as _], Work { concurrency: 128, ..work() }).await;
+    let mut counts = worker.counts();
+    let working = tokio::spawn(worker.run());
+    eventually("the first claim has found its jobs", async || slow.asked() == 1).await;
+    slow.answers.add_permits(1);
+    eventually("the next two are under way together", async || slow.asked() == 3).await;
+    assert_eq!(counts.borrow().claimed, 64, "one claim takes half of the permits");
+    slow.answers.add_permits(1000);
+    counts.wait_for(|counts| counts.accepted == 3 * 64).await.unwrap();
+    stop.request();
+    working.await.unwrap().unwrap();
+}
+
+async fn what_a_claim_brings_after_the_end_was_asked_for_is_not_left_behind(house: TestDataPlane) {
+    let slow = Slow::new(&house, 1);
+    let ids = submit(&house, 5).await;
+    let (worker, stop) = house.worker_for(vec![Arc::clone(&slow) as _], work()).await;
+    let working = tokio::spawn(worker.run());
+    eventually("the claim has found its jobs", async || slow.asked() == 1).await;
+    stop.request();
+    slow.answers.add_permits(1000);
+    let counts = working.await.unwrap().unwrap();
+    assert_eq!((counts.claimed, counts.accepted + counts.released), (5, 5));
+    assert!(!states(&house, &ids).await.contains(&State::Running));
+}
+
+redrive_fixture::on_both_databases!(
+    current_thread:
+    what_is_announced_during_a_claim_that_finds_nothing_is_claimed_at_once,
+    two_claims_are_under_way_where_the_last_was_full,
+    what_a_claim_brings_after_the_end_was_asked_for_is_not_left_behind,
+);
