@@ -144,7 +144,10 @@ proptest! {
 fn a_setting_that_ends_like_a_header_is_printed_as_a_setting() {
     for space in ["", " ", "\t", "\u{1c}", "\u{1f} ", "\u{a0}", "\u{2028}"] {
         let text = format!("[\\\n= a]{space}\n");
-        assert_eq!(plain(&Document::from_text(text.as_str().into())), [(None, vec![("[".into(), format!("a]{space}"))])]);
+        assert_eq!(
+            plain(&Document::from_text(text.as_str().into())),
+            [(None, vec![("[".into(), format!("a]{space}"))])]
+        );
         check(text.as_bytes());
     }
 }

@@ -24,13 +24,13 @@ use redrive_core::run::{State, Verdict};
 use specimen::{at, key};
 use walks::{Checked, Seen, starts, steps, walk};
 
-const CASES: u32 = 1_000;
-
+/// Four times the usual number of cases.
 fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
     ProptestConfig {
-        cases: CASES,
+        cases: usual.cases.saturating_mul(4),
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
-        ..ProptestConfig::default()
+        ..usual
     }
 }
 

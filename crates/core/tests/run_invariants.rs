@@ -20,13 +20,13 @@ use redrive_core::run::{
     Change, End, EndedBy, Event, Fault, Incident, Run, RunSnapshot, State, Verdict, Workload, apply,
 };
 
-const CASES: u32 = 1_000;
-
+/// Four times the usual number of cases.
 fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
     ProptestConfig {
-        cases: CASES,
+        cases: usual.cases.saturating_mul(4),
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
-        ..ProptestConfig::default()
+        ..usual
     }
 }
 

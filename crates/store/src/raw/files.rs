@@ -349,7 +349,7 @@ mod tests {
                     }
                 });
             }
-            let lost = (0..3000).filter(|nth| {
+            let lost = (0..1500).filter(|nth| {
                 let target = directory.path().join(format!("object-{nth}"));
                 let staged = Staged::create_in_place(&target).unwrap();
                 fs::hard_link(staged.path(), &target).is_err()

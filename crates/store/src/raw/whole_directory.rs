@@ -172,7 +172,7 @@ mod tests {
                     }
                 });
             }
-            let lost = (0..2000).filter(|_| {
+            let lost = (0..500).filter(|_| {
                 let staged = StagedDirectory::create_in_place(&target).unwrap();
                 staged.write(&target.join("part"), b"whole").is_err()
             });
