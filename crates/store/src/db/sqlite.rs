@@ -23,8 +23,8 @@ use super::sqlite_clock::{HostClock, TxClock};
 use super::sqlite_file::{FileSystem, open_reader, open_wal_anchor, open_writer, schema_of, unavailable, user_version};
 use super::sqlite_lock::{gave_up, heeding};
 use super::sqlite_watch::FileWatch;
-use super::tx::{Tells, Tx, sqlite_fault};
-use super::wakeups::Wakeups;
+use super::tx::{Tx, sqlite_fault};
+use super::wakeups::{Tells, Wakeups};
 use super::work::{Given, Work};
 use super::{Options, Schema};
 

@@ -19,16 +19,7 @@ use super::shared::Shared;
 use super::sql::{Dialect, Kind, Lookup, Sql, render, render_lookup};
 use super::sqlite_clock::TxClock;
 use super::value::{Column, Param};
-use super::wakeups::Workloads;
-
-/// What a transaction has to tell others once it has committed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tells {
-    /// There may be new work for these.
-    pub(super) work: Workloads,
-    /// A run that a worker may have was cancelled.
-    pub(super) cancel: bool,
-}
+use super::wakeups::{Tells, Workloads};
 
 pub(crate) enum Tx<'a> {
     Sqlite {

@@ -32,6 +32,15 @@ impl Workloads {
     }
 }
 
+/// What a transaction has to tell others once it has committed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tells {
+    /// There may be new work for these.
+    pub(super) work: Workloads,
+    /// A run that a worker may have was cancelled.
+    pub(super) cancel: bool,
+}
+
 /// Counts up for each workload whenever there may be new work for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wakeups([u64; KINDS]);

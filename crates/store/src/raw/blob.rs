@@ -4,10 +4,8 @@
 //! small one is created if absent; a large one is made of parts, for which S3 knows no such condition through this
 //! client, so that the caller must choose names that nobody else chooses.
 
-use std::io::{self, Read, Seek, SeekFrom, Write as _};
+use std::io::{self, Write as _};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
@@ -16,9 +14,10 @@ use object_store::{ObjectStoreExt as _, WriteMultipart};
 use sha2::Digest as _;
 use tokio::sync::mpsc;
 
+use super::blob_reader::{BlobReader, not_there};
 use super::digest::Sha256;
-use super::error::{self, Damage, Error};
-use super::files::{self, Staged};
+use super::error::Error;
+use super::files::Staged;
 use super::marker;
 use super::place::Place;
 use super::put::{self, Object};
@@ -33,8 +32,6 @@ const PART: usize = 8 << 20;
 const PARTS_AT_ONCE: usize = 2;
 /// How many pieces of the body may wait for a slow disk.
 const WAITING: usize = 4;
-/// How much is asked for at once when an object on S3 is read.
-const BLOCK: u64 = 2 << 20;
 
 /// A handle for objects of any kind.
 #[derive(Debug, Clone)]
@@ -189,31 +186,13 @@ impl Blobs {
 
     /// Opens an object to read it on a blocking thread. None when it is not there.
     pub async fn open_object(&self, object: &str) -> Result<Option<BlobReader>, Error> {
-        let (path, failure) = (self.path(object), Failure::default());
-        let name = self.place.name(&path);
-        if self.place.directories().is_some() {
-            let place = self.place.clone();
-            let opened = blocking(move || files::open(&place, &path)).await?;
-            return Ok(opened.map(|(file, size)| BlobReader { from: From::File(file), name, size, at: 0, failure }));
-        }
-        let size = match self.place.store.head(&path).await {
-            Ok(meta) => meta.size,
-            Err(error) if error::is_absent(&error) => return Ok(None),
-            Err(error) => return Err(Error::storage("read", name, error)),
-        };
-        let runtime = tokio::runtime::Handle::current();
-        let from = From::S3 { place: self.place.clone(), path, runtime, block: Bytes::new(), block_at: 0 };
-        Ok(Some(BlobReader { from, name, size, at: 0, failure }))
+        BlobReader::open(&self.place, self.path(object)).await
     }
 
     /// Says of an object that is not there what an error would say.
     pub fn missing(&self, object: &str) -> Error {
         not_there(self.place.name(&self.path(object)))
     }
-}
-
-fn not_there(object: String) -> Error {
-    Damage::Altered { object, what: "is not there".to_owned() }.into()
 }
 
 /// A body with its size and hash so far.
@@ -271,135 +250,4 @@ fn write_file(place: &Place, path: &Path, mut pieces: mpsc::Receiver<Piece>) -> 
 enum Piece {
     Bytes(Bytes),
     End,
-}
-
-/// Why a [`BlobReader`] failed, for a caller to whom the error came through other hands.
-#[derive(Debug, Clone, Default)]
-pub struct Failure(Arc<Mutex<Option<Error>>>);
-
-impl Failure {
-    /// Gives the first failure, once.
-    pub fn take(&self) -> Option<Error> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn keep(&self, error: Error) -> io::Error {
-        let error_for_reader = io::Error::other(error.to_string());
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        error_for_reader
-    }
-}
-
-/// An object that is read like a file, on a blocking thread. What is read of an object on S3 comes in blocks.
-#[derive(Debug)]
-pub struct BlobReader {
-    from: From,
-    name: String,
-    size: u64,
-    at: u64,
-    failure: Failure,
-}
-
-#[derive(Debug)]
-enum From {
-    File(std::fs::File),
-    S3 { place: Place, path: Path, runtime: tokio::runtime::Handle, block: Bytes, block_at: u64 },
-}
-
-impl BlobReader {
-    pub fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// Checks the whole object against what was stored, and goes back to its beginning. The reason of a failure is kept.
-    pub fn check(&mut self, expected: &BlobInfo, cancelled: &AtomicBool) -> io::Result<()> {
-        if self.size != expected.bytes {
-            return Err(self.altered(format!("has {} bytes and had {}", self.size, expected.bytes)));
-        }
-        let (mut hasher, mut piece) = (sha2::Sha256::new(), vec![0; 256 << 10]);
-        self.rewind()?;
-        loop {
-            if cancelled.load(Ordering::Relaxed) {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            match self.read(&mut piece)? {
-                0 => break,
-                count => hasher.update(&piece[..count]),
-            }
-        }
-        let found = Sha256::of_hasher(hasher);
-        if found != expected.sha256 {
-            return Err(self.altered(format!("has sha256 {found} and had {}", expected.sha256)));
-        }
-        self.rewind()
-    }
-
-    fn altered(&self, what: String) -> io::Error {
-        self.failure.keep(Damage::Altered { object: self.name.clone(), what }.into())
-    }
-
-    /// Where the reason is kept when reading fails.
-    pub fn failure(&self) -> Failure {
-        self.failure.clone()
-    }
-}
-
-impl Read for BlobReader {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if out.is_empty() || self.at >= self.size {
-            return Ok(0);
-        }
-        let read = match &mut self.from {
-            From::File(file) => match file.read(out) {
-                // Shorter than it was when it was opened.
-                Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-                read => read,
-            }
-            .map_err(|error| Error::file("read", self.name.clone(), error)),
-            From::S3 { place, path, runtime, block, block_at } => {
-                let skip = self.at.checked_sub(*block_at).and_then(|skip| usize::try_from(skip).ok());
-                match skip.filter(|skip| *skip < block.len()) {
-                    Some(skip) => Ok(copy(&block[skip..], out)),
-                    None => {
-                        let range = self.at..self.size.min(self.at + BLOCK);
-                        runtime.block_on(place.store.get_range(path, range)).map(|bytes| {
-                            (*block, *block_at) = (bytes, self.at);
-                            copy(block, out)
-                        })
-                    }
-                }
-                .map_err(|error| match error::is_absent(&error) {
-                    // It was there when it was opened; only a look at the sink tells whether more is missing.
-                    true => not_there(self.name.clone()),
-                    false => Error::storage("read", self.name.clone(), error),
-                })
-            }
-        };
-        let read = read.map_err(|error| self.failure.keep(error))?;
-        self.at += redrive_core::count::of(read);
-        Ok(read)
-    }
-}
-
-fn copy(from: &[u8], to: &mut [u8]) -> usize {
-    let count = from.len().min(to.len());
-    to[..count].copy_from_slice(&from[..count]);
-    count
-}
-
-impl Seek for BlobReader {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let before = || io::Error::new(io::ErrorKind::InvalidInput, "a position before the beginning");
-        let at = match to {
-            SeekFrom::Start(at) => at,
-            SeekFrom::End(by) => self.size.checked_add_signed(by).ok_or_else(before)?,
-            SeekFrom::Current(by) => self.at.checked_add_signed(by).ok_or_else(before)?,
-        };
-        if let From::File(file) = &mut self.from {
-            let sought = file.seek(SeekFrom::Start(at));
-            sought.map_err(|error| self.failure.keep(Error::file("read", self.name.clone(), error)))?;
-        }
-        self.at = at;
-        Ok(at)
-    }
 }

@@ -4,6 +4,7 @@
 //! objects; the other modules store objects of any kind.
 
 mod blob;
+mod blob_reader;
 mod digest;
 mod error;
 mod files;
@@ -18,7 +19,8 @@ mod url;
 mod whole_directory;
 
 pub use crate::blocking::blocking;
-pub use blob::{BlobError, BlobInfo, BlobReader, Blobs, Failure as BlobFailure};
+pub use blob::{BlobError, BlobInfo, Blobs};
+pub use blob_reader::{BlobReader, Failure as BlobFailure};
 pub use digest::Sha256;
 pub use error::{Damage, Error, Problem};
 pub use marker::SinkId;

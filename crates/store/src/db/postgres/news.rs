@@ -20,8 +20,7 @@ use super::address::{Address, CONNECT_PATIENCE};
 use super::fault::{pool_error_text, within};
 use super::kind::PROMPT;
 use super::lent::Lent;
-use crate::db::tx::Tells;
-use crate::db::wakeups::{Wakeups, Workloads};
+use crate::db::wakeups::{Tells, Wakeups, Workloads};
 
 /// How long the announcer rests after an announcement; what is committed meanwhile shares the next one.
 const REST: Duration = Duration::from_millis(2);

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use crate::clock::ServerClock;
 use crate::db::Options;
-use crate::db::tx::{Tells, Tx};
-use crate::db::wakeups::Wakeups;
+use crate::db::tx::Tx;
+use crate::db::wakeups::{Tells, Wakeups};
 use crate::db::work::{Given, Work};
 use crate::error::{Error, Result};
 use crate::hurry::Hurry;

@@ -6,8 +6,8 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::clock::ServerClock;
 use crate::db::shared::Shared;
-use crate::db::tx::Tells;
 use crate::db::value::{Column, Param};
+use crate::db::wakeups::Tells;
 use crate::error::{Error, Result};
 
 use super::deferred::Deferred;
