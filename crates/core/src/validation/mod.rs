@@ -9,6 +9,7 @@ mod field_type;
 mod finding;
 mod number;
 mod path;
+mod record;
 mod same;
 mod totals;
 
@@ -17,5 +18,6 @@ pub use excerpt::{MAX_EXCERPT_BYTES, excerpt};
 pub use field_type::{FieldType, Kind};
 pub use finding::{Findings, NAMED, Rule, Tally};
 pub use path::{FieldPath, PathError};
+pub use record::{FieldValues, WantedFields};
 pub use same::{Take, append_same, text_of};
 pub use totals::{Totals, TotalsError};

@@ -4,11 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use redrive_core::key::LogicalDate;
-use redrive_core::validation::{Kind, excerpt, text_of, written_day};
+use redrive_core::validation::{FieldValues, Kind, excerpt, text_of, written_day};
 
 use super::feed::Look;
 use super::lines::Block;
-use super::record::Values;
 use super::rules::{RuleSet, Rules, Tallies, Wanted};
 use super::schema;
 use super::scratch::Scratch;
@@ -42,7 +41,7 @@ impl Check {
         }
     }
 
-    fn record(&mut self, number: u64, line: &str, values: &Values<'_>) -> Result<()> {
+    fn record(&mut self, number: u64, line: &str, values: &FieldValues<'_>) -> Result<()> {
         self.required(number, values);
         self.types(number, values);
         self.date(number, values);
@@ -59,7 +58,7 @@ impl Check {
         Ok(())
     }
 
-    fn required(&mut self, number: u64, values: &Values<'_>) {
+    fn required(&mut self, number: u64, values: &FieldValues<'_>) {
         for (slot, tally) in self.wanted.required.iter().zip(&mut self.tallies.required) {
             let why = match values[*slot] {
                 Some(json) if Kind::of(json) == Kind::Null => "null",
@@ -70,7 +69,7 @@ impl Check {
         }
     }
 
-    fn types(&mut self, number: u64, values: &Values<'_>) {
+    fn types(&mut self, number: u64, values: &FieldValues<'_>) {
         for ((slot, wanted), tally) in self.wanted.types.iter().zip(&mut self.tallies.types) {
             if let Some(json) = values[*slot]
                 && !wanted.accepts(json)
@@ -80,7 +79,7 @@ impl Check {
         }
     }
 
-    fn date(&mut self, number: u64, values: &Values<'_>) {
+    fn date(&mut self, number: u64, values: &FieldValues<'_>) {
         let (Some(slot), Some(tally)) = (self.wanted.date, &mut self.tallies.date) else { return };
         match values[slot] {
             Some(json) if json == self.today => {}

@@ -10,7 +10,6 @@ mod feed;
 mod judge;
 mod lines;
 mod program;
-mod record;
 mod rules;
 mod schema;
 mod scratch;

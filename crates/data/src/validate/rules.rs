@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use redrive_core::key::LogicalDate;
-use redrive_core::validation::{FieldPath, FieldType, Rule, Tally, Totals};
+use redrive_core::validation::{FieldPath, FieldType, Rule, Tally, Totals, WantedFields};
 
-use super::record::Fields;
 use super::schema::Schema;
 use super::scratch::Scratch;
 use crate::error::Error;
@@ -31,7 +30,7 @@ pub(super) struct RuleSet {
 /// Which fields to take from a record, and where each rule then finds its own.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
-    pub fields: Fields,
+    pub fields: WantedFields,
     pub required: Vec<usize>,
     pub types: Vec<(usize, FieldType)>,
     pub date: Option<usize>,
@@ -40,7 +39,7 @@ pub(super) struct Wanted {
 
 impl Rules {
     pub(super) fn new(asked: RuleSet) -> Self {
-        let mut fields = Fields::default();
+        let mut fields = WantedFields::default();
         let mut all: Vec<&FieldPath> = asked.required.iter().chain(&asked.unique).chain(&asked.date).collect();
         all.extend(asked.types.iter().map(|(field, _)| field));
         fields.want(&all);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use redrive_core::text::cut;
-use redrive_core::validation::excerpt;
+use redrive_core::validation::{FieldValues, excerpt};
 use redrive_store::raw::Sha256;
 
 use super::entry::{Fingerprint, Print};
@@ -14,7 +14,6 @@ use super::keys::Suspect;
 use crate::error::Result;
 use crate::validate::feed::Look;
 use crate::validate::lines::Block;
-use crate::validate::record::Values;
 use crate::validate::rules::{Rules, Wanted};
 
 /// How much of a key's value is looked at to show it: more than is shown.
@@ -47,7 +46,7 @@ impl Confirm {
         }
     }
 
-    fn record(&mut self, number: u64, values: &Values<'_>) {
+    fn record(&mut self, number: u64, values: &FieldValues<'_>) {
         let key = self.key.of(&self.wanted.unique, values);
         if !self.prints.contains(&self.fingerprint.of(key)) {
             return;

@@ -1,9 +1,7 @@
 //! What makes a record unique, as bytes.
 
-use redrive_core::validation::{Take, append_same};
+use redrive_core::validation::{FieldValues, Take, append_same};
 use sha2::{Digest as _, Sha256};
-
-use crate::validate::record::Values;
 
 /// A key longer than this is kept as its hash: a list of a few megabytes, number by number, would take ten times as many.
 const LONGEST: usize = 16 << 10;
@@ -20,7 +18,7 @@ pub(in crate::validate) struct Key {
 
 impl Key {
     /// The key of a record with these values.
-    pub(in crate::validate) fn of(&mut self, slots: &[usize], values: &Values<'_>) -> &[u8] {
+    pub(in crate::validate) fn of(&mut self, slots: &[usize], values: &FieldValues<'_>) -> &[u8] {
         self.bytes.clear();
         for slot in slots {
             append_same(values[*slot].unwrap_or("null"), self);
@@ -53,7 +51,7 @@ mod tests {
 
     fn of(json: &[&str]) -> Vec<u8> {
         let slots: Vec<usize> = (0..json.len()).collect();
-        let values: Values<'_> = json.iter().copied().map(Some).collect();
+        let values: FieldValues<'_> = json.iter().copied().map(Some).collect();
         let mut key = Key::default();
         key.of(&slots, &values);
         assert!(key.bytes.capacity() <= 2 * LONGEST, "{} bytes for a key", key.bytes.capacity());

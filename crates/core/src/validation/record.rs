@@ -5,16 +5,17 @@
 use std::fmt;
 use std::ops::Range;
 
-use redrive_core::validation::{FieldPath, Kind};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::{FieldPath, Kind};
+
 /// The JSON text of each wanted field, by slot; none where the record does not have it.
-pub(super) type Values<'a> = Vec<Option<&'a str>>;
+pub type FieldValues<'a> = Vec<Option<&'a str>>;
 
 /// The wanted fields, as a tree of names.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
+pub struct WantedFields {
     root: Vec<(String, Node)>,
     slots: Vec<FieldPath>,
 }
@@ -29,25 +30,27 @@ struct Node {
     below: Vec<(String, Node)>,
 }
 
-impl Fields {
+impl WantedFields {
     /// Slots are given in the order of the paths, so that those below one name lie side by side.
-    pub(super) fn want(&mut self, paths: &[&FieldPath]) {
+    pub fn want(&mut self, paths: &[&FieldPath]) {
         self.slots = paths.iter().map(|path| (*path).clone()).collect();
         self.slots.sort_unstable();
         self.slots.dedup();
         self.root = tree(&self.slots, 0, 0);
     }
 
-    pub(super) fn slot(&self, path: &FieldPath) -> usize {
+    /// Where the value of a wanted field stands.
+    pub fn slot(&self, path: &FieldPath) -> usize {
         self.slots.binary_search(path).expect("every field of a rule was wanted")
     }
 
-    pub(super) fn none<'a>(&self) -> Values<'a> {
+    /// The values of a record without any of them.
+    pub fn none<'a>(&self) -> FieldValues<'a> {
         vec![None; self.slots.len()]
     }
 
     /// Fails when the line is not one JSON object.
-    pub(super) fn take<'a>(&self, line: &'a str, values: &mut Values<'a>) -> serde_json::Result<()> {
+    pub fn take<'a>(&self, line: &'a str, values: &mut FieldValues<'a>) -> serde_json::Result<()> {
         values.fill(None);
         let mut json = serde_json::Deserializer::from_str(line);
         Walk { below: &self.root, values }.deserialize(&mut json)?;
@@ -73,7 +76,7 @@ fn tree(paths: &[FieldPath], depth: usize, first: usize) -> Vec<(String, Node)> 
 
 struct Walk<'n, 'v, 'a> {
     below: &'n [(String, Node)],
-    values: &'v mut Values<'a>,
+    values: &'v mut FieldValues<'a>,
 }
 
 impl<'a> DeserializeSeed<'a> for Walk<'_, '_, 'a> {
@@ -144,7 +147,7 @@ mod tests {
 
     fn take(paths: &[&str], line: &str) -> Result<Vec<Option<String>>, serde_json::Error> {
         let paths: Vec<FieldPath> = paths.iter().map(|path| path.parse().unwrap()).collect();
-        let mut fields = Fields::default();
+        let mut fields = WantedFields::default();
         fields.want(&paths.iter().collect::<Vec<_>>());
         let mut values = fields.none();
         fields.take(line, &mut values)?;
