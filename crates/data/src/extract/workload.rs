@@ -58,11 +58,13 @@ impl Workload {
             breakers: self.sources.breakers(),
             rotation: lock(&self.rotation).clone(),
         };
+        let asked_at = Instant::now();
         let (claimed, rotation) = self.data.claim_partitions(claim).await?;
         *lock(&self.rotation) = rotation;
         let tasks = claimed.into_iter().filter_map(|claimed| self.task(claimed)).collect();
         let change = lock(&self.pace).next_change(&sources, now);
-        Ok(Claimed { tasks, look_again: change.map(|change| Instant::now() + change.since(now)) })
+        let look_again = change.map(|change| Instant::now() + change.since(now));
+        Ok(Claimed { tasks, asked_at, look_again })
     }
 
     fn task(&self, claimed: ClaimedPartition) -> Option<Task> {

@@ -8,6 +8,7 @@ use redrive_core::run::{End, Run, State, Workload as Kind};
 use redrive_store::raw::Blobs;
 use redrive_store::{Backlog, DataStore, Recorded, RunClaim, RunPage};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::archive::Limits;
 use super::attempt::Attempt;
@@ -65,15 +66,16 @@ impl Workload {
     async fn claim_uploads(&self, room: u32, claimant: &Claimant) -> Result<Claimed> {
         let free = u32::try_from(self.room.available_permits()).unwrap_or(u32::MAX);
         if free == 0 {
-            return Ok(Claimed::default());
+            return Ok(Claimed::nothing());
         }
         let claim = RunClaim {
             categories: Some(vec![String::new()]),
             ..RunClaim::new(Kind::Ingest, &claimant.worker, room.min(free), claimant.lease)
         };
+        let asked_at = Instant::now();
         let claimed = self.served.data.claim_runs(claim).await?;
         let tasks = claimed.into_iter().filter_map(|claimed| self.task(claimed.run)).collect();
-        Ok(Claimed { tasks, look_again: None })
+        Ok(Claimed { tasks, asked_at, look_again: None })
     }
 
     /// Removes what uploaders that were killed left of their bytes.

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redrive_core::run::Workload;
-use redrive_store::{ClaimedRun, InFlightLimit, OutsideClaim, Queued, RunClaim};
+use redrive_store::{ClaimedRun, InFlightLimit, OutsideClaim, Queued, RunClaim, Wakeups};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::slip::{LONGEST_WAIT, MAX_RUNS, check_name};
@@ -88,7 +89,7 @@ impl OutsideWorkers {
         let mut stopping = std::pin::pin!(stopping);
         let (mut seen, mut is_first) = (None::<(Instant, bool)>, true);
         loop {
-            wakeups.mark_unchanged();
+            let before = wakeups.borrow_and_update().of(Workload::Process);
             let drain = match seen {
                 Some((at, drain)) if at.elapsed() < SEEN_EVERY => drain,
                 Some(_) | None => {
@@ -111,7 +112,7 @@ impl OutsideWorkers {
             }
             tokio::select! {
                 () = &mut stopping => return Ok(Ok(Delivery { runs: vec![], drain: true })),
-                _ = wakeups.changed() => {}
+                () = woken(&mut wakeups, before) => {}
                 () = tokio::time::sleep_until(until.min(now + POLL)) => {}
             }
         }
@@ -179,5 +180,13 @@ impl OutsideWorkers {
     async fn is_any_queued(&self, asks_for: &[String]) -> Result<bool> {
         let backlog = self.data.view().run_backlog(Workload::Process, Some(asks_for.to_vec()), None).await?;
         Ok(backlog.queued == Queued::Claimable)
+    }
+}
+
+/// Returns when there may be new jobs since their announcements stood at `before`.
+async fn woken(wakeups: &mut watch::Receiver<Wakeups>, before: u64) {
+    // Its sender lives as long as the store; without one only the time ends the wait.
+    if wakeups.wait_for(|now| now.of(Workload::Process) != before).await.is_err() {
+        std::future::pending().await
     }
 }

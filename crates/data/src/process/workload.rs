@@ -8,6 +8,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{End, Run, Workload as Kind};
 use redrive_store::{Backlog, ClaimedRun, DataStore, InFlightLimit, Recorded, RunClaim, Terms};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::attempt::{Attempt, RunAfter};
 use super::{Context, Handler, Job, Section, Sections};
@@ -88,10 +89,14 @@ impl Workload {
             ..RunClaim::new(Kind::Process, &claimant.worker, limit, claimant.lease)
         };
         let turn = self.turn.lock().await;
+        if claimant.shutdown.is_requested() {
+            return Ok(Claimed::nothing());
+        }
+        let asked_at = Instant::now();
         let claimed = self.served.data.claim_runs(claim).await?;
         drop(turn);
         let tasks = claimed.into_iter().filter_map(|claimed| self.task(claimed)).collect();
-        Ok(Claimed { tasks, look_again: None })
+        Ok(Claimed { tasks, asked_at, look_again: None })
     }
 
     /// The section's limit, which all its categories share, whichever of them this worker serves.

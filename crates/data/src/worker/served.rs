@@ -19,7 +19,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// What is claimed of a workload and not heard of yet.
 #[derive(Debug, Default, Clone, Copy)]
 struct ClaimsUnderWay {
-    claims: u32,
+    count: u32,
     /// The permits that they were made for.
     permits: u32,
 }
@@ -29,9 +29,17 @@ struct ClaimsUnderWay {
 pub(super) struct Asked {
     /// The permits that it was made for.
     pub permits: u32,
-    pub at: Instant,
     /// How often its workload was woken before.
     wakes: u64,
+}
+
+/// What a workload is asked, besides claims.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// Whether what it needs is there.
+    IsReady,
+    /// Whether what failed is well again.
+    HasRecovered(Error),
 }
 
 #[derive(Debug)]
@@ -39,8 +47,7 @@ pub(super) struct Served {
     pub workload: Arc<dyn Workload>,
     /// How many of the worker's permits its attempts use.
     pub running: Arc<AtomicU32>,
-    /// Its claims that are under way.
-    under_way: ClaimsUnderWay,
+    claims: ClaimsUnderWay,
     /// Its last claim brought all that it was asked for: there may be more.
     has_more: bool,
     /// How often it was said that there may be something to claim.
@@ -56,6 +63,8 @@ pub(super) struct Served {
     rest: Duration,
     /// Until then its last look at what it needs holds.
     checked_until: Option<Instant>,
+    /// It is asked whether what it needs is there, or is well again; nothing is claimed until it answers.
+    is_asked: bool,
     /// What failed, to be looked at after the rest.
     pub fault: Option<Error>,
     /// Nothing more is claimed of it: a draining worker goes on without it, or a reload has put another in its place.
@@ -68,7 +77,7 @@ impl Served {
         Self {
             workload,
             running,
-            under_way: ClaimsUnderWay::default(),
+            claims: ClaimsUnderWay::default(),
             has_more: false,
             wakes: 0,
             last_turn,
@@ -77,6 +86,7 @@ impl Served {
             rest_until: None,
             rest,
             checked_until: None,
+            is_asked: false,
             fault: None,
             is_out: false,
         }
@@ -84,7 +94,7 @@ impl Served {
 
     /// The permits for which claims are under way.
     pub(super) fn asked(&self) -> u32 {
-        self.under_way.permits
+        self.claims.permits
     }
 
     /// How many of the worker's permits it has: for attempts, and for claims that are under way.
@@ -94,20 +104,22 @@ impl Served {
 
     /// Whether another claim may be made now: one at a time, or as many as `at_once` where there may be enough for all.
     pub(super) fn may_claim(&self, at_once: u32) -> bool {
-        self.is_ready() && self.under_way.claims < if self.has_more { at_once } else { 1 }
+        self.is_ready() && self.claims.count < if self.has_more { at_once } else { 1 }
     }
 
     /// A claim for so many permits begins.
     pub(super) fn asks(&mut self, permits: u32) -> Asked {
-        self.under_way.claims += 1;
-        self.under_way.permits += permits;
-        Asked { permits, at: Instant::now(), wakes: self.wakes }
+        self.claims.count += 1;
+        self.claims.permits += permits;
+        // Its answer says until when there is no point in another.
+        self.quiet_until = None;
+        Asked { permits, wakes: self.wakes }
     }
 
     /// A claim has ended, whatever it brought.
     pub(super) fn answered(&mut self, asked: Asked) {
-        self.under_way.claims -= 1;
-        self.under_way.permits -= asked.permits;
+        self.claims.count -= 1;
+        self.claims.permits -= asked.permits;
     }
 
     /// A claim has brought all that it was asked for.
@@ -130,18 +142,30 @@ impl Served {
     /// Whether a claim may bring something now.
     fn is_ready(&self) -> bool {
         !self.is_out
+            && !self.is_asked
             && !self.is_resting()
             && self.fault.is_none()
             && self.quiet_until.is_none_or(|until| Instant::now() >= until)
     }
 
-    /// Whether what it needs has to be looked at before it claims again.
-    pub(super) fn wants_check(&self) -> bool {
-        self.is_ready() && self.checked_until.is_none_or(|until| Instant::now() >= until)
+    /// What it has to be asked before it claims again, if anything. It is being asked then.
+    pub(super) fn ask(&mut self) -> Option<Question> {
+        let is_over = !self.is_out && !self.is_asked && !self.is_resting();
+        let question = match self.fault.take_if(|_| is_over) {
+            Some(fault) => Some(Question::HasRecovered(fault)),
+            None if self.is_ready() && self.checked_until.is_none_or(|until| Instant::now() >= until) => {
+                Some(Question::IsReady)
+            }
+            None => None,
+        };
+        self.is_asked |= question.is_some();
+        question
     }
 
-    pub(super) fn checked(&mut self) {
-        self.checked_until = Some(Instant::now() + CHECK_EVERY);
+    /// It has answered; what it needs is there, or not.
+    pub(super) fn has_said(&mut self, is_ready: bool) {
+        self.is_asked = false;
+        self.checked_until = is_ready.then(|| Instant::now() + CHECK_EVERY);
     }
 
     /// There may be something to claim again.
@@ -152,7 +176,12 @@ impl Served {
 
     /// When it is to be looked at without being woken.
     pub(super) fn look_at(&self) -> Option<Instant> {
-        if self.is_resting() { self.rest_until } else { self.quiet_until }
+        match self.is_resting() {
+            true => self.rest_until,
+            // What it says wakes the loop.
+            false if self.is_asked => None,
+            false => self.quiet_until,
+        }
     }
 
     /// Rests after a fault, longer each time; gives for how long, or nothing where it is at rest already.
@@ -181,7 +210,53 @@ pub(super) fn even_share(concurrency: u32, workloads: usize, permits: u32, room:
 
 #[cfg(test)]
 mod tests {
-    use super::even_share;
+    use futures_util::future::BoxFuture;
+    use redrive_core::retry::RetryPolicy;
+    use redrive_core::run::{Run, Workload as Kind};
+    use redrive_store::Backlog;
+
+    use super::*;
+    use crate::error::Result;
+    use crate::worker::workload::{Claimant, Claimed};
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl Workload for Nothing {
+        fn kind(&self) -> Kind {
+            Kind::Process
+        }
+
+        fn claim<'a>(&'a self, _: u32, _: &'a Claimant) -> BoxFuture<'a, Result<Claimed>> {
+            Box::pin(async { Ok(Claimed::nothing()) })
+        }
+
+        fn policy(&self, _: &Run) -> RetryPolicy {
+            RetryPolicy::partitions()
+        }
+
+        fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {
+            unreachable!("nobody drains")
+        }
+    }
+
+    #[test]
+    fn who_is_asked_is_not_looked_at_before_the_answer() {
+        let mut served = Served::new(Arc::new(Nothing));
+        let first = served.asks(1);
+        served.answered(first);
+        served.was_short(first, Instant::now());
+        assert!(served.look_at().is_some(), "it was quiet until now");
+        let second = served.asks(1);
+        assert_eq!(served.look_at(), None, "a claim is under way");
+        served.answered(second);
+        served.was_short(second, Instant::now());
+        assert!(served.ask().is_some(), "it was never asked whether it is ready");
+        assert_eq!(served.look_at(), None, "its answer is awaited");
+        assert!(served.ask().is_none() && !served.may_claim(1));
+        served.has_said(true);
+        assert!(served.look_at().is_some() && served.ask().is_none() && served.may_claim(1));
+    }
 
     #[test]
     fn a_workload_is_first_offered_what_it_lacks_of_an_even_share() {

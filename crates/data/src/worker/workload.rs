@@ -85,14 +85,23 @@ pub struct Claimant {
     /// The worker's name, for the runs' rows.
     pub worker: String,
     pub lease: Duration,
+    pub(crate) shutdown: Shutdown,
 }
 
 /// What a claim brought.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Claimed {
     pub tasks: Vec<Task>,
+    /// When the database was asked. The leases that it gave began no earlier.
+    pub asked_at: Instant,
     /// When more may be claimable although nothing is announced; the worker looks at its own interval, too.
     pub look_again: Option<Instant>,
+}
+
+impl Claimed {
+    pub(crate) fn nothing() -> Self {
+        Self { tasks: vec![], asked_at: Instant::now(), look_again: None }
+    }
 }
 
 type Start = Box<dyn FnOnce(Lease, Shutdown) -> BoxFuture<'static, AttemptResult> + Send>;

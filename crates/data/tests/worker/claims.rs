@@ -65,6 +65,32 @@ impl Workload for Slow {
     }
 }
 
+/// A workload whose sink never answers.
+#[derive(Debug)]
+struct Hung(Arc<Jobs>);
+
+impl Workload for Hung {
+    fn kind(&self) -> Kind {
+        Kind::Ingest
+    }
+
+    fn claim<'a>(&'a self, _: u32, _: &'a Claimant) -> BoxFuture<'a, Result<Claimed>> {
+        panic!("it was never found usable")
+    }
+
+    fn policy(&self, run: &Run) -> RetryPolicy {
+        self.0.policy(run)
+    }
+
+    fn backlog(&self) -> BoxFuture<'_, Result<Backlog>> {
+        self.0.backlog()
+    }
+
+    fn is_ready(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(std::future::pending())
+    }
+}
+
 /// A worker that looks by itself only once an hour.
 fn work() -> Work {
     Work { drain: false, poll: Duration::from_secs(3600), ..Work::with(source(|| Act::Bring(1))) }
@@ -116,9 +142,22 @@ async fn what_a_claim_brings_after_the_end_was_asked_for_is_not_left_behind(hous
     assert!(!states(&house, &ids).await.contains(&State::Running));
 }
 
+async fn a_sink_that_does_not_answer_holds_back_its_own_workload_alone(house: TestDataPlane) {
+    let jobs = Jobs::new(&house, Job::Pass);
+    submit(&house, 5).await;
+    let served: Vec<Arc<dyn Workload>> = vec![Arc::new(Hung(Arc::clone(&jobs))), jobs];
+    let (worker, stop) = house.worker_for(served, work()).await;
+    let mut counts = worker.counts();
+    let working = tokio::spawn(worker.run());
+    counts.wait_for(|counts| counts.accepted == 5).await.unwrap();
+    stop.request();
+    working.await.unwrap().unwrap();
+}
+
 redrive_fixture::on_both_databases!(
     current_thread:
     what_is_announced_during_a_claim_that_finds_nothing_is_claimed_at_once,
     two_claims_are_under_way_where_the_last_was_full,
     what_a_claim_brings_after_the_end_was_asked_for_is_not_left_behind,
+    a_sink_that_does_not_answer_holds_back_its_own_workload_alone,
 );

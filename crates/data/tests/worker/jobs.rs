@@ -16,6 +16,7 @@ use redrive_data::{Error, Result};
 use redrive_fixture::eventually;
 use redrive_store::{Backlog, DataStore, NewRun, Queued, Recorded, RunClaim, RunPage};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 
 use crate::house::{TestDataPlane, Work, keys};
 use crate::source::{Act, Source};
@@ -70,9 +71,10 @@ impl Jobs {
     async fn claim_jobs(&self, room: u32, claimant: &Claimant) -> Result<Claimed> {
         self.claims.fetch_add(1, Ordering::SeqCst);
         let claim = RunClaim::new(Kind::Process, &claimant.worker, room, claimant.lease);
+        let asked_at = Instant::now();
         let claimed = self.data.claim_runs(claim).await?;
         let tasks = claimed.into_iter().map(|claimed| self.task(claimed.run)).collect();
-        Ok(Claimed { tasks, look_again: None })
+        Ok(Claimed { tasks, asked_at, look_again: None })
     }
 
     fn task(&self, run: Run) -> Task {

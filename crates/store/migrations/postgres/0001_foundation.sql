@@ -26,7 +26,8 @@ CREATE TABLE partitions (
     record_count BIGINT,
     -- Of the series; here so that partitions_due can lead with it.
     source_no INTEGER NOT NULL,
-    -- 1 while the control row holds a terminal mark or a pause; here so that partitions_due can leave it out.
+    -- 1 while the control row holds a terminal mark or a pause; here so that partitions_due can leave it out. Null in all other
+    -- rows, which are nearly all: on PostgreSQL that takes 8 bytes less than a 0.
     held SMALLINT,
     status TEXT NOT NULL CHECK (status IN ('pending', 'success', 'failed')),
     error_class TEXT CHECK (error_class IN ('final', 'retryable', 'rate_limited')),

@@ -27,7 +27,8 @@ CREATE TABLE partitions (
     record_count INTEGER,
     -- Of the series; here so that partitions_due can lead with it.
     source_no INTEGER NOT NULL,
-    -- 1 while the control row holds a terminal mark or a pause; here so that partitions_due can leave it out.
+    -- 1 while the control row holds a terminal mark or a pause; here so that partitions_due can leave it out. Null in all other
+    -- rows, which are nearly all.
     held INTEGER,
     status TEXT NOT NULL CHECK (status = 'pending' OR status = 'success' OR status = 'failed'),
     error_class TEXT CHECK (error_class = 'final' OR error_class = 'retryable' OR error_class = 'rate_limited'),

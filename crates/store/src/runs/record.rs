@@ -293,8 +293,10 @@ async fn write_each(tx: &mut Tx<'_>, all: &[&Change], by: EndOfClaim) -> Result<
         tx.wake_for(change.after.workload());
     }
     let is_cancel = |change: &&Change| change.after.ended_by == Some(EndedBy::Cancelled);
-    if written.iter().any(|change| is_cancel(change) && change.expect_state == State::Running) {
+    for change in written.iter().copied().filter(is_cancel).filter(|change| change.expect_state == State::Running) {
         tx.tell_of_cancel();
+        // It made room below a limit.
+        tx.wake_for(change.after.workload());
     }
     Ok(took)
 }

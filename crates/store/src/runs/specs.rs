@@ -99,8 +99,8 @@ pub(super) struct Wanted {
 }
 
 /// The specs of runs of one category, in the order of the runs, which is that of their ids.
-pub(super) async fn of(tx: &mut Tx<'_>, of: (Workload, &str), wanted: &[Wanted]) -> Result<Vec<Spec>> {
-    let mut found = side_by_side(tx, of, wanted).await?;
+pub(super) async fn of(tx: &mut Tx<'_>, queue: (Workload, &str), wanted: &[Wanted]) -> Result<Vec<Spec>> {
+    let mut found = side_by_side(tx, queue, wanted).await?;
     let missing: Vec<usize> = (0..wanted.len()).filter(|&nth| found[nth].is_none()).collect();
     let ids = [Column::ids(&missing, |&nth| Some(wanted[nth].run_id.uuid()))];
     for (nth, spec) in tx.lookup(&BY_ID, &ids, |mut row| Spec::read(&mut row)).await? {
@@ -111,7 +111,7 @@ pub(super) async fn of(tx: &mut Tx<'_>, of: (Workload, &str), wanted: &[Wanted])
 }
 
 /// Those that lie side by side, each in its place.
-async fn side_by_side(tx: &mut Tx<'_>, of: (Workload, &str), wanted: &[Wanted]) -> Result<Vec<Option<Spec>>> {
+async fn side_by_side(tx: &mut Tx<'_>, queue: (Workload, &str), wanted: &[Wanted]) -> Result<Vec<Option<Spec>>> {
     let mut found = vec![None; wanted.len()];
     let new: Vec<usize> = (0..wanted.len()).filter(|&nth| wanted[nth].is_new).collect();
     let (Some(&first), Some(&last)) = (new.first(), new.last()) else { return Ok(found) };
@@ -122,8 +122,8 @@ async fn side_by_side(tx: &mut Tx<'_>, of: (Workload, &str), wanted: &[Wanted]) 
         wanted[first].run_id.uuid().into(),
         wanted[last].run_id.uuid().into(),
         i64::try_from(new.len()).unwrap_or(i64::MAX).into(),
-        of.0.as_str().into(),
-        of.1.into(),
+        queue.0.as_str().into(),
+        queue.1.into(),
     ];
     let put_in_place = |row: &Row<'_>| {
         let mut row = row.cursor();

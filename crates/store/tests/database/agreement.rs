@@ -1,4 +1,4 @@
-//! The few changes that are set-based SQL agree with `core::run::apply`: claims, retries that come due, heartbeats.
+//! The few changes that are made for many runs at once agree with `core::run::apply`: claims, retries that come due, heartbeats.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,73 +1,95 @@
-//! Looking after everything but the attempts: rests that are over, what workloads need, what other workers left behind.
+//! Looking after everything but the attempts: rests that are over, what workloads need, what other workers left behind. It may wait
+//! for a sink that does not answer, and is done beside the loop.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::count;
+use tokio::task::JoinError;
 use tokio::time::Instant;
 
-use super::Worker;
+use super::{Worker, said};
 use crate::error::Result;
+use crate::worker::served::Question;
 use crate::worker::sweep;
 
+/// What a look has shown.
+pub(super) enum Look {
+    /// Whether a workload can be used, for which it was asked while the worker was `doing` something.
+    Usable { nth: usize, doing: &'static str, is_usable: Result<()> },
+    /// How many abandoned runs were ended for each of these workloads.
+    Swept(Vec<(usize, Result<usize>)>),
+}
+
 impl Worker {
-    /// Looks after everything but the attempts.
-    pub(super) async fn look_after(&mut self) -> Result<()> {
-        self.recover().await?;
-        self.sweep().await?;
-        self.check().await
-    }
-
-    /// Asks each workload that could claim whether what it needs is there.
-    async fn check(&mut self) -> Result<()> {
+    /// Begins to look after everything but the attempts, where it is time.
+    pub(super) fn look_after(&mut self) {
         for nth in 0..self.served.len() {
-            if !self.served[nth].wants_check() {
-                continue;
-            }
-            match self.served[nth].workload.is_ready().await {
-                Ok(()) => self.served[nth].checked(),
-                Err(error) => self.fault(nth, "looking at what it needs", error)?,
+            if let Some(question) = self.served[nth].ask() {
+                self.ask(nth, question);
             }
         }
-        Ok(())
+        if Instant::now() >= self.sweep_at {
+            self.sweep_at = Instant::now() + (self.options.terms.lease / 4).max(Duration::from_millis(100));
+            self.sweep();
+        }
     }
 
-    /// Asks each workload whose rest is over whether what failed is well again.
-    async fn recover(&mut self) -> Result<()> {
-        for nth in 0..self.served.len() {
-            let served = &mut self.served[nth];
-            if served.is_out || served.is_resting() {
-                continue;
-            }
-            let Some(fault) = served.fault.take() else { continue };
-            if let Err(error) = served.workload.has_recovered(&fault).await {
-                self.fault(nth, "looking whether all is well again", error)?;
-            }
-        }
-        Ok(())
+    fn ask(&mut self, nth: usize, question: Question) {
+        let workload = Arc::clone(&self.served[nth].workload);
+        self.looks.spawn(async move {
+            let (doing, is_usable) = match question {
+                Question::IsReady => ("looking at what it needs", workload.is_ready().await),
+                Question::HasRecovered(fault) => {
+                    ("looking whether all is well again", workload.has_recovered(&fault).await)
+                }
+            };
+            Look::Usable { nth, doing, is_usable }
+        });
     }
 
-    /// Ends what other workers left behind, once in a while.
-    async fn sweep(&mut self) -> Result<()> {
-        if Instant::now() < self.sweep_at {
-            return Ok(());
+    /// Ends what other workers left behind.
+    fn sweep(&mut self) {
+        if std::mem::replace(&mut self.is_sweeping, true) {
+            return;
         }
-        self.sweep_at = Instant::now() + (self.options.terms.lease / 4).max(Duration::from_millis(100));
-        let mut swept = BTreeSet::new();
-        for nth in 0..self.served.len() {
+        let (mut kinds, mut swept) = (BTreeSet::new(), Vec::new());
+        for (nth, served) in self.served.iter().enumerate() {
             // One workload of a kind ends the runs of all.
-            if self.served[nth].is_out
-                || self.served[nth].is_resting()
-                || !swept.insert(self.served[nth].workload.kind())
-            {
-                continue;
+            if !served.is_out && !served.is_resting() && kinds.insert(served.workload.kind()) {
+                swept.push((nth, Arc::clone(&served.workload)));
             }
-            match sweep::end_expired(&self.data, &self.served[nth].workload).await {
-                Ok(ended) => self.done.abandoned += count::of(ended),
-                Err(error) => self.fault(nth, "ending what was abandoned", error)?,
-            }
-            self.served[nth].workload.tidy().await;
         }
-        Ok(())
+        let data = self.data.clone();
+        self.looks.spawn(async move {
+            let mut ended = Vec::with_capacity(swept.len());
+            for (nth, workload) in swept {
+                ended.push((nth, sweep::end_expired(&data, &workload).await));
+                workload.tidy().await;
+            }
+            Look::Swept(ended)
+        });
+    }
+
+    pub(super) fn looked(&mut self, look: std::result::Result<Look, JoinError>) -> Result<()> {
+        match said(look) {
+            Some(Look::Usable { nth, doing, is_usable }) => {
+                self.served[nth].has_said(is_usable.is_ok());
+                is_usable.or_else(|error| self.fault(nth, doing, error))
+            }
+            Some(Look::Swept(swept)) => {
+                self.is_sweeping = false;
+                let heard = swept.into_iter().map(|(nth, ended)| match ended {
+                    Ok(ended) => {
+                        self.done.abandoned += count::of(ended);
+                        Ok(())
+                    }
+                    Err(error) => self.fault(nth, "ending what was abandoned", error),
+                });
+                heard.fold(Ok(()), Result::and)
+            }
+            None => Ok(()),
+        }
     }
 }

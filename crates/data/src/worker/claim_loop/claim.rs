@@ -1,16 +1,16 @@
 //! Claiming for the free permits, each workload its share, and starting what was claimed.
 
-use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::task::JoinError;
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::Worker;
 use super::attempting::Attempting;
 use super::line::{Line, Ready, go_on};
+use super::{Worker, said};
 use crate::error::{Error, Result};
 use crate::worker::attempt_end::AttemptResult;
 use crate::worker::lease::Lease;
@@ -29,6 +29,8 @@ pub(super) struct Answer {
     nth: usize,
     asked: Asked,
     claimed: Result<Claimed>,
+    /// How long the database took.
+    took: Duration,
     /// Of its tasks, in their order. They are kept from the claim on, however long the loop is busy.
     leases: Vec<Lease>,
 }
@@ -70,21 +72,18 @@ impl Worker {
             (Arc::clone(&served.workload), Arc::clone(&self.claimant), self.keeper.clone());
         self.claims.spawn(async move {
             let claimed = workload.claim(permits, &claimant).await;
+            let asked_at = claimed.as_ref().map_or_else(|_| Instant::now(), |claimed| claimed.asked_at);
             let tasks = claimed.iter().flat_map(|claimed| &claimed.tasks);
-            let leases = keeper.hold_all(tasks.map(|task| (task.run_id, task.task_id, task.span.clone())), asked.at);
-            Answer { nth, asked, claimed, leases }
+            let leases = keeper.hold_all(tasks.map(|task| (task.run_id, task.task_id, task.span.clone())), asked_at);
+            Answer { nth, asked, claimed, took: asked_at.elapsed(), leases }
         });
+        self.gathering.claim_begins();
         permits
     }
 
     /// Starts what a claim has brought.
     pub(super) fn answered(&mut self, answer: std::result::Result<Answer, JoinError>) -> Result<()> {
-        let Answer { nth, asked, claimed, leases } = match answer {
-            Ok(answer) => answer,
-            Err(gone) if gone.is_panic() => resume_unwind(gone.into_panic()),
-            // The runtime is ending, and this task with it.
-            Err(_) => return Ok(()),
-        };
+        let Some(Answer { nth, asked, claimed, took, leases }) = said(answer) else { return Ok(()) };
         let served = &mut self.served[nth];
         served.answered(asked);
         let claimed = match claimed {
@@ -105,7 +104,7 @@ impl Worker {
             self.gathering.was_short();
         } else {
             served.was_full();
-            self.gathering.was_full(asked.at.elapsed());
+            self.gathering.was_full(took);
         }
         self.done.claimed += u64::from(found);
         self.show_counts();

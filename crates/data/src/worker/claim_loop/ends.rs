@@ -88,8 +88,8 @@ impl Worker {
 
     /// Leaves whatever hangs now to its lease.
     fn abandon(&mut self) {
-        let left = count::of(self.under_way);
-        tracing::error!(left, "some attempts could not be given back in time; their leases run out");
+        let (left, claims) = (count::of(self.under_way), self.claims.len());
+        tracing::error!(left, claims, "some attempts and claims could not be given back in time; their leases run out");
         self.done.lost += left;
         self.claims.abort_all();
         self.attempts.abort_all();
@@ -100,6 +100,8 @@ impl Worker {
         let shutdown = self.shutdown.clone();
         let grace = shutdown.requested_at().unwrap_or_else(Instant::now) + self.options.grace;
         let mut last = None;
+        // A sink that does not answer would be waited for.
+        self.looks.abort_all();
         loop {
             if let Err(error) = self.hear_all() {
                 tracing::error!(%error, "an attempt failed");

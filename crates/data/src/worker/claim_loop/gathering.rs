@@ -21,9 +21,14 @@ impl Gathering {
         self.since.get_or_insert_with(Instant::now);
     }
 
+    /// A claim is made for them.
+    pub(super) fn claim_begins(&mut self) {
+        self.since = None;
+    }
+
     /// A claim has brought all that it was asked for, in so long a time.
     pub(super) fn was_full(&mut self, took: Duration) {
-        (self.at_most, self.since) = (wait_for_more(took), None);
+        self.at_most = wait_for_more(took);
     }
 
     /// A claim has brought less: whatever comes next is announced, and is claimed at once.
@@ -47,6 +52,7 @@ mod tests {
         let mut gathering = Gathering::default();
         gathering.permits_are_free();
         assert_eq!(gathering.until(), None, "nothing was claimed yet");
+        gathering.claim_begins();
         gathering.was_full(Duration::from_secs(3600));
         assert_eq!(gathering.until(), None, "no permit is free");
         let before = Instant::now();

@@ -10,11 +10,12 @@ mod gathering;
 mod line;
 mod options;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use redrive_store::{DataStore, Wakeups};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::counts::WorkerCounts;
@@ -25,6 +26,7 @@ use super::shutdown::Shutdown;
 use super::workload::{Claimant, Workload};
 use crate::error::{Error, Result};
 use attempting::Finished;
+use care::Look;
 use claim::Answer;
 use gathering::Gathering;
 use line::Ends;
@@ -50,6 +52,9 @@ pub struct Worker {
     done: WorkerCounts,
     /// The claims that are under way.
     claims: JoinSet<Answer>,
+    /// The looks at everything but the attempts that are under way.
+    looks: JoinSet<Look>,
+    is_sweeping: bool,
     /// The tasks of attempts that are under way; a task may be of several.
     attempts: JoinSet<()>,
     /// How many attempts have not been heard of yet.
@@ -90,12 +95,18 @@ impl Worker {
             replacements,
             replace,
             served: workloads.into_iter().map(Served::new).collect(),
-            claimant: Arc::new(Claimant { worker: options.name.clone(), lease: options.terms.lease }),
+            claimant: Arc::new(Claimant {
+                worker: options.name.clone(),
+                lease: options.terms.lease,
+                shutdown: shutdown.clone(),
+            }),
             options,
             shutdown,
             counts: watch::channel(WorkerCounts::default()).0,
             done: WorkerCounts::default(),
             claims: JoinSet::new(),
+            looks: JoinSet::new(),
+            is_sweeping: false,
             attempts: JoinSet::new(),
             under_way: 0,
             finished,
@@ -157,19 +168,13 @@ impl Worker {
     async fn work(&mut self) -> Result<()> {
         let (mut wakeups, mut cancels) = (self.data.wakeups(), self.data.cancels());
         while !self.shutdown.is_requested() {
-            // All of it may wait for a sink that does not answer, and can be given up at any moment.
-            let shutdown = self.shutdown.clone();
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => break,
-                looked = self.look_after() => looked?,
-            }
+            self.look_after();
             // Marked before the claim, so that an announcement during it is not missed.
             self.wake(&mut wakeups);
             self.claim();
             // Looked at before the backlog: what a listing brought is there when it has ended.
-            let is_idle = self.claims.is_empty() && self.attempts.is_empty() && !self.is_listing();
-            if self.options.drain && is_idle && self.is_drained().await? {
+            let is_idle = self.claims.is_empty() && self.looks.is_empty() && self.attempts.is_empty();
+            if self.options.drain && is_idle && !self.is_listing() && self.is_drained().await? {
                 break;
             }
             self.wait(&mut wakeups, &mut cancels).await?;
@@ -185,6 +190,7 @@ impl Worker {
             () = shutdown.requested() => {}
             Some(replacement) = self.replacements.recv() => self.replace(replacement),
             Some(answer) = self.claims.join_next() => self.answered(answer)?,
+            Some(look) = self.looks.join_next() => self.looked(look)?,
             Some(finished) = self.finished.recv() => self.hear(finished)?,
             Some(_) = self.attempts.join_next() => {}
             () = self.permits.wait_for(enough) => {}
@@ -220,6 +226,15 @@ impl Worker {
         let gathered = self.gathers_until();
         let served = self.served.iter().filter(|served| !served.is_out);
         served.filter_map(Served::look_at).chain(gathered).fold(latest, Instant::min)
+    }
+}
+
+/// What a task had to say. Nothing where the runtime is ending, and this task with it.
+fn said<T>(joined: std::result::Result<T, JoinError>) -> Option<T> {
+    match joined {
+        Ok(said) => Some(said),
+        Err(gone) if gone.is_panic() => resume_unwind(gone.into_panic()),
+        Err(_) => None,
     }
 }
 

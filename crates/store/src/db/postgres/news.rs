@@ -68,7 +68,7 @@ pub(super) struct News {
 #[derive(Debug, Clone, Copy, Default)]
 struct Committed {
     wakeups: Wakeups,
-    /// How many of them cancelled a run.
+    /// How many commits cancelled a run.
     cancels: u64,
 }
 
@@ -136,7 +136,6 @@ pub(super) async fn announce(pool: Pool, news: Arc<News>) {
         let workloads = now.wakeups.since(told.wakeups).each().map(Workload::as_str);
         let cancel = (now.cancels != told.cancels).then_some(CANCEL);
         let said: String = workloads.chain(cancel).flat_map(|word| [" ", word]).collect();
-        told = now;
         let sql = format!("NOTIFY redrive, '{}{said}'", news.speaker);
         let sent = match Lent::from(&pool).await {
             Ok(client) => {
@@ -145,8 +144,12 @@ pub(super) async fn announce(pool: Pool, news: Arc<News>) {
             }
             Err(error) => Err(pool_error_text(&error)),
         };
-        if let Err(error) = sent {
-            tracing::debug!(error, "new work could not be announced; other processes find it when they poll");
+        match sent {
+            Ok(()) => told = now,
+            // The next announcement says this, too.
+            Err(error) => {
+                tracing::debug!(error, "new work could not be announced; other processes find it when they poll");
+            }
         }
         tokio::time::sleep(REST).await;
     }

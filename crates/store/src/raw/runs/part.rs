@@ -10,7 +10,7 @@ use zstd::stream::write::Encoder;
 use super::small;
 use crate::raw::digest::Sha256;
 
-const LEVEL: i32 = 1;
+pub(super) const LEVEL: i32 = 1;
 
 pub(super) struct Part {
     /// None until the first chunk.
@@ -58,7 +58,7 @@ impl Part {
             self.encoder.map(Encoder::finish).transpose()?.unwrap_or_default()
         } else {
             self.bytes = count::of(rest.len());
-            small::compress(rest, LEVEL)?
+            small::compress(rest)?
         };
         let sha256 = Sha256::of(&compressed);
         Ok(Sealed { compressed: compressed.into(), sha256, bytes: self.bytes })

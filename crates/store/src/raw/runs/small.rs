@@ -5,6 +5,8 @@ use std::io;
 
 use zstd::bulk::{Compressor, Decompressor};
 
+use super::part::LEVEL;
+
 /// The most bytes that are small. A thread keeps a few hundred KiB for parts of this length.
 pub(super) const SMALL: usize = 64 << 10;
 
@@ -14,13 +16,13 @@ thread_local! {
 }
 
 /// Compresses a part as a whole: as its length is known, that takes no more memory than the part needs.
-pub(super) fn compress(part: &[u8], level: i32) -> io::Result<Vec<u8>> {
+pub(super) fn compress(part: &[u8]) -> io::Result<Vec<u8>> {
     if part.len() > SMALL {
-        return zstd::bulk::compress(part, level);
+        return zstd::bulk::compress(part, LEVEL);
     }
     COMPRESSOR.with_borrow_mut(|kept| match kept {
         Some(compressor) => compressor.compress(part),
-        None => kept.insert(Compressor::new(level)?).compress(part),
+        None => kept.insert(Compressor::new(LEVEL)?).compress(part),
     })
 }
 
@@ -44,13 +46,13 @@ mod tests {
     #[test]
     fn a_part_is_read_whole_only_if_it_is_as_long_as_it_should_be() {
         for part in [&b"{}\n"[..], &[b'x'; SMALL]] {
-            let (compressed, bytes) = (compress(part, 1).unwrap(), part.len() as u64);
+            let (compressed, bytes) = (compress(part).unwrap(), part.len() as u64);
             assert_eq!(decompress(&compressed, bytes).as_deref(), Some(part));
             assert_eq!(decompress(&compressed, bytes - 1), None);
             assert_eq!(decompress(&compressed, bytes + 1), None);
             assert_eq!(decompress(b"no zstd", bytes), None, "and the next is read all the same");
         }
         let long = vec![b'x'; SMALL + 1];
-        assert_eq!(decompress(&compress(&long, 1).unwrap(), long.len() as u64), None);
+        assert_eq!(decompress(&compress(&long).unwrap(), long.len() as u64), None);
     }
 }
