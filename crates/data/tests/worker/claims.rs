@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Run, State, Workload as Kind};
 use redrive_data::Result;
+use redrive_data::process::Sections;
 use redrive_data::worker::{Claimant, Claimed, Workload};
 use redrive_fixture::eventually;
 use redrive_store::Backlog;
@@ -16,25 +17,44 @@ use tokio::sync::Semaphore;
 use crate::house::{TestDataPlane, Work};
 use crate::jobs::{Job, Jobs, source, states, submit};
 use crate::source::Act;
+use crate::told::{self, Told, section};
 
-/// Jobs whose claims are answered only when a test lets them be.
+/// What of a claim is held back.
+#[derive(Debug, PartialEq)]
+enum Held {
+    Question,
+    Answer,
+}
+
+/// Jobs whose claims go on only when a test lets them.
 #[derive(Debug)]
 struct Slow {
-    jobs: Arc<Jobs>,
+    jobs: Arc<dyn Workload>,
     at_once: u32,
+    held: Held,
     asked: AtomicU32,
-    /// One permit for each answer.
+    /// One permit for each claim.
     answers: Semaphore,
 }
 
 impl Slow {
     fn new(house: &TestDataPlane, at_once: u32) -> Arc<Self> {
-        let (asked, answers) = (AtomicU32::new(0), Semaphore::new(0));
-        Arc::new(Self { jobs: Jobs::new(house, Job::Pass), at_once, asked, answers })
+        Self::holding(Held::Answer, Jobs::new(house, Job::Pass), at_once)
+    }
+
+    fn holding(held: Held, jobs: Arc<dyn Workload>, at_once: u32) -> Arc<Self> {
+        Arc::new(Self { jobs, at_once, held, asked: AtomicU32::new(0), answers: Semaphore::new(0) })
     }
 
     fn asked(&self) -> u32 {
         self.asked.load(Ordering::SeqCst)
+    }
+
+    async fn hold_back(&self, what: Held) {
+        if self.held == what {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            self.answers.acquire().await.unwrap().forget();
+        }
     }
 }
 
@@ -45,9 +65,9 @@ impl Workload for Slow {
 
     fn claim<'a>(&'a self, room: u32, claimant: &'a Claimant) -> BoxFuture<'a, Result<Claimed>> {
         Box::pin(async move {
+            self.hold_back(Held::Question).await;
             let claimed = self.jobs.claim(room, claimant).await;
-            self.asked.fetch_add(1, Ordering::SeqCst);
-            self.answers.acquire().await.unwrap().forget();
+            self.hold_back(Held::Answer).await;
             claimed
         })
     }
@@ -142,6 +162,20 @@ async fn what_a_claim_brings_after_the_end_was_asked_for_is_not_left_behind(hous
     assert!(!states(&house, &ids).await.contains(&State::Running));
 }
 
+async fn nothing_is_claimed_after_the_end_was_asked_for(house: TestDataPlane) {
+    let id = house.submit_jobs("a", 1).await[0];
+    let sections = Sections::new([section("a", Told::to(|_| told::Act::Pass))]).unwrap();
+    let served = sections.workloads(&house.store.data(), None).pop().unwrap();
+    let slow = Slow::holding(Held::Question, served, 1);
+    let (worker, stop) = house.worker_for(vec![Arc::clone(&slow) as _], work()).await;
+    let working = tokio::spawn(worker.run());
+    eventually("the claim is about to ask", async || slow.asked() == 1).await;
+    stop.request();
+    slow.answers.add_permits(1000);
+    assert_eq!(working.await.unwrap().unwrap().claimed, 0);
+    assert_eq!(house.run(id).await.state, State::Queued);
+}
+
 async fn a_sink_that_does_not_answer_holds_back_its_own_workload_alone(house: TestDataPlane) {
     let jobs = Jobs::new(&house, Job::Pass);
     submit(&house, 5).await;
@@ -159,5 +193,6 @@ redrive_fixture::on_both_databases!(
     what_is_announced_during_a_claim_that_finds_nothing_is_claimed_at_once,
     two_claims_are_under_way_where_the_last_was_full,
     what_a_claim_brings_after_the_end_was_asked_for_is_not_left_behind,
+    nothing_is_claimed_after_the_end_was_asked_for,
     a_sink_that_does_not_answer_holds_back_its_own_workload_alone,
 );
