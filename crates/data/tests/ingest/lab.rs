@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Run, Workload as Kind};
 use redrive_data::ingest::{Limits, NotUploaded, Uploaded, Uploads, Workload};
 use redrive_data::worker::{AttemptResult, LeaseKeeper, LeaseTerms, Shutdown, Worker, WorkerCounts, WorkerOptions};
-use redrive_fixture::{S3, TestClock, TestDatabase, TestStore, with_clock};
+use redrive_fixture::{S3, TestClock, TestDatabase, TestStore, eventually, with_clock};
 use redrive_store::raw::{Blobs, RawOptions, RawUrl, S3Options};
 use redrive_store::{BATCH_ROWS, RunClaim, StanzaPage, StanzaRow};
 use serde_json::Value;
@@ -109,6 +109,16 @@ impl Lab {
                 std::fs::rename(&raw, away).unwrap();
                 std::fs::create_dir(raw).unwrap();
             }
+        }
+    }
+
+    /// Waits until an upload has a file in the sink. On S3 a small one is sent only when it is whole.
+    pub async fn upload_has_begun(&self) {
+        if self.proxy.is_none() {
+            let uploads = self.folders().0.join("_uploads");
+            let entries = |of: &Path| std::fs::read_dir(of).into_iter().flatten().map(|entry| entry.unwrap().path());
+            let is_begun = |run: PathBuf| entries(&run).any(|file| file.to_string_lossy().contains('#'));
+            eventually("the upload has a file", async || entries(&uploads).any(is_begun)).await;
         }
     }
 

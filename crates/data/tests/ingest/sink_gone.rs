@@ -2,6 +2,7 @@
 //! the sink is well counts (`outages.rs`).
 
 use std::io;
+use std::pin::pin;
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
@@ -11,6 +12,7 @@ use redrive_core::run::{State, label};
 use redrive_data::ingest::NotUploaded;
 use redrive_data::worker::{AttemptEnd, AttemptResult};
 use redrive_fixture::{TestDatabase, eventually};
+use tokio::sync::Barrier;
 
 use crate::everywhere;
 use crate::lab::{Lab, Leaving, Sink, TERMS, conf};
@@ -56,13 +58,26 @@ async fn an_upload_that_meets_a_vanished_sink_stays_pending(lab: Lab) {
         lab.take_sink_away(leaving);
         let before = lab.try_upload("before.conf", b"[a]\n").await.unwrap_err();
         lab.bring_sink_back();
-        let pieces = stream::iter(0..3).then(|nth| {
-            if nth == 1 {
-                lab.take_sink_away(leaving);
+        let turns = Barrier::new(2);
+        let pieces = pin!(stream::iter(0..3).then(|nth| {
+            let turns = &turns;
+            async move {
+                if nth == 1 {
+                    turns.wait().await;
+                    turns.wait().await;
+                }
+                io::Result::Ok(Bytes::from_static(b"[a]\n"))
             }
-            std::future::ready(io::Result::Ok(Bytes::from_static(b"[a]\n")))
-        });
-        let meanwhile = lab.uploads().upload("meanwhile.conf", None, pieces).await.unwrap_err();
+        }));
+        let vanishing = async {
+            turns.wait().await;
+            lab.upload_has_begun().await;
+            lab.take_sink_away(leaving);
+            turns.wait().await;
+        };
+        let uploads = lab.uploads();
+        let (meanwhile, ()) = tokio::join!(uploads.upload("meanwhile.conf", None, pieces), vanishing);
+        let meanwhile = meanwhile.unwrap_err();
         lab.bring_sink_back();
         for error in [before, meanwhile] {
             let NotUploaded::Sink { run_id, .. } = error else { panic!("{error}") };
