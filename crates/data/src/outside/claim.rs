@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::slip::{LONGEST_WAIT, MAX_RUNS, check_name};
 use super::{ACK_WINDOW, BEAT, Caller, OutsideWorkers, Slip};
 use crate::error::Result;
-use crate::process::Section;
+use crate::process::{Section, log};
 
 /// How often a claim that waits looks by itself: on SQLite another process's jobs are not announced.
 const POLL: Duration = Duration::from_secs(1);
@@ -166,6 +166,7 @@ impl OutsideWorkers {
             window: ACK_WINDOW,
         };
         let given = self.data.deliver_runs(claim).await?;
+        given.iter().for_each(|claimed| log::sent(&claimed.run));
         let now = self.data.now();
         let terms = |claimed: ClaimedRun| {
             let run = &claimed.run;

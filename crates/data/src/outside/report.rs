@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Caller, OutsideWorkers, Slip};
 use crate::error::Result;
+use crate::process::log;
 
 /// The longest metrics that are kept, in bytes.
 const MAX_METRICS: usize = 64 << 10;
@@ -134,7 +135,12 @@ impl OutsideWorkers {
         let allowed = caller.clone();
         let told = self.data.report(report, move |run| allowed.may_touch(run), end, answer).await?;
         let (reported, worker) = match told {
-            Told::Answer { answer, worker } => (Reported::Answer(answer), worker),
+            Told::Answer { answer, worker, change } => {
+                if let Some(change) = change {
+                    log::reported(&change);
+                }
+                (Reported::Answer(answer), worker)
+            }
             Told::Late { worker } => {
                 tracing::warn!(%run_id, worker, report = kind.as_str(), "too late: the run is no longer this worker's");
                 (Reported::LeaseLost, worker)

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::workload::ServedSection;
-use super::{Answer, Context, Error as HandlerError, Failure, Job};
+use super::{Answer, Context, Error as HandlerError, Failure, Job, log};
 use crate::error::{Error, Result};
 use crate::settings::Redactor;
 use crate::worker::{AttemptEnd, AttemptResult, Lease, LeaseEnd, Shutdown};
@@ -71,7 +71,7 @@ impl Attempt {
     /// A worker may have thousands of attempts under way that only wait: what they hold meanwhile is kept small.
     pub(super) async fn run(self: Box<Self>) -> AttemptResult {
         let begun = Instant::now();
-        self.log_start();
+        log::started(self.job.run());
         let tried = tokio::select! {
             // First, so that a handler that answers at once costs nothing more.
             biased;
@@ -238,48 +238,15 @@ impl Attempt {
         clean_message(&Redactor::new(&self.served.handler.secrets(&self.job)).redact(text))
     }
 
-    fn log_start(&self) {
-        let (run_id, category, attempt) = (self.job.run_id(), self.job.category(), self.job.attempt());
-        if attempt > 1 {
-            tracing::info!(%run_id, category, attempt, "retry started");
-        } else {
-            tracing::info!(%run_id, category, attempt, "first attempt started");
-        }
-    }
-
     /// Says what was recorded, and what comes next.
     fn log_end(&self, standing: &RunAfter, hint: Option<Duration>) {
         match standing {
-            RunAfter::Done(verdict) => {
-                let (run_id, category, attempt) = (self.job.run_id(), self.job.category(), self.job.attempt());
-                let verdict = verdict.map(|verdict| verdict.as_str());
-                let text = if attempt > 1 { "retry succeeded" } else { "done" };
-                tracing::info!(%run_id, category, attempt, verdict, "{text}");
-            }
-            RunAfter::NotDone(run) => self.log_failure(run, hint),
-        }
-    }
-
-    fn log_failure(&self, run: &Run, hint: Option<Duration>) {
-        let (run_id, category, attempt) = (run.run_id, self.job.category(), run.attempt);
-        let why = run.error_message.as_deref();
-        match (run.state, run.error_class) {
-            (State::Waiting, class) => {
-                let class = class.map(ErrorClass::as_str);
-                let next_retry_at = run.next_retry_at.map(|at| at.to_string());
+            RunAfter::Done(verdict) => log::done(self.job.run_id(), self.job.category(), self.job.attempt(), *verdict),
+            RunAfter::NotDone(run) => {
                 let is_counted = run.retry_count > self.job.retry_count();
                 let backoff = if is_counted { run::backoff(run, &self.served.section.policy) } else { Duration::ZERO };
-                let delay_s = backoff.max(hint.unwrap_or_default()).as_secs_f64();
-                tracing::info!(%run_id, category, attempt, class, delay_s, next_retry_at, why, "retry scheduled");
+                log::failed(run, backoff.max(hint.unwrap_or_default()));
             }
-            (State::Dead, Some(ErrorClass::Final)) => {
-                tracing::info!(%run_id, category, attempt, why, "final error; it is not tried again");
-            }
-            (State::Dead, class) => {
-                let (class, retry_count) = (class.map(ErrorClass::as_str), run.retry_count);
-                tracing::info!(%run_id, category, attempt, retry_count, class, why, "attempts exhausted");
-            }
-            (State::Storing | State::Queued | State::Running | State::Done, _) => {}
         }
     }
 }

@@ -7,13 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::run::Work;
+use redrive_core::run::{self, JobError, MAX_JOB_BYTES};
 use redrive_core::text::{cut, one_line};
-use redrive_core::time::Timestamp;
 use redrive_store::clock::Clock;
 use redrive_store::{DataStore, NewRun};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use super::post::Server;
 use super::{CommandSettings, Failure, PostSettings, Section};
@@ -22,10 +20,7 @@ use crate::program::{ChildTracker, Cut, Launch, Program, Start, Watch};
 use crate::settings::{Nothing, Redactor, SettingError, Surroundings};
 use crate::worker::Shutdown;
 
-/// The longest line: a job with a payload of 1 MiB, and then some.
-const LONGEST_LINE: usize = (1 << 20) + (64 << 10);
-
-/// What is wrong with a longer one.
+/// What is wrong with a longer line.
 const TOO_LONG: &str = "it is longer than a job with a payload of 1 MiB can be";
 
 /// From how many jobs, or bytes of their payloads, on a batch is submitted.
@@ -150,23 +145,20 @@ impl Discovery {
     /// Asks once, and logs what came of it; gives whether all went well.
     async fn look(&self) -> bool {
         let section = self.section.name.as_str();
-        match tokio::time::timeout(self.discover.pace.timeout, self.ask()).await {
-            Ok(Ok(Discovered { new, known, skipped: 0, .. })) => {
+        let redacted = |text: &str| Redactor::new(&self.discover.secrets()).redact(text);
+        match self.ask().await {
+            Ok(Discovered { new, known, first_skipped: None, .. }) => {
                 tracing::info!(section, new, known, "discovered");
                 true
             }
-            Ok(Ok(Discovered { new, known, skipped, first_skipped })) => {
-                tracing::warn!(section, new, known, skipped, why = first_skipped, "discovered; some lines are no jobs");
+            Ok(Discovered { new, known, skipped, first_skipped: Some(why) }) => {
+                let why = redacted(&why);
+                tracing::warn!(section, new, known, skipped, why, "discovered; some lines are no jobs");
                 true
             }
-            Ok(Err(failure)) => {
-                let why = Redactor::new(&self.discover.secrets()).redact(&failure.message);
+            Err(failure) => {
+                let why = redacted(&failure.message);
                 tracing::error!(section, why, "discover failed; it is tried again");
-                false
-            }
-            Err(_) => {
-                let after_s = self.discover.pace.timeout.as_secs_f64();
-                tracing::error!(section, after_s, "discover timed out; it is tried again");
                 false
             }
         }
@@ -181,23 +173,30 @@ impl Discovery {
         longer.min(LONGEST_PAUSE.max(interval))
     }
 
-    /// Asks once, and submits what is new. What is listed before a failure counts: jobs are known by their ids.
+    /// Asks once, and submits what is new. What is listed before a failure or the end of its time counts: jobs are known by
+    /// their ids.
     pub async fn ask(&self) -> Result<Discovered, Failure> {
         let mut batch = Batch::new(self);
+        let limit = TimeLimit::from_now(self.discover.pace.timeout);
         let listed = match &self.discover.place {
-            Place::Command(program) => self.read_program(program, &mut batch).await,
-            Place::Url(server) => read_server(server, &mut batch).await,
+            Place::Command(program) => self.read_program(program, &mut batch, limit).await,
+            Place::Url(server) => read_server(server, &mut batch, limit).await,
         };
         batch.submit().await?;
         listed.map(|()| batch.found)
     }
 
-    async fn read_program(&self, program: &Program<Nothing>, batch: &mut Batch<'_>) -> Result<(), Failure> {
-        let invocation = program.invocation(&Nothing).await?;
+    async fn read_program(
+        &self,
+        program: &Program<Nothing>,
+        batch: &mut Batch<'_>,
+        limit: TimeLimit,
+    ) -> Result<(), Failure> {
+        let invocation = limit.within(program.invocation(&Nothing)).await??;
         let watch = Watch::with(Arc::new(Redactor::new(&program.secrets(&Nothing))));
-        let mut child = invocation.start(Start { watch, ..Start::new(&self.programs, LONGEST_LINE) })?;
+        let mut child = invocation.start(Start { watch, ..Start::new(&self.programs, MAX_JOB_BYTES) })?;
         loop {
-            match child.block().await {
+            match limit.within(child.block()).await? {
                 Ok(Some(block)) => batch.take(block).await?,
                 Ok(None) => break,
                 Err(Cut::Overlong) => {
@@ -210,7 +209,7 @@ impl Discovery {
             }
         }
         batch.finish();
-        let end = child.finish().await?;
+        let end = limit.within(child.finish()).await??;
         if end.is_success() { Ok(()) } else { Err(end.failure()) }
     }
 
@@ -220,51 +219,52 @@ impl Discovery {
     }
 
     fn job(&self, line: &[u8]) -> Result<NewRun, String> {
-        let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
-        let written: Written<'_> = serde_json::from_str(text).map_err(|why| format!("it is no job: {why}"))?;
-        let Some(external_id) = written.external_id.filter(|id| !id.is_empty()) else {
+        let Section { name, categories, .. } = &*self.section;
+        let only = match categories.as_slice() {
+            [only] => Some(only.as_str()),
+            _ => None,
+        };
+        let job = run::Job::parse(line, only).map_err(|error| match error {
+            JobError::NoCategory => format!("it has no category, and process.{name} has several"),
+            error => format!("it is no job: {error}"),
+        })?;
+        if job.external_id.is_none() {
             return Err("it has no external_id, by which it would be known again".to_owned());
-        };
-        let section = &self.section;
-        let category = match (written.category, section.categories.as_slice()) {
-            (Some(category), categories) if categories.contains(&category) => category,
-            (Some(category), _) => return Err(format!("category {category:?} is not one of process.{}", section.name)),
-            (None, [only]) => only.clone(),
-            (None, _) => return Err(format!("it has no category, and process.{} has several", section.name)),
-        };
-        let work = Work::Process { category, external_id: Some(external_id) };
-        let submitted_at = written.submitted_at.map_or_else(|| self.data.now(), Timestamp::from);
-        let payload = written.payload.map(|payload| payload.get().to_owned());
-        let job = NewRun {
-            not_before: written.not_before.map(Timestamp::from),
-            max_attempts: written.max_attempts,
-            ..NewRun::new(work, payload, submitted_at)
-        };
-        job.check().map_err(|error| error.to_string())?;
-        Ok(job)
+        }
+        match &job.category {
+            Some(category) if !categories.contains(category) => {
+                Err(format!("category {category:?} is not one of process.{name}"))
+            }
+            _ => Ok(NewRun::of_job(job, self.data.now())),
+        }
     }
 }
 
-async fn read_server(server: &Server<Nothing>, batch: &mut Batch<'_>) -> Result<(), Failure> {
-    let mut answer = server.ask(&Nothing, None).await?;
-    while let Some(piece) = answer.chunk().await? {
+async fn read_server(server: &Server<Nothing>, batch: &mut Batch<'_>, limit: TimeLimit) -> Result<(), Failure> {
+    let mut answer = limit.within(server.ask(&Nothing, None)).await??;
+    while let Some(piece) = limit.within(answer.chunk()).await?? {
         batch.take(&piece).await?;
     }
     batch.finish();
     Ok(())
 }
 
-/// A job as it is written on a line.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written<'a> {
-    external_id: Option<String>,
-    category: Option<String>,
-    #[serde(borrow)]
-    payload: Option<&'a RawValue>,
-    submitted_at: Option<jiff::Timestamp>,
-    not_before: Option<jiff::Timestamp>,
-    max_attempts: Option<u32>,
+/// When a listing has taken too long. Only what the lister is waited for is cut off: submitting has limits of its own.
+#[derive(Clone, Copy)]
+struct TimeLimit {
+    until: Instant,
+    span: Duration,
+}
+
+impl TimeLimit {
+    fn from_now(span: Duration) -> Self {
+        Self { until: Instant::now() + span, span }
+    }
+
+    async fn within<T>(self, asked: impl Future<Output = T>) -> Result<T, Failure> {
+        let answered = tokio::time::timeout_at(self.until, asked).await;
+        answered.map_err(|_| Failure::retryable(format!("the listing took longer than {:?}", self.span)))
+    }
 }
 
 /// Jobs that are to be submitted together.
@@ -278,7 +278,7 @@ struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     fn new(discovery: &'a Discovery) -> Self {
-        let (lines, found) = (Lines::new(LONGEST_LINE), Discovered::default());
+        let (lines, found) = (Lines::new(MAX_JOB_BYTES), Discovered::default());
         Self { discovery, lines, jobs: Vec::new(), bytes: 0, found }
     }
 

@@ -11,6 +11,7 @@ mod context;
 mod discover;
 mod handler;
 mod job;
+pub(crate) mod log;
 mod post;
 mod sample;
 mod section;

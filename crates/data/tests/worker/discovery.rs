@@ -71,7 +71,7 @@ async fn a_line_that_is_no_job_is_skipped_and_said(house: TestDataPlane) {
         echo '{"external_id":"d","submitted_at":"yesterday"}'
         echo '{"external_id":"e","max_attempts":0}'
         printf '{"external_id":"f","payload":"'; head -c 1048577 /dev/zero | tr '\\0' x; echo '"}'
-        echo '{"external_id":"g"}'
+        echo '{"external_id":"g","max_attempts":3.0}'
     "#;
     let found = listed_by(&house, script, &["x"]).ask().await.unwrap();
     assert_eq!((found.new, found.skipped), (2, 7));
@@ -116,13 +116,14 @@ async fn a_discover_that_fails_is_asked_again(house: TestDataPlane) {
     assert!(tries.lines().count() >= 3, "{tries}");
 }
 
-/// A listing that hangs is given up, and its program with it.
+/// A listing that hangs is given up, and its program with it. What it has listed is submitted all the same.
 async fn a_discover_has_a_time_limit(house: TestDataPlane) {
     let words = ["/bin/sh", "-c", "echo '{\"external_id\":\"a\"}'; sleep 1000"].map(str::to_owned);
     let settings = CommandSettings { command: &words, directory: Some(house.database.path()), env: &BTreeMap::new() };
     let pace = DiscoverPace { timeout: Duration::from_millis(200), ..PACE };
     let discover = Discover::command(&settings, pace, &Surroundings::default()).unwrap();
     assert!(!discovery(&house, discover, &["x"]).look_once(Shutdown::default()).await);
+    assert_eq!(jobs(&house).await, 1);
 }
 
 /// Also by a worker that has no section at all, and also what has only come due.

@@ -106,6 +106,22 @@ fn the_log_says_what_becomes_of_a_dead_workers_attempts(subject: TestProgram) {
     assert_eq!(count(&["lease expired; attempts exhausted", "last", "attempt=1"]), 1, "{log}");
 }
 
+/// On SQLite, where another process's cancel is not announced, too: long before the next heartbeat.
+fn a_cancel_by_another_process_reaches_the_program_at_once(subject: TestProgram) {
+    let settings = "[worker]\npoll = '100ms'\nlease = '2h'\nheartbeat = '30m'\n\
+                    [process.s]\ncategories = ['s']\ncommand = ['sh', '-c', 'echo $$ > begun; exec sleep 600']\n";
+    let rig = TestProcesses::new(subject, settings);
+    let worker = rig.spawn("worker");
+    rig.redrive("runs submit --category s").done();
+    let has_begun = || std::fs::read_to_string(rig.subject.home.file("begun")).is_ok_and(|pid| pid.ends_with('\n'));
+    until_within(Duration::from_secs(60), "the program has begun", has_begun);
+    let program = rig.subject.home.read("begun");
+    rig.redrive("runs cancel --category s --yes").done();
+    let is_there = || std::path::Path::new("/proc").join(program.trim()).exists();
+    until_within(Duration::from_secs(60), "the program is gone", || !is_there());
+    drop(worker);
+}
+
 /// Sections are asked while others are worked on, and one that cannot be asked is told.
 fn a_drain_asks_all_sections_at_once_and_says_which_failed(subject: TestProgram) {
     // Each listing waits for the job that the other one brings.
@@ -148,6 +164,7 @@ fn a_worker_refuses_what_it_cannot_serve(subject: TestProgram) {
 }
 
 redrive_fixture::on_both!(
+    a_cancel_by_another_process_reaches_the_program_at_once,
     the_log_says_what_becomes_of_a_dead_workers_attempts,
     a_drain_asks_all_sections_at_once_and_says_which_failed,
     the_log_says_what_becomes_of_every_attempt,

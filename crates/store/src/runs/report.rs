@@ -25,8 +25,8 @@ pub struct OutsideReport {
 /// What the worker is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// The answer, and the worker that held the run.
-    Answer { answer: String, worker: Option<String> },
+    /// The answer, and the worker that held the run; and what the report has changed, unless it was recorded before.
+    Answer { answer: String, worker: Option<String>, change: Option<Box<Change>> },
     /// The claim was over; the report is kept in the run's history.
     Late { worker: Option<String> },
     /// The caller may not speak of this run.
@@ -77,7 +77,7 @@ async fn take_report(tx: &mut Tx<'_>, report: &OutsideReport, meaning: &Meaning<
     let worker = run.worker.clone();
     if let Some((kind, answer)) = answered(tx, report).await? {
         let same = kind == report.kind;
-        return Ok(if same { Told::Answer { answer, worker } } else { Told::Late { worker } });
+        return Ok(if same { Told::Answer { answer, worker, change: None } } else { Told::Late { worker } });
     }
     let ended = Event::Ended { task_id: report.task_id, end: (meaning.end)(&run) };
     if let Ok(change) = run::apply(&run, ended, now)
@@ -87,11 +87,11 @@ async fn take_report(tx: &mut Tx<'_>, report: &OutsideReport, meaning: &Meaning<
         keep_answer(tx, report, &answer, now).await?;
         // A run that has ended makes room under its section's limit.
         tx.wake_for(change.after.workload());
-        return Ok(Told::Answer { answer, worker });
+        return Ok(Told::Answer { answer, worker, change: Some(Box::new(change)) });
     }
     // The same report may have been recorded between the look and the write.
     if let Some((_, answer)) = answered(tx, report).await?.filter(|(kind, _)| *kind == report.kind) {
-        return Ok(Told::Answer { answer, worker });
+        return Ok(Told::Answer { answer, worker, change: None });
     }
     let late = Noted {
         run_id: report.run_id,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive_core::id::RunId;
-use redrive_core::run::{MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Run, State, Work};
+use redrive_core::run::{Job, MAX_NAME_BYTES, MAX_PAYLOAD_BYTES, Run, State, Work};
 use redrive_core::time::Timestamp;
 
 use super::{group_commit, standing};
@@ -35,6 +35,17 @@ impl NewRun {
     /// A job without an external id.
     pub fn job(category: impl Into<String>, payload: Option<String>, submitted_at: Timestamp) -> Self {
         Self::new(Work::Process { category: category.into(), external_id: None }, payload, submitted_at)
+    }
+
+    /// What a submitter described, which has been checked. It is submitted now where it does not say when.
+    pub fn of_job(job: Job, now: Timestamp) -> Self {
+        let work = Work::Process { category: job.category.unwrap_or_default(), external_id: job.external_id };
+        let payload = job.payload.map(|payload| Box::<str>::from(payload).into_string());
+        Self {
+            not_before: job.not_before,
+            max_attempts: job.max_attempts,
+            ..Self::new(work, payload, job.submitted_at.unwrap_or(now))
+        }
     }
 
     /// Refuses what is never submitted, and what one of the databases could not keep.

@@ -20,6 +20,31 @@ pub(super) enum Look {
     Usable { nth: usize, doing: &'static str, is_usable: Result<()> },
     /// How many abandoned runs were ended for each of these workloads.
     Swept(Vec<(usize, Result<usize>)>),
+    /// How far the audit trail goes; none where that could not be read.
+    Trail(Option<i64>),
+}
+
+/// The audit trail as a worker follows it while it has something under way: where it has grown, a person may have cancelled a run.
+/// Cancels are announced, too, but not to other processes on SQLite, nor on PostgreSQL to a worker that cannot listen.
+#[derive(Debug)]
+pub(super) struct Trail {
+    seen: Option<i64>,
+    is_looking: bool,
+    look_at: Instant,
+}
+
+impl Trail {
+    pub(super) fn new() -> Self {
+        Self { seen: None, is_looking: false, look_at: Instant::now() }
+    }
+
+    /// Whether it has grown since the last look.
+    fn has_grown(&mut self, now: Option<i64>) -> bool {
+        self.is_looking = false;
+        let has_grown = now.is_some() && now != self.seen;
+        self.seen = now.or(self.seen);
+        has_grown
+    }
 }
 
 impl Worker {
@@ -34,6 +59,16 @@ impl Worker {
             self.sweep_at = Instant::now() + (self.options.terms.lease / 4).max(Duration::from_millis(100));
             self.sweep();
         }
+        if self.under_way > 0 && !self.trail.is_looking && Instant::now() >= self.trail.look_at {
+            self.follow_trail();
+        }
+    }
+
+    fn follow_trail(&mut self) {
+        self.trail.is_looking = true;
+        self.trail.look_at = Instant::now() + self.options.poll;
+        let view = self.data.view();
+        self.looks.spawn(async move { Look::Trail(view.audit_head().await.ok().map(|head| head.seq)) });
     }
 
     fn ask(&mut self, nth: usize, question: Question) {
@@ -88,6 +123,12 @@ impl Worker {
                     Err(error) => self.fault(nth, "ending what was abandoned", error),
                 });
                 heard.fold(Ok(()), Result::and)
+            }
+            Some(Look::Trail(head)) => {
+                if self.trail.has_grown(head) {
+                    self.keeper.beat_now();
+                }
+                Ok(())
             }
             None => Ok(()),
         }

@@ -26,7 +26,7 @@ use super::shutdown::Shutdown;
 use super::workload::{Claimant, Workload};
 use crate::error::{Error, Result};
 use attempting::Finished;
-use care::Look;
+use care::{Look, Trail};
 use claim::Answer;
 use gathering::Gathering;
 use line::Ends;
@@ -55,6 +55,7 @@ pub struct Worker {
     /// The looks at everything but the attempts that are under way.
     looks: JoinSet<Look>,
     is_sweeping: bool,
+    trail: Trail,
     /// The tasks of attempts that are under way; a task may be of several.
     attempts: JoinSet<()>,
     /// How many attempts have not been heard of yet.
@@ -107,6 +108,7 @@ impl Worker {
             claims: JoinSet::new(),
             looks: JoinSet::new(),
             is_sweeping: false,
+            trail: Trail::new(),
             attempts: JoinSet::new(),
             under_way: 0,
             finished,
