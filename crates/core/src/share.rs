@@ -1,4 +1,4 @@
-//! How a claim is shared: how much each source may still take, customers in turn, queues of runs by age.
+//! How a claim is shared: how much each source may still take, customers in turn, queues of runs by age, an even share for each.
 
 use std::collections::BTreeMap;
 
@@ -103,6 +103,13 @@ pub fn by_age<T: Ord + Copy>(queues: &[Vec<T>], limit: u32) -> Vec<u32> {
     shares
 }
 
+/// How much of what is free one of several takers is offered first: what it lacks of an even share of all there is. What is free then is
+/// offered once more, to one after the other.
+pub fn even_share(all: u32, takers: usize, has: u32, free: u32) -> u32 {
+    let share = all.div_ceil(u32::try_from(takers).unwrap_or(u32::MAX).max(1));
+    share.saturating_sub(has).min(free)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -113,6 +120,15 @@ mod tests {
     fn queue(source: &str, customer: &str, waiting: Vec<u32>) -> CustomerQueue<u32> {
         let (source, customer_id) = (source.parse().unwrap(), customer.parse().unwrap());
         CustomerQueue { source, customer_id, waiting: waiting.into_iter() }
+    }
+
+    #[test]
+    fn a_taker_is_first_offered_what_it_lacks_of_an_even_share() {
+        assert_eq!(even_share(8, 1, 3, 5), 5, "alone, it has all");
+        assert_eq!(even_share(8, 2, 0, 8), 4);
+        assert_eq!(even_share(8, 2, 6, 2), 0, "it has more than its share");
+        assert_eq!(even_share(8, 2, 0, 1), 1, "no more than there is");
+        assert_eq!(even_share(1, 3, 0, 1), 1, "a single one goes round");
     }
 
     fn unlimited() -> Capacity<'static> {

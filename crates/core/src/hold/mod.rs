@@ -11,6 +11,9 @@ use crate::key::{CustomerId, PartitionKey, QueryName, Source};
 use crate::time::Timestamp;
 use crate::word::words;
 
+/// How long a source that says "slow down", but not for how long, is left alone where its configuration does not say it.
+pub const DEFAULT_COOLDOWN: Duration = Duration::from_secs(30);
+
 words!(
     /// Who set a hold, from the least to the most weighty.
     HoldKind, "hold" {

@@ -202,12 +202,6 @@ impl Served {
     }
 }
 
-/// How many of the free permits a workload is offered first: what it lacks of an even share.
-pub(super) fn even_share(concurrency: u32, workloads: usize, permits: u32, room: u32) -> u32 {
-    let share = concurrency.div_ceil(u32::try_from(workloads).unwrap_or(u32::MAX).max(1));
-    share.saturating_sub(permits).min(room)
-}
-
 #[cfg(test)]
 mod tests {
     use futures_util::future::BoxFuture;
@@ -256,14 +250,5 @@ mod tests {
         assert!(served.ask().is_none() && !served.may_claim(1));
         served.has_said(true);
         assert!(served.look_at().is_some() && served.ask().is_none() && served.may_claim(1));
-    }
-
-    #[test]
-    fn a_workload_is_first_offered_what_it_lacks_of_an_even_share() {
-        assert_eq!(even_share(8, 1, 3, 5), 5, "alone, it has all");
-        assert_eq!(even_share(8, 2, 0, 8), 4);
-        assert_eq!(even_share(8, 2, 6, 2), 0, "it has more than its share");
-        assert_eq!(even_share(8, 2, 0, 1), 1, "no more than there is");
-        assert_eq!(even_share(1, 3, 0, 1), 1, "a single permit goes round");
     }
 }

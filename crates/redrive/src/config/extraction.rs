@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use redrive_core::hold::DEFAULT_COOLDOWN;
 use redrive_core::key::{QueryName, Source};
 use redrive_core::retry::RetryPolicy;
 use redrive_data::extract::{ConfiguredSource, ExtractorContext, MAX_BYTES, Settings, Sources, Template};
@@ -12,8 +12,6 @@ use redrive_store::clock::SystemClock;
 
 use super::sections::{QuerySection, SourceSection};
 use super::sources::policy;
-
-const COOLDOWN: Duration = Duration::from_secs(30);
 
 /// Every source that has an `extract` section.
 pub(super) fn resolve(
@@ -54,7 +52,7 @@ fn source_plan(
         max_in_flight: section.max_in_flight,
         max_bytes: section.max_bytes.unwrap_or(MAX_BYTES),
         longest_hint: retry.longest_hint(),
-        cooldown: section.cooldown.unwrap_or(COOLDOWN),
+        cooldown: section.cooldown.unwrap_or(DEFAULT_COOLDOWN),
         rate_limit_budget: retry.rate_limit_budget,
         breaker: section.breaker.policy(),
         max_attempts: retry.attempt_limit(),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redrive_fixture::until_within;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::home::TestProgram;
 use crate::http;
@@ -57,6 +57,45 @@ fn one_process_serves_works_and_ticks(subject: TestProgram) {
     assert_eq!(rig.number("SELECT count(*) FROM processes"), 0, "an orderly end takes the rows away");
 }
 
+/// What a POST of JSON is answered; null where there is no content.
+fn post(address: &str, path: &str, body: &Value) -> Value {
+    let body = body.to_string();
+    let headers = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    let (status, answer) = ask(address, &format!("POST {path}\r\n{headers}\r\n{body}"));
+    assert!(matches!(status, 200 | 204), "{status}: {answer}");
+    serde_json::from_str(&answer).unwrap_or_default()
+}
+
+/// AR-11: also of attempts that outside workers make.
+fn the_log_says_what_becomes_of_an_outside_workers_attempts(subject: TestProgram) {
+    let settings = "[process.out]\ncategories = ['a']\n[process.out.retry]\nbase = '100ms'\nmax_attempts = 2\n";
+    let rig = TestProcesses::new(subject, settings);
+    let server = rig.spawn("serve --listen 127.0.0.1:0 --no-worker --no-daemon");
+    let address = address(&rig, &server);
+    rig.redrive("runs submit --category a --external-id passes").done();
+    rig.redrive("runs submit --category a --external-id fails").done();
+    for nth in 0..4 {
+        let claim = json!({"worker": "w", "claim_id": nth.to_string(), "max": 1, "wait_ms": 30_000});
+        let run = &post(&address, "/v1/worker/claim", &claim)["runs"][0];
+        let (id, is_first) = (run["id"].as_str().unwrap(), run["attempt"] == 1);
+        let failed = json!({"task_id": run["task_id"], "error_class": "retryable", "message": "no answer"});
+        let passed = json!({"task_id": run["task_id"], "verdict": "passed"});
+        let (word, report) =
+            if is_first || run["external_id"] == "fails" { ("fail", failed) } else { ("complete", passed) };
+        // A report whose answer was lost comes again, and is no other attempt.
+        for _ in 0..2 {
+            post(&address, &format!("/v1/worker/runs/{id}/{word}"), &report);
+        }
+    }
+    let log = rig.log(&server);
+    let count = |texts: &[&str]| log.lines().filter(|line| texts.iter().all(|text| line.contains(text))).count();
+    assert_eq!(count(&["first attempt sent to its worker", "attempt=1"]), 2, "{log}");
+    assert_eq!(count(&["retry sent to its worker", "attempt=2"]), 2, "{log}");
+    assert_eq!(count(&["retry scheduled", "attempt=1", "delay_s=0.1", "retryable", "no answer"]), 2, "{log}");
+    assert_eq!(count(&["attempts exhausted", "attempt=2"]), 1, "{log}");
+    assert_eq!(count(&["retry succeeded", "attempt=2", "passed"]), 1, "{log}");
+}
+
 fn parts_can_be_left_out(subject: TestProgram) {
     let rig = TestProcesses::new(subject, SETTINGS);
     let mut server = rig.spawn("serve --listen 127.0.0.1:0 --no-worker --no-daemon --read-only");
@@ -108,5 +147,6 @@ fn tokens_are_made_listed_and_revoked(subject: TestProgram) {
 redrive_fixture::on_both!(
     one_process_serves_works_and_ticks,
     parts_can_be_left_out,
+    the_log_says_what_becomes_of_an_outside_workers_attempts,
     tokens_are_made_listed_and_revoked
 );

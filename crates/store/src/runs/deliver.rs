@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::{self, EndedBy, Event, Run};
+use redrive_core::share::even_share;
 use redrive_core::time::Timestamp;
 
 use super::claim::{ClaimedRun, Rows, RunClaim, claim};
@@ -76,12 +77,12 @@ async fn deliver(tx: &mut Tx<'_>, asked: &OutsideClaim, task_id: TaskId) -> Resu
     }
     take_turns(tx, &asked.shares).await?;
     let mut claimed = Vec::new();
-    let sections = u32::try_from(asked.shares.len()).unwrap_or(u32::MAX).max(1);
-    for most in [asked.limit.div_ceil(sections), asked.limit] {
+    for is_first_round in [true, false] {
         for share in &asked.shares {
             let left = asked.limit.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
-            if left > 0 {
-                let share = RunClaim { limit: left.min(most), ..share.clone() };
+            let limit = if is_first_round { even_share(asked.limit, asked.shares.len(), 0, left) } else { left };
+            if limit > 0 {
+                let share = RunClaim { limit, ..share.clone() };
                 claimed.extend(claim(tx, &share, Rows::Single, task_id, now).await?);
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use redrive_core::share::even_share;
 use tokio::task::JoinError;
 use tokio::time::Instant;
 use tracing::Span;
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::worker::attempt_end::AttemptResult;
 use crate::worker::lease::Lease;
 use crate::worker::permit::Permit;
-use crate::worker::served::{Asked, Served, even_share};
+use crate::worker::served::{Asked, Served};
 use crate::worker::workload::{Claimed, Task};
 
 /// How many attempts may be under way for each permit, those that are settling included.
