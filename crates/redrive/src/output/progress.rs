@@ -18,8 +18,10 @@ pub enum Style {
     Partitions,
     /// How many partitions, when their number is not known beforehand. Appears only after a second.
     Changes,
-    /// How many jobs, when their number is not known beforehand. Appears only after a second.
+    /// A message, and how many bytes of jobs were read. Appears only after a second.
     Jobs,
+    /// The same, as a part of a file. Appears only after a second.
+    JobsOfFile,
     /// How many bytes of how many. Appears only after a second.
     Bytes,
     /// A bar with a message.
@@ -32,7 +34,8 @@ impl Style {
             Self::Phases => "{spinner} {msg} {elapsed}",
             Self::Partitions => "{spinner} {pos}/{len} partitions {elapsed}",
             Self::Changes => "{spinner} {human_pos} partitions, {per_sec}, {elapsed}",
-            Self::Jobs => "{spinner} {human_pos} jobs, {per_sec}, {elapsed}",
+            Self::Jobs => "{spinner} {msg}, {bytes}, {elapsed}",
+            Self::JobsOfFile => "{elapsed:>4} [{bar:30}] {percent:>3} %  {msg}, {eta} left",
             Self::Bytes => "{spinner} {msg} {bytes}/{total_bytes}, {bytes_per_sec}, {elapsed}",
             Self::Bar => "{elapsed:>4} [{bar:30}] {pos}/{len}  {msg}",
         }
@@ -50,7 +53,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn start(style: Style, quiet: bool) -> Self {
-        let waiting = matches!(style, Style::Changes | Style::Jobs | Style::Bytes) && !quiet;
+        let waiting = matches!(style, Style::Changes | Style::Jobs | Style::JobsOfFile | Style::Bytes) && !quiet;
         let target = if quiet || waiting { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(None, target);
         if let Ok(style) = ProgressStyle::with_template(style.template()) {
@@ -58,7 +61,7 @@ impl Progress {
         }
         match style {
             Style::Phases | Style::Partitions => bar.enable_steady_tick(TICK),
-            Style::Changes | Style::Jobs | Style::Bytes | Style::Bar => {}
+            Style::Changes | Style::Jobs | Style::JobsOfFile | Style::Bytes | Style::Bar => {}
         }
         Self { bar, begun: Instant::now(), waiting: AtomicBool::new(waiting) }
     }

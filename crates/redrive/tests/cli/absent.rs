@@ -96,6 +96,15 @@ fn what_brings_in_something_new_makes_the_file_and_says_so_once() {
 }
 
 /// In the wrong folder they would change nothing, and leave a database that looks like the right one.
+/// A slip is told before anything is made.
+#[test]
+fn a_job_that_is_none_makes_no_file() {
+    let home = Home::new();
+    let line = home.run(&["runs", "submit", "--category", "a", "--payload", "{"]).complaint(2);
+    assert!(line.contains("--payload is not JSON"), "{line}");
+    assert!(home.files().is_empty(), "{:?}", home.files());
+}
+
 #[test]
 fn what_changes_only_what_is_there_makes_no_file() {
     let config = "[sources.ads.extract]\nkind = \"sample\"\n";

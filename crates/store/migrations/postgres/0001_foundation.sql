@@ -19,11 +19,12 @@ CREATE TABLE partitions (
     period INTEGER NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
+    -- The columns of 8 bytes stand together, so that nothing is lost between them and those of 4.
+    record_count BIGINT,
     version INTEGER NOT NULL DEFAULT 1,
     attempt_count INTEGER NOT NULL DEFAULT 0,
     -- attempt_count less what was granted: what the policy counts. Here so that partitions_due and partitions_group can have it.
     spent INTEGER NOT NULL DEFAULT 0,
-    record_count BIGINT,
     -- Of the series; here so that partitions_due can lead with it.
     source_no INTEGER NOT NULL,
     -- 1 while the control row holds a terminal mark or a pause; here so that partitions_due can leave it out. Null in all other

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead};
 
+use redrive_core::count;
 use redrive_core::run::{Job, MAX_JOB_BYTES};
 use redrive_data::lines::{Lines, Overlong};
 use tokio::sync::mpsc;
@@ -15,7 +16,8 @@ const AHEAD: usize = 2;
 /// What comes from the reader: jobs, and in the end what stopped it, if something did.
 #[derive(Debug)]
 pub enum Read {
-    Jobs(Vec<Job>),
+    /// And how many bytes were read until then.
+    Jobs(Vec<Job>, u64),
     Stopped(Stop),
 }
 
@@ -33,11 +35,11 @@ pub enum Stop {
 pub fn start(input: impl BufRead + Send + 'static, category: Option<String>) -> mpsc::Receiver<Read> {
     let (send, receive) = mpsc::channel(AHEAD);
     std::thread::spawn(move || {
-        let mut reader = Reader { input, category, lines: Lines::new(MAX_JOB_BYTES) };
+        let mut reader = Reader { input, category, lines: Lines::new(MAX_JOB_BYTES), bytes: 0 };
         loop {
             let (jobs, end) = reader.batch();
             // A reader that nobody listens to any more ends.
-            if !jobs.is_empty() && send.blocking_send(Read::Jobs(jobs)).is_err() {
+            if !jobs.is_empty() && send.blocking_send(Read::Jobs(jobs, reader.bytes)).is_err() {
                 return;
             }
             match end {
@@ -54,6 +56,8 @@ struct Reader<I> {
     input: I,
     category: Option<String>,
     lines: Lines,
+    /// How many were read.
+    bytes: u64,
 }
 
 /// What a line holds.
@@ -105,6 +109,7 @@ impl<I: BufRead> Reader<I> {
             };
             let taken = available - rest.len();
             self.input.consume(taken);
+            self.bytes += count::of(taken);
             if found.is_some() {
                 break found;
             }
@@ -130,7 +135,7 @@ mod tests {
         let (mut sizes, mut stopped) = (Vec::new(), None);
         while let Some(next) = from.blocking_recv() {
             match next {
-                Read::Jobs(jobs) => sizes.push(jobs.len()),
+                Read::Jobs(jobs, _) => sizes.push(jobs.len()),
                 Read::Stopped(stop) => stopped = Some(stop),
             }
         }

@@ -1,13 +1,14 @@
 //! `runs submit`: one job from flags, or many from JSON lines.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use redrive_control::ControlPlane;
 use redrive_control::runs::Queues;
 use redrive_control::shape::SubmittedShape;
+use redrive_core::count::grouped;
 use redrive_core::run::Job;
 use redrive_core::time::Timestamp;
 use serde_json::value::RawValue;
@@ -44,11 +45,13 @@ impl Row for SubmittedShape {
 
 pub async fn run(args: &Submit, config: &Config, context: &Context) -> Result<Exit> {
     if let Some(file) = &args.jsonl {
-        let input = open(file)?;
+        let input = Input::open(file)?;
         let plane = context.control(config, Missing::Make).await?;
         let strangers = Strangers::of(config, context);
-        return many(input, &name_of(file), args.category.clone(), &plane, strangers, context).await;
+        return many(input, args.category.clone(), &plane, strangers, context).await;
     }
+    // A slip is told before a database is made. Only spans need its time.
+    one(args, Timestamp::from_micros(0))?;
     let plane = context.control(config, Missing::Make).await?;
     let job = one(args, plane.insight().now())?;
     let strangers = Strangers::of(config, context);
@@ -125,16 +128,26 @@ fn one(args: &Submit, now: Timestamp) -> Result<Job> {
     Ok(job)
 }
 
-fn open(file: &Path) -> Result<Box<dyn BufRead + Send>> {
-    if file == Path::new("-") {
-        return Ok(Box::new(BufReader::with_capacity(BUFFER, io::stdin())));
-    }
-    let opened = File::open(file).map_err(|error| Error::Usage(format!("cannot read {}: {error}", file.display())))?;
-    Ok(Box::new(BufReader::with_capacity(BUFFER, opened)))
+/// Where the lines of many jobs come from.
+struct Input {
+    name: String,
+    /// How long it is, where that can be known.
+    bytes: Option<u64>,
+    lines: Box<dyn BufRead + Send>,
 }
 
-fn name_of(file: &Path) -> String {
-    if file == Path::new("-") { "stdin".to_owned() } else { file.display().to_string() }
+impl Input {
+    fn open(file: &Path) -> Result<Self> {
+        if file == Path::new("-") {
+            let lines = Box::new(BufReader::with_capacity(BUFFER, io::stdin()));
+            return Ok(Self { name: "stdin".to_owned(), bytes: None, lines });
+        }
+        let unreadable = |error| Error::Usage(format!("cannot read {}: {error}", file.display()));
+        let opened = File::open(file).map_err(unreadable)?;
+        let bytes = opened.metadata().ok().filter(Metadata::is_file).map(|file| file.len());
+        let lines = Box::new(BufReader::with_capacity(BUFFER, opened));
+        Ok(Self { name: file.display().to_string(), bytes, lines })
+    }
 }
 
 /// What was done, while it is done.
@@ -175,8 +188,7 @@ enum End {
 }
 
 async fn many(
-    input: Box<dyn BufRead + Send>,
-    name: &str,
+    Input { name, bytes, lines }: Input,
     category: Option<String>,
     plane: &ControlPlane,
     mut strangers: Strangers<'_>,
@@ -187,8 +199,10 @@ async fn many(
         Format::Json | Format::Jsonl | Format::Csv => Some(Listing::new(&SUBMITTED, &context.global)),
     };
     let mut tally = Tally { listing, closed: false, new: 0, existing: 0 };
-    let progress = Progress::start(Style::Jobs, context.global.quiet);
-    let read = jsonl::start(input, category);
+    let style = if bytes.is_some() { Style::JobsOfFile } else { Style::Jobs };
+    let progress = Progress::start(style, context.global.quiet);
+    bytes.into_iter().for_each(|bytes| progress.of(bytes));
+    let read = jsonl::start(lines, category);
     let end = submit_all(read, plane, &mut tally, &mut strangers, &progress, &context.stop).await?;
     progress.clear();
     strangers.say();
@@ -234,17 +248,19 @@ async fn submit_all<W: Write>(
             () = stop.requested() => return Ok(End::Interrupted),
             next = read.recv() => next,
         };
-        match next {
+        let bytes = match next {
             None => return Ok(End::File),
             Some(Read::Stopped(stop)) => return Ok(End::Stopped(stop)),
-            Some(Read::Jobs(jobs)) => {
+            Some(Read::Jobs(jobs, bytes)) => {
                 strangers.add(jobs.iter().filter_map(|job| job.category.as_ref()));
                 match plane.submit(jobs).await {
                     Ok(submitted) => tally.add(submitted.into_iter().map(SubmittedShape::from).collect())?,
                     Err(error) => return Ok(End::Fault(error)),
                 }
+                bytes
             }
-        }
-        progress.to(tally.all());
+        };
+        progress.message(format!("{} jobs", grouped(tally.all())));
+        progress.to(bytes);
     }
 }
