@@ -30,6 +30,22 @@ pub struct Quotas {
     pub leftovers: Vec<Lane>,
 }
 
+impl Quotas {
+    /// In which order the lanes take, and how much at the most: their shares first, then what the others have left over of `wanted`.
+    /// Only lanes that have something are asked, and one that comes twice in a row is asked once.
+    pub fn rounds(&self, wanted: u32, lanes_with_work: &[Lane]) -> Vec<(Lane, u32)> {
+        let all = self.first.iter().copied().chain(self.leftovers.iter().map(|&lane| (lane, wanted)));
+        let mut rounds: Vec<(Lane, u32)> = Vec::new();
+        for (lane, most) in all.filter(|(lane, _)| lanes_with_work.contains(lane)) {
+            match rounds.last_mut() {
+                Some((last, sum)) if *last == lane => *sum = sum.saturating_add(most),
+                _ => rounds.push((lane, most)),
+            }
+        }
+        rounds
+    }
+}
+
 /// Shares out a claim of `wanted`, with the wheel turned to `turn`. The caller adds `wanted` to `turn` afterwards.
 pub fn quotas(turn: u64, wanted: u32) -> Quotas {
     let start = usize::try_from(turn % 10).unwrap_or(0);
@@ -62,6 +78,18 @@ mod tests {
             }
         }
         assert_eq!(taken.into_iter().collect::<Vec<_>>(), [(Lane::Fresh, 6), (Lane::Retry, 3), (Lane::Backfill, 1)]);
+    }
+
+    #[test]
+    fn lanes_without_work_are_passed_over_and_one_alone_is_asked_once_for_all() {
+        let quotas = quotas(0, 10);
+        let fresh_first = [(Lane::Fresh, 6), (Lane::Retry, 3), (Lane::Backfill, 1)];
+        let leftovers = [(Lane::Fresh, 10), (Lane::Retry, 10), (Lane::Backfill, 10)];
+        assert_eq!(quotas.rounds(10, &Lane::ALL), [fresh_first, leftovers].concat());
+        let two = [(Lane::Fresh, 6), (Lane::Backfill, 1), (Lane::Fresh, 10), (Lane::Backfill, 10)];
+        assert_eq!(quotas.rounds(10, &[Lane::Fresh, Lane::Backfill]), two);
+        assert_eq!(quotas.rounds(10, &[Lane::Retry]), [(Lane::Retry, 13)]);
+        assert_eq!(quotas.rounds(10, &[]), []);
     }
 
     proptest! {

@@ -141,6 +141,23 @@ async fn waiting(
     Ok(waiting)
 }
 
+static WITH_WORK: Lookup = Lookup::new(
+    "/* claim::with_work */
+     SELECT 1
+     FROM partition_control
+     WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL
+         AND lane = @lane
+     LIMIT 1",
+    &[("lane", Kind::Text)],
+);
+
+/// The lanes in which something is queued, be it held.
+pub(super) async fn with_work(tx: &mut Tx<'_>) -> Result<Vec<Lane>> {
+    let lanes = [Column::texts(&Lane::ALL, |lane| Some(lane.as_str()))];
+    let found = tx.lookup(&WITH_WORK, &lanes, |_| Ok(())).await?;
+    Ok(found.into_iter().map(|(nth, ())| Lane::ALL[nth]).collect())
+}
+
 /// Whether a lane has anything that may be claimed.
 pub(in crate::partitions) async fn has_any(tx: &mut Tx<'_>, lane: Lane, room: &Room<'_>) -> Result<bool> {
     let mut cursor = CustomerCursor::first(lane);

@@ -129,8 +129,9 @@ async fn claim(
     let shares = quotas(rotation.turn, claim.limit);
     let mut chosen: Vec<Partition> = Vec::new();
     let mut empty: Vec<Lane> = Vec::new();
-    let rounds = shares.first.iter().copied().chain(shares.leftovers.iter().map(|&lane| (lane, claim.limit)));
-    for (lane, quota) in rounds {
+    // Looked at beforehand, so that what only one lane has is chosen by one round of questions.
+    let lanes_with_work = lane::with_work(tx).await?;
+    for (lane, quota) in shares.rounds(claim.limit, &lanes_with_work) {
         let left = claim.limit.saturating_sub(u32::try_from(chosen.len()).unwrap_or(u32::MAX));
         if left > 0 && !empty.contains(&lane) {
             let served = rotation.served.entry(lane).or_default();
