@@ -232,6 +232,16 @@ impl Tx<'_> {
         }
     }
 
+    /// The error of a transaction whose statements saw different states of the database, because another one committed between them: it
+    /// is run again from its beginning.
+    pub(crate) fn overtaken(&mut self, why: &'static str) -> Error {
+        let (name, why) = match self {
+            Self::Sqlite { name, .. } => (*name, why.to_owned()),
+            Self::Postgres(tx) => (tx.have_again(), why.to_owned()),
+        };
+        Error::Statement { name, why }
+    }
+
     /// Keeps two transactions of this kind from running at once. SQLite has one writer anyway.
     pub(crate) async fn exclusive(&mut self, key: i64) -> Result<()> {
         static LOCK: Sql = Sql::new("/* exclusive */ SELECT pg_advisory_xact_lock(CAST(?1 AS BIGINT))");

@@ -11,7 +11,7 @@ use super::list::categories_of;
 use super::standing::Table;
 use super::submit::NOTED_EVERY;
 use crate::audit::{self, Operation};
-use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
+use crate::db::{Batch, Column, Effect, Kind, Lookup, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{ControlStore, View, read, transact};
 use crate::uploads;
@@ -125,6 +125,17 @@ async fn page(tx: &mut Tx<'_>, pruning: &Pruning, after: Option<&Prunable>, limi
     Ok(None)
 }
 
+/// Those that their submitters do not name, locked: who names one of them meanwhile waits, and finds it gone.
+static UNNAMED: Lookup = Lookup::new(
+    "/* runs::unnamed */
+     SELECT run_id
+     FROM run_specs
+     WHERE run_specs.run_id = @run_id
+       AND (external_id IS NULL OR coalesce(named_at, submitted_at) < @named_before)
+     {lock}",
+    &[("run_id", Kind::Id), ("named_before", Kind::Int)],
+);
+
 static FORGET_END: Batch = Batch::new(
     "/* runs::forget_end */
      DELETE FROM run_ends
@@ -132,21 +143,8 @@ static FORGET_END: Batch = Batch::new(
      WHERE workload = @workload
        AND category = @category
        AND run_id = @run_id
-       AND completed_at < @ended_before
-       AND NOT EXISTS (
-           SELECT 1
-           FROM run_specs s
-           WHERE s.run_id = @run_id
-             AND s.external_id IS NOT NULL
-             AND coalesce(s.named_at, s.submitted_at) >= @named_before
-       )",
-    &[
-        ("workload", Kind::Text),
-        ("category", Kind::Text),
-        ("run_id", Kind::Id),
-        ("ended_before", Kind::Int),
-        ("named_before", Kind::Int),
-    ],
+       AND completed_at < @ended_before",
+    &[("workload", Kind::Text), ("category", Kind::Text), ("run_id", Kind::Id), ("ended_before", Kind::Int)],
     Effect::Row,
 );
 /// Takes what a table has of runs away.
@@ -178,15 +176,18 @@ async fn forget(
     Prunable { category, runs }: &Prunable,
     now: Timestamp,
 ) -> Result<u64> {
+    let specs =
+        [Column::ids(runs, |id| Some(id.uuid())), Column::ints(runs, |_| Some(pruning.named_before().micros()))];
+    let unnamed = tx.lookup(&UNNAMED, &specs, |mut row| row.id().map(RunId::from_uuid)).await?;
+    let unnamed: Vec<RunId> = unnamed.into_iter().map(|(_, run)| run).collect();
     let ends = [
-        Column::texts(runs, |_| Some(pruning.workload.as_str())),
-        Column::texts(runs, |_| Some(category.as_str())),
-        Column::ids(runs, |id| Some(id.uuid())),
-        Column::ints(runs, |_| Some(pruning.ended_before.micros())),
-        Column::ints(runs, |_| Some(pruning.named_before().micros())),
+        Column::texts(&unnamed, |_| Some(pruning.workload.as_str())),
+        Column::texts(&unnamed, |_| Some(category.as_str())),
+        Column::ids(&unnamed, |id| Some(id.uuid())),
+        Column::ints(&unnamed, |_| Some(pruning.ended_before.micros())),
     ];
     let took = tx.batch(&FORGET_END, &ends).await?;
-    let forgotten: Vec<RunId> = runs.iter().zip(took).filter(|(_, took)| *took).map(|(run, _)| *run).collect();
+    let forgotten: Vec<RunId> = unnamed.into_iter().zip(took).filter(|(_, took)| *took).map(|(run, _)| run).collect();
     let by_id = [Column::ids(&forgotten, |id| Some(id.uuid()))];
     for sql in &FORGET {
         tx.batch(sql, &by_id).await?;

@@ -8,7 +8,7 @@ use redrive_core::time::Timestamp;
 
 use super::{group_commit, standing};
 use crate::db::columns::{Field, Named, columns, named};
-use crate::db::{Batch, Column, Effect, Kind, Lookup, Tx};
+use crate::db::{Batch, Column, Cursor, Effect, Kind, Lookup, Tx};
 use crate::error::{Error, Result};
 use crate::handles::ControlStore;
 
@@ -159,7 +159,7 @@ static INSERT_NAMED: Batch = Batch::new(
 
 static BY_EXTERNAL_ID: Lookup = Lookup::new(
     "/* runs::by_external_id */
-     SELECT run_id
+     SELECT run_id, coalesce(named_at, submitted_at)
      FROM run_specs
      WHERE workload = @workload
        AND category = @category
@@ -184,7 +184,8 @@ pub(super) async fn insert(tx: &mut Tx<'_>, runs: &[Begun], now: Timestamp) -> R
     Ok(submitted)
 }
 
-/// Finds the runs that were there already by their external ids.
+/// Finds the runs that were there already by their external ids, and notes that they were named again. The pruning of another process
+/// may forget one until that is noted: then all of it is done again, and the run is new.
 async fn find_existing(tx: &mut Tx<'_>, runs: &[Begun], submitted: &mut [Submitted], now: Timestamp) -> Result<()> {
     let existing: Vec<usize> = (0..runs.len()).filter(|&nth| submitted[nth].existing).collect();
     let columns = [
@@ -192,14 +193,20 @@ async fn find_existing(tx: &mut Tx<'_>, runs: &[Begun], submitted: &mut [Submitt
         Column::texts(&existing, |&nth| Some(runs[nth].run.work.category())),
         Column::texts(&existing, |&nth| runs[nth].run.work.external_id()),
     ];
-    let found = tx.lookup(&BY_EXTERNAL_ID, &columns, |mut row| row.id()).await?;
-    if found.len() != existing.len() {
-        return Err(Error::Statement { name: "submit runs", why: "a run is neither new nor there".to_owned() });
+    let read = |mut row: Cursor<'_>| Ok((RunId::from_uuid(row.id()?), row.time()?));
+    let found = tx.lookup(&BY_EXTERNAL_ID, &columns, read).await?;
+    let noted_before = now.saturating_sub(NOTED_EVERY);
+    let mut unnoted = Vec::new();
+    for &(nth, (run_id, named_at)) in &found {
+        submitted[existing[nth]].run_id = run_id;
+        if named_at < noted_before {
+            unnoted.push(run_id);
+        }
     }
-    for (nth, id) in found {
-        submitted[existing[nth]].run_id = RunId::from_uuid(id);
+    if found.len() < existing.len() || !note_named(tx, unnoted, now).await? {
+        return Err(tx.overtaken("a run with the same external id was forgotten at the same moment"));
     }
-    note_named(tx, &existing.into_iter().map(|nth| submitted[nth].run_id).collect::<Vec<_>>(), now).await
+    Ok(())
 }
 
 static NAMED_AGAIN: Batch = Batch::new(
@@ -207,26 +214,20 @@ static NAMED_AGAIN: Batch = Batch::new(
      UPDATE run_specs
      SET named_at = @now
      {from}
-     WHERE run_specs.run_id = @run_id
-       AND coalesce(run_specs.named_at, run_specs.submitted_at) < @before",
-    &[("run_id", Kind::Id), ("now", Kind::Int), ("before", Kind::Int)],
+     WHERE run_specs.run_id = @run_id",
+    &[("run_id", Kind::Id), ("now", Kind::Int)],
     Effect::Row,
 );
 
 /// How often it is noted that a run was submitted again: a `discover` names every job each minute.
 pub(super) const NOTED_EVERY: Duration = Duration::from_secs(3600);
 
-/// Notes which runs were submitted again. While their submitter names them they are not forgotten: they would be made, and
-/// worked on, a second time.
-async fn note_named(tx: &mut Tx<'_>, ids: &[RunId], now: Timestamp) -> Result<()> {
+/// Notes which runs were submitted again; says whether all of them are still there. While their submitter names them they are not
+/// forgotten: they would be made, and worked on, a second time.
+async fn note_named(tx: &mut Tx<'_>, mut ids: Vec<RunId>, now: Timestamp) -> Result<bool> {
     // One order for all, so that no two transactions wait for each other.
-    let mut ids = ids.to_vec();
     ids.sort_unstable();
     ids.dedup();
-    let values = [
-        Column::ids(&ids, |id| Some(id.uuid())),
-        Column::ints(&ids, |_| Some(now.micros())),
-        Column::ints(&ids, |_| Some(now.saturating_sub(NOTED_EVERY).micros())),
-    ];
-    tx.batch(&NAMED_AGAIN, &values).await.map(drop)
+    let values = [Column::ids(&ids, |id| Some(id.uuid())), Column::ints(&ids, |_| Some(now.micros()))];
+    Ok(tx.batch(&NAMED_AGAIN, &values).await?.iter().all(|is_there| *is_there))
 }

@@ -1,52 +1,25 @@
 //! What a submitter and an operator can ask of jobs: a later start, fewer attempts, a limit on how many run, retry, cancel, undo,
-//! pages, and forgetting what ended long ago.
+//! pages.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use redrive_core::failure::ErrorClass;
-use redrive_core::id::RunId;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::run::{ControlEvent, End, Run, State, Workload, label};
 use redrive_store::{
-    Backlog, Error, HeartbeatAnswer, InFlightLimit, NewRun, Prunable, Pruning, Queued, RunChangeOutcome, RunClaim,
-    RunPage,
+    Backlog, Error, HeartbeatAnswer, InFlightLimit, NewRun, Queued, RunChangeOutcome, RunClaim, RunPage,
 };
 
-use crate::steps::{fault, job_claim, named_job, passed, recorded, upload};
+use crate::steps::{after, fault, job_claim, passed, recorded, upload};
 use crate::support::{LEASE, START, TestStore};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
 
-trait Asked {
-    async fn put_runs(&self, items: Vec<(Run, ControlEvent)>) -> Vec<RunChangeOutcome>;
-    async fn ask_run(&self, id: RunId, event: ControlEvent) -> RunChangeOutcome;
-}
-
-impl Asked for TestStore {
-    async fn put_runs(&self, items: Vec<(Run, ControlEvent)>) -> Vec<RunChangeOutcome> {
-        let control = self.store.control();
-        let decided = control.decide_runs(items);
-        control.write_runs(&self.operation("runs"), decided).await.unwrap()
-    }
-
-    async fn ask_run(&self, id: RunId, event: ControlEvent) -> RunChangeOutcome {
-        let run = self.run(id).await;
-        self.put_runs(vec![(run, event)]).await.remove(0)
-    }
-}
-
 fn cancel() -> ControlEvent {
     ControlEvent::Cancel { by: "ada".to_owned() }
-}
-
-fn after(outcome: RunChangeOutcome) -> Run {
-    match outcome {
-        RunChangeOutcome::Changed { after, .. } => after,
-        RunChangeOutcome::Refused(_) | RunChangeOutcome::Overtaken(_) => panic!("not changed: {outcome:?}"),
-    }
 }
 
 /// A job that is wanted later is discovered, waits, and then competes by its submission.
@@ -255,99 +228,6 @@ async fn pages_cover_every_run_once(subject: TestStore) {
     assert_eq!(count(RunPage { since: second(2), until: second(5), ..any() }).await, 3);
 }
 
-/// Only what has ended before the moment is forgotten, a little at a time, and its external id is free again.
-async fn old_ends_are_pruned_and_nothing_else(subject: TestStore) {
-    let control = subject.store.control();
-    let names = ["done", "dead", "late", "waiting", "running", "queued"];
-    let jobs = names.iter().map(|name| named_job("any%", name, START)).collect();
-    let before = START.saturating_add(2 * HOUR);
-    let ids: Vec<_> = control.submit(jobs).await.unwrap().into_iter().map(|new| new.run_id).collect();
-    subject.clock.advance(2 * HOUR);
-    let claimed = subject.claim_jobs(5).await;
-    recorded(subject.report(&claimed[0], passed()).await);
-    recorded(subject.report(&claimed[1], fault(ErrorClass::Final, None)).await);
-    recorded(subject.report(&claimed[3], fault(ErrorClass::Retryable, None)).await);
-    subject.clock.advance(MINUTE);
-    recorded(subject.report(&claimed[2], passed()).await);
-    let pruning = Pruning { ended_before: before.saturating_add(MINUTE), ..all_jobs() };
-    let other = Pruning { categories: Some(vec!["other".to_owned()]), ..pruning.clone() };
-    let uploads = Pruning { workload: Workload::Ingest, ..pruning.clone() };
-    for nothing in [other, uploads] {
-        assert!(subject.prune(&nothing, 100).await.is_empty());
-    }
-    assert_eq!(subject.prune(&pruning, 1).await, [1, 1], "one transaction for each");
-    assert!(subject.prune(&pruning, 1).await.is_empty());
-    for (nth, id) in ids.iter().enumerate() {
-        assert_eq!(subject.store.view().run(*id).await.unwrap().is_none(), nth < 2, "{}", names[nth]);
-    }
-    assert!(subject.store.view().run_failures(ids[1]).await.unwrap().is_empty());
-    assert_eq!(subject.store.view().run_failures(ids[3]).await.unwrap().len(), 1);
-    let again = control.submit(vec![named_job("any%", "done", START), named_job("any%", "late", START)]).await.unwrap();
-    assert_eq!(again.iter().map(|new| new.existing).collect::<Vec<_>>(), [false, true]);
-}
-
-fn all_jobs() -> Pruning {
-    Pruning { workload: Workload::Process, categories: None, ended_before: START }
-}
-
-trait Prunes {
-    async fn prune(&self, pruning: &Pruning, limit: u32) -> Vec<u64>;
-}
-
-impl Prunes for TestStore {
-    /// Forgets everything, page by page; gives how many each page had.
-    async fn prune(&self, pruning: &Pruning, limit: u32) -> Vec<u64> {
-        let (mut pruned, mut after) = (Vec::new(), None);
-        while let Some(page) = self.store.view().prunable_runs(pruning.clone(), after, limit).await.unwrap() {
-            pruned.push(self.store.control().prune_runs(None, pruning.clone(), page.clone()).await.unwrap());
-            after = Some(page);
-        }
-        pruned
-    }
-}
-
-/// That it was named is noted once an hour: a job may have been named up to an hour after the note.
-async fn a_job_that_its_submitter_names_is_not_pruned(subject: TestStore) {
-    let control = subject.store.control();
-    control.submit(vec![named_job("any%", "x", START)]).await.unwrap();
-    recorded(subject.report(&subject.claim_jobs(1).await[0], passed()).await);
-    // Named every 40 minutes, for the last time 40 minutes before the note would be renewed.
-    for _ in 0..8 {
-        subject.clock.advance(40 * MINUTE);
-        assert!(control.submit(vec![named_job("any%", "x", subject.now())]).await.unwrap()[0].existing);
-        let pruning = Pruning { ended_before: subject.now(), ..all_jobs() };
-        assert!(subject.prune(&pruning, 10).await.is_empty(), "it was named this moment");
-    }
-    subject.clock.advance(2 * HOUR);
-    assert_eq!(subject.prune(&Pruning { ended_before: subject.now(), ..all_jobs() }, 10).await, [1]);
-}
-
-async fn pruning_goes_on_after_what_is_kept_and_looks_again_before_it_forgets(subject: TestStore) {
-    let control = subject.store.control();
-    let mut jobs: Vec<NewRun> = (0..10).map(|nth| named_job("a", &nth.to_string(), START)).collect();
-    jobs.extend((0..4).map(|_| NewRun::job("b", None, START)));
-    let ids: Vec<RunId> = control.submit(jobs).await.unwrap().into_iter().map(|new| new.run_id).collect();
-    for run in subject.claim_jobs(20).await {
-        recorded(subject.report(&run, fault(ErrorClass::Final, None)).await);
-    }
-    subject.clock.advance(3 * HOUR);
-    // The oldest of them are kept, because they were named again.
-    control.submit((0..5).map(|nth| named_job("a", &nth.to_string(), START)).collect()).await.unwrap();
-    let pruning = Pruning { ended_before: subject.now(), ..all_jobs() };
-    let view = subject.store.view();
-    let first = view.prunable_runs(pruning.clone(), None, 2).await.unwrap().unwrap();
-    assert_eq!(first, Prunable { category: "a".to_owned(), runs: ids[5..7].to_vec() });
-    let second = view.prunable_runs(pruning.clone(), Some(first.clone()), 2).await.unwrap().unwrap();
-    assert_eq!(second.runs, ids[7..9]);
-    // Between the look and the deed one is tried again, and one is named.
-    after(subject.ask_run(ids[5], ControlEvent::Retry).await);
-    control.submit(vec![named_job("a", "6", START)]).await.unwrap();
-    assert_eq!(control.prune_runs(None, pruning.clone(), first).await.unwrap(), 0);
-    assert_eq!(subject.prune(&pruning, 3).await, [3, 3, 1], "ids 7 to 9, and the other category");
-    let left: Vec<bool> = join_all(ids.iter().map(|id| async { view.run(*id).await.unwrap().is_some() })).await;
-    assert_eq!(left, [[true; 7].as_slice(), &[false; 7]].concat());
-}
-
 /// Its handler may not have heard of the cancel: no other may have the job before the lease has passed.
 async fn a_cancelled_run_is_not_claimed_before_its_lease_ends(subject: TestStore) {
     let id = subject.submit(&["any%"]).await[0];
@@ -410,9 +290,6 @@ crate::on_both_databases!(
     a_run_that_was_claimed_and_given_back_is_not_as_it_was_read,
     what_does_not_fit_is_refused,
     pages_cover_every_run_once,
-    old_ends_are_pruned_and_nothing_else,
-    a_job_that_its_submitter_names_is_not_pruned,
-    pruning_goes_on_after_what_is_kept_and_looks_again_before_it_forgets,
     a_cancelled_run_is_not_claimed_before_its_lease_ends,
     a_cancel_of_a_running_run_is_announced,
     a_run_is_the_same_after_opening_again,

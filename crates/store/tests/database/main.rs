@@ -34,6 +34,7 @@ mod partitions;
 mod plans;
 mod processes;
 mod property;
+mod pruning;
 mod queue;
 mod races;
 mod raw;

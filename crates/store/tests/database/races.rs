@@ -10,7 +10,7 @@ use redrive_core::run::{Run, Workload};
 use redrive_fixture::eventually;
 use redrive_store::{Outcome, Recorded, Store};
 
-use crate::raw::Raw;
+use crate::raw::{Raw, meanwhile};
 use crate::steps::{accepted, claim, keys, pause, recorded, rejected};
 use crate::support::{LEASE, TestStore, key};
 
@@ -20,7 +20,6 @@ async fn pausing_meanwhile<T: Send + 'static>(
     partition: &Partition,
     work: impl Future<Output = T> + Send + 'static,
 ) -> (T, Partition) {
-    let raw = Raw::of(subject).await;
     let key = &partition.state.key;
     // 2026-01-01
     let place = format!(
@@ -28,25 +27,12 @@ async fn pausing_meanwhile<T: Send + 'static>(
          AND query_name = '{}') AND period = 20454",
         key.source, key.customer_id, key.query_name
     );
-    raw.run(if raw.is_postgres() { "BEGIN" } else { "BEGIN IMMEDIATE" }).await;
-    raw.run(&format!("UPDATE partitions SET version = version + 1, held = 1 {place}")).await;
-    raw.run(&format!("UPDATE partition_control SET paused_by = 'ada', paused_at = 5 {place}")).await;
-    let task = tokio::spawn(work);
-    if raw.is_postgres() {
-        let other = Raw::of(subject).await;
-        tokio::time::timeout(Duration::from_secs(20), wait_for_lock(&other)).await.expect("nobody waits for the pause");
-    }
-    raw.run("COMMIT").await;
-    let done = task.await.unwrap();
+    let pause = [
+        format!("UPDATE partitions SET version = version + 1, held = 1 {place}"),
+        format!("UPDATE partition_control SET paused_by = 'ada', paused_at = 5 {place}"),
+    ];
+    let done = meanwhile(subject, &pause.each_ref().map(String::as_str), work).await;
     (done, subject.read(key).await)
-}
-
-async fn wait_for_lock(raw: &Raw) {
-    let waiting =
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while raw.int(waiting).await == 0 {
-        tokio::task::yield_now().await;
-    }
 }
 
 /// A claim waits, for its turn or for another session, and an attempt ends meanwhile: the next one begins after that end.
@@ -63,7 +49,7 @@ async fn an_attempt_begins_after_the_end_of_the_one_before_however_long_its_clai
         raw.run(lock).await;
         let store = subject.again().await;
         let claiming = tokio::spawn(async move { store.data().claim_partitions(claim(1)).await.unwrap().0 });
-        tokio::time::timeout(Duration::from_secs(20), wait_for_lock(&other)).await.expect("the claim waits");
+        other.wait_for_lock().await;
         subject.clock.advance(Duration::from_secs(1));
         let ended = recorded(subject.store.data().release(&before, None).await.unwrap());
         raw.run("COMMIT").await;

@@ -1,5 +1,7 @@
 //! The database without the store in between: for what the store offers no way to do, or to see.
 
+use std::time::Duration;
+
 use redrive_store::StoreUrl;
 use uuid::Uuid;
 
@@ -19,7 +21,7 @@ impl Raw {
         match url {
             StoreUrl::Sqlite(path) => {
                 let connection = rusqlite::Connection::open(path).unwrap();
-                connection.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
+                connection.busy_timeout(Duration::from_secs(60)).unwrap();
                 Self::Sqlite(connection)
             }
             StoreUrl::Postgres(url) => {
@@ -66,6 +68,18 @@ impl Raw {
         self.rows(sql).await[0][0].as_deref().unwrap().parse().unwrap()
     }
 
+    /// Waits until a statement of another connection to PostgreSQL waits for a lock.
+    pub async fn wait_for_lock(&self) {
+        let waiting =
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let some_wait = async {
+            while self.int(waiting).await == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), some_wait).await.expect("nothing waits for a lock");
+    }
+
     /// An id as this database writes it in a statement.
     pub fn id(&self, id: Uuid) -> String {
         match self {
@@ -81,6 +95,25 @@ impl Raw {
             Self::Postgres(_) => format!("decode('{hex}', 'hex')"),
         }
     }
+}
+
+/// Runs statements in a transaction, lets `work` run into it, and commits. SQLite does not tell who waits for its writer.
+pub async fn meanwhile<T: Send + 'static>(
+    subject: &TestStore,
+    statements: &[&str],
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
+    let raw = Raw::of(subject).await;
+    raw.run(if raw.is_postgres() { "BEGIN" } else { "BEGIN IMMEDIATE" }).await;
+    for statement in statements {
+        raw.run(statement).await;
+    }
+    let task = tokio::spawn(work);
+    if raw.is_postgres() {
+        Raw::of(subject).await.wait_for_lock().await;
+    }
+    raw.run("COMMIT").await;
+    task.await.unwrap()
 }
 
 fn shown(value: rusqlite::types::ValueRef<'_>) -> Option<String> {

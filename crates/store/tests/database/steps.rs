@@ -9,7 +9,7 @@ use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{End, Fault, Run, Verdict, Work, Workload};
 use redrive_core::time::Timestamp;
 pub use redrive_fixture::rejected;
-use redrive_store::{NewRun, Outcome, PartitionClaim, Recorded, RunClaim};
+use redrive_store::{NewRun, Outcome, PartitionClaim, Recorded, RunChangeOutcome, RunClaim};
 
 use crate::support::{LEASE, key};
 
@@ -78,4 +78,12 @@ pub fn recorded(recorded: Recorded) -> Run {
 
 pub fn changed(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Changed { .. })
+}
+
+/// The run after its change, where it was changed.
+pub fn after(outcome: RunChangeOutcome) -> Run {
+    match outcome {
+        RunChangeOutcome::Changed { after, .. } => after,
+        RunChangeOutcome::Refused(_) | RunChangeOutcome::Overtaken(_) => panic!("not changed: {outcome:?}"),
+    }
 }

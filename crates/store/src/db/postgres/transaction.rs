@@ -121,6 +121,12 @@ impl PgTx<'_> {
         within(self.kind.answer(), count).await.map_err(|fault| self.faulted(&fault))
     }
 
+    /// Has the transaction run again once its work has failed; gives its name.
+    pub(in crate::db) fn have_again(&mut self) -> &'static str {
+        self.remedy = Remedy::Again;
+        self.kind.name
+    }
+
     fn faulted(&mut self, fault: &Fault) -> Error {
         self.remedy = fault.remedy();
         fault.error(self.place, self.kind.name)
