@@ -24,7 +24,7 @@ struct Plan {
 
 const SMALL: Plan = Plan {
     seed: 20_261,
-    workers: 2,
+    workers: 3,
     percent: 100,
     only: String::new(),
     strikes: &[
@@ -81,6 +81,9 @@ fn part_of(count: u32, percent: u32) -> u32 {
 /// All processes stop in order, and the program itself finds nothing either.
 fn end(world: &mut World) -> Vec<Finding> {
     let mut findings = world.stop();
+    if !world.has_bundled {
+        findings.push(Finding::general("no jobs were ever in bundles".to_owned()));
+    }
     let mut doctor = world.spawn("doctor");
     let code = doctor.code();
     if code != Some(0) {
@@ -135,7 +138,7 @@ fn the_whole_campaign_loses_nothing() {
     let only: String = setting("REDRIVE_CHAOS_ONLY").unwrap_or_default();
     println!("seed {seed}, {percent} % of the campaign{}", if only.is_empty() { "" } else { ", some faults only" });
     let whole = |kind| {
-        let (_world, mut table) = Plan { seed, workers: 4, strikes: FULL, percent, only: only.clone() }.run(kind);
+        let (_world, mut table) = Plan { seed, workers: 5, strikes: FULL, percent, only: only.clone() }.run(kind);
         if AIMED_WORD.contains(&only) {
             table.join(aimed(kind, seed, part_of(AIMED, percent)));
         }

@@ -82,7 +82,7 @@ max_attempts = 12
 [process.jobs]
 categories = ["a", "b"]
 command = ["sh", "./handle", "MARK"]
-max_in_flight = 12
+max_in_flight = 40
 [process.jobs.retry]
 base = "200ms"
 cap = "1s"
@@ -106,7 +106,7 @@ done
 sleep 0.05
 "#;
 
-/// The same for jobs. One job in ten is never to be done, and one in ten only at its second attempt.
+/// The same for jobs. One job in ten is never to be done, one in ten only at its second attempt, and one in ten takes long.
 pub const HANDLE: &str = r#"
 read -r job
 exec 9>"locks/$REDRIVE_RUN_ID"
@@ -115,6 +115,7 @@ sleep 0.05
 case "$job" in
     *'"payload":3}') exit 65 ;;
     *'"payload":4}') test "$REDRIVE_ATTEMPT" -gt 1 || exit 75 ;;
+    *'"payload":5}') sleep 0.3 ;;
 esac
 echo '{"verdict":"passed"}'
 "#;
@@ -123,6 +124,11 @@ echo '{"verdict":"passed"}'
 pub type Key = (String, String, String, String);
 /// File, stanza, key and value.
 pub type Setting = (String, String, String, String);
+
+/// A worker of all workloads.
+pub const WORKER: &str = "worker";
+/// A worker of jobs alone, which claims so many of them at once that they are in bundles.
+pub const JOBS_WORKER: &str = "worker --workload process --concurrency 24";
 
 /// What was asked for so far.
 #[derive(Debug, Default)]
@@ -173,7 +179,8 @@ impl Expected {
         let batch = self.batch();
         let mut lines = String::new();
         for nth in 0..JOBS_AT_ONCE {
-            let (id, category, payload) = (format!("{batch}-{nth}"), if nth % 2 == 0 { "a" } else { "b" }, nth % 10);
+            let (id, category, payload) =
+                (format!("{batch}-{nth}"), if batch.is_multiple_of(2) { "a" } else { "b" }, nth % 10);
             lines += &format!("{{\"external_id\":\"{id}\",\"category\":\"{category}\",\"payload\":{payload}}}\n");
             self.jobs.insert(id, payload);
         }

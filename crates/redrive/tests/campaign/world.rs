@@ -10,7 +10,7 @@ use crate::check::{self, Reader, Subject};
 use crate::random::Random;
 use crate::rig::{Process, TestProcesses};
 use crate::table::Finding;
-use crate::workloads::{EXTRACT, Expected, HANDLE, Range, SETTINGS, Workload};
+use crate::workloads::{EXTRACT, Expected, HANDLE, JOBS_WORKER, Range, SETTINGS, WORKER, Workload};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -30,6 +30,7 @@ impl Kind {
 /// Processes end before the database and its server do.
 pub struct World {
     pub kind: Kind,
+    /// The first of them does jobs alone.
     pub workers: Vec<Process>,
     pub daemons: Vec<Process>,
     pub reader: Reader,
@@ -46,6 +47,8 @@ pub struct World {
     /// How long a command takes, about.
     pub command_time: Duration,
     files: u32,
+    /// Whether jobs were in bundles.
+    pub has_bundled: bool,
     seen: BTreeSet<Finding>,
 }
 
@@ -93,6 +96,7 @@ impl World {
             is_time_steady: true,
             command_time: Duration::from_millis(100),
             files: 0,
+            has_bundled: false,
             seen: BTreeSet::new(),
         };
         world.keep_busy();
@@ -101,8 +105,8 @@ impl World {
     }
 
     pub fn start(&mut self, workers: usize, daemons: usize) {
-        for _ in 0..workers {
-            let worker = self.worker();
+        for place in 0..workers {
+            let worker = self.worker(place);
             self.workers.push(worker);
         }
         for _ in 0..daemons {
@@ -111,8 +115,9 @@ impl World {
         }
     }
 
-    pub fn worker(&self) -> Process {
-        self.spawn("worker")
+    /// A worker for this place among them.
+    pub fn worker(&self, place: usize) -> Process {
+        self.spawn(if place == 0 { JOBS_WORKER } else { WORKER })
     }
 
     pub fn daemon(&self) -> Process {
@@ -195,6 +200,7 @@ impl World {
         let begun = Instant::now();
         while self.reader.number(ENDED) < goal {
             assert!(begun.elapsed() < Duration::from_secs(120), "nothing goes on\n{}", self.last_words());
+            self.has_bundled |= self.reader.number("SELECT count(*) FROM run_bundles") > 0;
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }
@@ -206,7 +212,7 @@ impl World {
             if let Some(status) = self.workers[place].child.try_wait().unwrap() {
                 let log = self.rig.log(&self.workers[place]);
                 findings.push(Finding::general(format!("a worker has ended by itself, {status}: {}", tail(&log))));
-                self.workers[place] = self.worker();
+                self.workers[place] = self.worker(place);
             }
         }
         for place in 0..self.daemons.len() {

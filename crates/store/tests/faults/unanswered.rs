@@ -169,17 +169,22 @@ async fn a_claim_without_an_answer_is_found_again_by_its_task() {
     let database = Postgres::shared().fresh_database();
     let proxy = Proxy::before(&database.url);
     let store = open(proxy.url(), standing_still()).await;
-    let jobs = vec![NewRun { payload: Some("7".to_owned()), ..job("a") }, job("b")];
+    // So many first claims are in a bundle.
+    let mut jobs: Vec<NewRun> = (0..20).map(|nth| job(&nth.to_string())).collect();
+    jobs[0].payload = Some("7".to_owned());
     store.control().submit(jobs).await.unwrap();
     let partitions = vec![wanted("ads", "1"), wanted("ads", "2")];
     store.control().enqueue(&operation(&store, "want"), partitions).await.unwrap();
 
     proxy.swallow_answer_to(b"COMMIT");
-    let claimed = within(BOUND, "an answer", store.data().claim_runs(claim_runs("w", 2))).await.unwrap();
+    let claimed = within(BOUND, "an answer", store.data().claim_runs(claim_runs("w", 20))).await.unwrap();
+    assert_eq!(count_at(&database, "SELECT count(*) FROM run_bundles"), 1);
     let payloads: Vec<_> = claimed.iter().map(|claimed| claimed.payload.as_deref()).collect();
-    assert_eq!(payloads, [Some("7"), None]);
-    let again = store.view().run(claimed[0].run.run_id).await.unwrap();
-    assert_eq!(again.as_ref(), Some(&claimed[0].run), "as it stands in the database");
+    assert_eq!(payloads, [[Some("7")].as_slice(), &[None; 19]].concat());
+    for claimed in claimed {
+        let again = store.view().run(claimed.run.run_id).await.unwrap();
+        assert_eq!(again, Some(claimed.run), "as it stands in the database");
+    }
 
     proxy.swallow_answer_to(b"COMMIT");
     let (claimed, _) =

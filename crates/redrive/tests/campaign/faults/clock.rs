@@ -43,9 +43,10 @@ fn begin(world: &mut World) -> Vec<Finding> {
             findings
         }
         Kind::Postgres => {
-            world.workers[0].signal("-TERM");
-            let code = world.workers[0].code();
-            world.workers[0] = world.worker();
+            let last = workers - 1;
+            world.workers[last].signal("-TERM");
+            let code = world.workers[last].code();
+            world.workers[last] = world.worker(last);
             let findings = (code != Some(0)).then(|| Finding::general(format!("told to stop, it ended with {code:?}")));
             findings.into_iter().collect()
         }

@@ -25,7 +25,7 @@ pub fn strike(world: &mut World, random: &mut Random) -> Struck {
     drop(frozen);
     drop(lock);
     world.server = server;
-    world.workers[worker] = world.worker();
+    world.workers[worker] = world.worker(worker);
     world.daemons[daemon] = world.daemon();
     world.until_ended(3);
     Struck { workloads, kills: 0, findings: [findings, world.replace_the_dead()].concat() }

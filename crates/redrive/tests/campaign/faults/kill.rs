@@ -9,7 +9,7 @@ pub fn worker(world: &mut World, random: &mut Random) -> Struck {
     let workloads = world.at_work();
     let victim = random.index(world.workers.len());
     world.workers[victim].kill();
-    world.workers[victim] = world.worker();
+    world.workers[victim] = world.worker(victim);
     Struck { workloads, kills: 1, findings: Vec::new() }
 }
 

@@ -25,7 +25,7 @@ pub fn strike(world: &mut World, random: &mut Random) -> Struck {
     };
     watchers.iter().for_each(|pid| kill(pid));
     worker.kill();
-    world.workers[victim] = world.worker();
+    world.workers[victim] = world.worker(victim);
     let kills = 1 + u64::try_from(watchers.len()).unwrap();
     let begun = Instant::now();
     let mut left = orphans(world);

@@ -14,6 +14,7 @@ pub enum Answer {
     Flags(Vec<bool>),
     Outcome(Box<Outcome>),
     Recorded(Recorded),
+    AllRecorded(Vec<Recorded>),
     /// The worker showed a run that nobody ever claimed.
     Unclaimed,
     Claimed(Vec<(Partition, Run)>),

@@ -15,14 +15,16 @@ use super::op::{Pick, Shown};
 use crate::support::LEASE;
 
 impl Memory {
-    pub(super) fn beat(&mut self, pick: &Pick, wrong: bool, seconds: u64) -> Answer {
-        let either = self.pick(pick, false).or_else(|| self.pick(pick, true));
-        let Some(nth) = either else { return Answer::Nothing };
-        let Some(task_id) = self.runs[nth].task_id else { return Answer::Nothing };
-        let task_id = if wrong { forged() } else { task_id };
-        let beat = Event::Beat { task_id, lease_until: self.now.saturating_add(Duration::from_secs(seconds)) };
-        let change = run::apply(&self.runs[nth], beat, self.now);
-        Answer::Flags(vec![change.map(|change| self.write(nth, change)).is_ok()])
+    pub(super) fn beat(&mut self, picks: &[Pick], wrong: bool, seconds: u64) -> Answer {
+        let mut held = Vec::new();
+        for nth in self.pick_all(picks, Self::pick_either) {
+            let Some(task_id) = self.runs[nth].task_id else { continue };
+            let task_id = if wrong { forged() } else { task_id };
+            let beat = Event::Beat { task_id, lease_until: self.now.saturating_add(Duration::from_secs(seconds)) };
+            let change = run::apply(&self.runs[nth], beat, self.now);
+            held.push(change.map(|change| self.write(nth, change)).is_ok());
+        }
+        Answer::Flags(held)
     }
 
     pub(super) fn expire(&mut self) -> Answer {
@@ -93,34 +95,42 @@ impl Memory {
         Ok(Answer::Jobs(claimed))
     }
 
-    pub(super) fn record(&mut self, pick: &Pick, shown: Shown, report: &End) -> Answer {
-        let Some(nth) = self.pick(pick, false) else { return Answer::Nothing };
-        let Some(copy) = self.shown(nth, shown) else { return Answer::Nothing };
-        let Some(task_id) = copy.task_id else { return Answer::Unclaimed };
+    pub(super) fn record_all(&mut self, picks: &[Pick], shown: Shown, report: &End) -> Answer {
+        let picked = self.pick_all(picks, |memory, pick| memory.pick(pick, false));
+        let copies: Vec<(usize, Run)> =
+            picked.into_iter().filter_map(|nth| Some((nth, self.shown(nth, shown)?))).collect();
+        if copies.iter().any(|(_, copy)| copy.task_id.is_none()) {
+            return Answer::Unclaimed;
+        }
+        Answer::AllRecorded(copies.into_iter().map(|(nth, copy)| self.record(nth, copy, report)).collect())
+    }
+
+    fn record(&mut self, nth: usize, copy: Run, report: &End) -> Recorded {
+        let task_id = copy.task_id.unwrap();
         let ended = |run: &Run| run::apply(run, Event::Ended { task_id, end: report.clone() }, self.now);
         let now = &self.runs[nth];
         let fits = |change: &run::Change| (now.state, now.task_id) == (change.expect_state, change.expect_task);
         let held = ended(&copy);
         if let Some(change) = held.clone().ok().filter(fits) {
-            return Answer::Recorded(Recorded::As(Box::new(self.write(nth, change))));
+            return Recorded::As(Box::new(self.write(nth, change)));
         }
         // Recorded before, by a call whose answer was lost?
         let told = |run: &Run| {
             (run.task_id, run.version, run.state, run.verdict, run.error_message.clone(), run.metrics.clone())
         };
         if ended(&Run { lease_until: None, ..copy }).is_ok_and(|change| told(&change.after) == told(now)) {
-            return Answer::Recorded(Recorded::As(Box::new(now.clone())));
+            return Recorded::As(Box::new(now.clone()));
         }
-        Answer::Recorded(match ended(now) {
+        match ended(now) {
             Ok(change) => Recorded::As(Box::new(self.write(nth, change))),
             Err(_) => held.err().map_or(Recorded::Lost, Recorded::Refused),
-        })
+        }
     }
 
     pub(super) fn move_run(&mut self, pick: &Pick, event: Event) -> Answer {
-        let either = self.pick(pick, false).or_else(|| self.pick(pick, true));
-        let Some(nth) = either else { return Answer::Nothing };
+        let Some(nth) = self.pick_either(pick) else { return Answer::Nothing };
         let change: Result<_, Refused> = run::apply(&self.runs[nth], event, self.now);
+        self.audited += if change.is_ok() { 2 } else { 0 };
         Answer::Moved(change.map(|change| Box::new(self.write(nth, change))))
     }
 }

@@ -70,6 +70,17 @@ impl Memory {
         (!fitting.is_empty()).then(|| *pick.nth.get(&fitting))
     }
 
+    /// Which runs are meant, each once.
+    pub fn pick_all(&self, picks: &[Pick], meant: impl Fn(&Self, &Pick) -> Option<usize>) -> Vec<usize> {
+        let mut met = BTreeSet::new();
+        picks.iter().filter_map(|pick| meant(self, pick)).filter(|nth| met.insert(*nth)).collect()
+    }
+
+    /// A job, where there is one.
+    pub fn pick_either(&self, pick: &Pick) -> Option<usize> {
+        self.pick(pick, false).or_else(|| self.pick(pick, true))
+    }
+
     /// What a wish asks for; none where there is nothing to undo.
     pub fn event<'a>(&'a self, key: &PartitionKey, wish: &Wish) -> Option<ControlEvent<'a>> {
         let policy = &self.policy;
@@ -137,14 +148,20 @@ impl Memory {
             Op::Release { pick, forged } => {
                 self.end(pick, *forged, |attempt| (End::Released { why: None }, DataEvent::Released(attempt)))
             }
-            Op::Beat { pick, forged: wrong, seconds } => self.beat(pick, *wrong, *seconds),
+            Op::Beat { picks, forged: wrong, seconds } => self.beat(picks, *wrong, *seconds),
             Op::Expire => self.expire(),
             Op::Submit { category, external_id, submitted_at } => self.submit(category, *external_id, *submitted_at),
+            Op::SubmitMany { category, jobs, submitted_at } => {
+                for submitted_at in one_after_another(*jobs, *submitted_at) {
+                    self.submit(category, None, submitted_at);
+                }
+                Answer::Nothing
+            }
             Op::ClaimJobs { limit, categories } => {
                 let Answer::Jobs(chosen) = chosen else { return Err(TestCaseError::fail("not a claim of jobs")) };
                 self.claim_jobs(*limit, categories.as_deref(), chosen)?
             }
-            Op::Record { pick, shown, report } => self.record(pick, *shown, report),
+            Op::Record { picks, shown, report } => self.record_all(picks, *shown, report),
             Op::Cancel(pick) => self.move_run(pick, Event::Cancelled { by: "ada".to_owned() }),
             Op::RetryRun(pick) => self.move_run(pick, Event::RetryRequested),
         })
@@ -263,6 +280,11 @@ impl Memory {
             }
         })
     }
+}
+
+/// When each of many jobs is submitted.
+pub fn one_after_another(jobs: u32, first: Timestamp) -> impl Iterator<Item = Timestamp> {
+    (0..jobs).map(move |nth| first.saturating_add(Duration::from_millis(u64::from(nth))))
 }
 
 /// Few attempts, so that short sequences reach the end of them; no jitter, which would follow from the real ids.

@@ -60,18 +60,60 @@ pub enum Wish {
 
 #[derive(Debug, Clone)]
 pub enum Op {
-    Wait { micros: u64 },
+    Wait {
+        micros: u64,
+    },
     Enqueue(Vec<(PartitionKey, Lane)>),
-    Ask { key: PartitionKey, wish: Wish, overtaken: bool },
-    Cool { source: Source, customer: Option<CustomerId>, seconds: u64 },
-    Claim { limit: u32, sources: Option<Vec<Source>>, most: Option<u32> },
-    Judge { pick: Pick, forged: bool, judgement: Judgement },
-    Release { pick: Pick, forged: bool },
-    Beat { pick: Pick, forged: bool, seconds: u64 },
+    Ask {
+        key: PartitionKey,
+        wish: Wish,
+        overtaken: bool,
+    },
+    Cool {
+        source: Source,
+        customer: Option<CustomerId>,
+        seconds: u64,
+    },
+    Claim {
+        limit: u32,
+        sources: Option<Vec<Source>>,
+        most: Option<u32>,
+    },
+    Judge {
+        pick: Pick,
+        forged: bool,
+        judgement: Judgement,
+    },
+    Release {
+        pick: Pick,
+        forged: bool,
+    },
+    Beat {
+        picks: Vec<Pick>,
+        forged: bool,
+        seconds: u64,
+    },
     Expire,
-    Submit { category: &'static str, external_id: Option<&'static str>, submitted_at: Timestamp },
-    ClaimJobs { limit: u32, categories: Option<Vec<String>> },
-    Record { pick: Pick, shown: Shown, report: End },
+    Submit {
+        category: &'static str,
+        external_id: Option<&'static str>,
+        submitted_at: Timestamp,
+    },
+    /// Jobs of one category, each a little younger than the one before.
+    SubmitMany {
+        category: &'static str,
+        jobs: u32,
+        submitted_at: Timestamp,
+    },
+    ClaimJobs {
+        limit: u32,
+        categories: Option<Vec<String>>,
+    },
+    Record {
+        picks: Vec<Pick>,
+        shown: Shown,
+        report: End,
+    },
     Cancel(Pick),
     RetryRun(Pick),
 }
@@ -83,6 +125,11 @@ fn keys() -> impl Strategy<Value = PartitionKey> {
 
 fn picks() -> impl Strategy<Value = Pick> {
     (any::<Index>(), proptest::bool::weighted(0.8)).prop_map(|(nth, running)| Pick { nth, running })
+}
+
+/// Mostly one; now and then so many that they may be all of a bundle, or of several.
+fn some_picks() -> impl Strategy<Value = Vec<Pick>> {
+    prop_oneof![3 => vec(picks(), 1), 1 => vec(picks(), 2..50)]
 }
 
 fn rare() -> impl Strategy<Value = bool> {
@@ -149,7 +196,8 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
     let lanes = select(Lane::ALL);
     let customer = option::of(select(CUSTOMERS).prop_map(|name| name.parse().unwrap()));
     let shown = prop_oneof![2 => Just(Shown::AsItIs), 3 => Just(Shown::AsClaimed), 1 => Just(Shown::Forged)];
-    let age = (0i64..200_000_000).prop_map(|micros| Timestamp::from_micros(START.micros() + micros));
+    let age = || (0i64..200_000_000).prop_map(|micros| Timestamp::from_micros(START.micros() + micros));
+    let age_of_many = age();
     let external = option::weighted(0.4, select(&["1", "2"][..]));
     let op = prop_oneof![
         3 => micros.prop_map(|micros| Op::Wait { micros }),
@@ -161,12 +209,14 @@ pub fn ops() -> impl Strategy<Value = Vec<Op>> {
             .prop_map(|(limit, sources, most)| Op::Claim { limit, sources, most }),
         5 => (picks(), rare(), judgements()).prop_map(|(pick, forged, judgement)| Op::Judge { pick, forged, judgement }),
         1 => (picks(), rare()).prop_map(|(pick, forged)| Op::Release { pick, forged }),
-        2 => (picks(), rare(), 1u64..200).prop_map(|(pick, forged, seconds)| Op::Beat { pick, forged, seconds }),
+        2 => (some_picks(), rare(), 1u64..200).prop_map(|(picks, forged, seconds)| Op::Beat { picks, forged, seconds }),
         1 => Just(Op::Expire),
-        3 => (select(CATEGORIES), external, age)
+        3 => (select(CATEGORIES), external, age())
             .prop_map(|(category, external_id, submitted_at)| Op::Submit { category, external_id, submitted_at }),
-        3 => (0u32..5, categories()).prop_map(|(limit, categories)| Op::ClaimJobs { limit, categories }),
-        4 => (picks(), shown, reports()).prop_map(|(pick, shown, report)| Op::Record { pick, shown, report }),
+        1 => (select(CATEGORIES), 16u32..40, age_of_many)
+            .prop_map(|(category, jobs, submitted_at)| Op::SubmitMany { category, jobs, submitted_at }),
+        3 => (prop_oneof![0u32..5, 16u32..40], categories()).prop_map(|(limit, categories)| Op::ClaimJobs { limit, categories }),
+        4 => (some_picks(), shown, reports()).prop_map(|(picks, shown, report)| Op::Record { picks, shown, report }),
         1 => picks().prop_map(Op::Cancel),
         1 => picks().prop_map(Op::RetryRun),
     ];

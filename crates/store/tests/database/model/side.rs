@@ -6,14 +6,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::partition::{InFlight, Partition, Status};
-use redrive_core::run::{Run, State, Workload};
+use redrive_core::run::{ControlEvent as RunEvent, Run, State, Workload};
 use redrive_store::{
-    Cooldown, Error, HeartbeatAnswer, NewRun, Outcome, Page, PartitionClaim, Recorded, Rotation, RunClaim, RunPage,
-    Verified,
+    Cooldown, Error, HeartbeatAnswer, NewRun, Outcome, Page, PartitionClaim, Recorded, Rotation, RunChangeOutcome,
+    RunClaim, RunPage, Verified,
 };
 
 use super::answer::{Answer, forged, run_id, task_id};
-use super::memory::{Memory, job};
+use super::memory::{Memory, job, one_after_another};
 use super::op::{Op, Pick, SOURCES, Shown};
 use crate::steps::{claim, job_claim};
 use crate::support::{LEASE, TestStore};
@@ -157,12 +157,12 @@ impl Side {
                 let Some(run) = self.attempt(pick, *forged, memory).await else { return Answer::Nothing };
                 Answer::Recorded(self.recorded(data.release(&run, None).await.unwrap()))
             }
-            Op::Beat { pick, forged: wrong, seconds } => {
-                let either = memory.pick(pick, false).or_else(|| memory.pick(pick, true));
-                let Some(nth) = either else { return Answer::Nothing };
-                let run = self.current(nth).await;
-                let Some(task) = run.task_id else { return Answer::Nothing };
-                let held = vec![(run.run_id, if *wrong { forged() } else { task })];
+            Op::Beat { picks, forged: wrong, seconds } => {
+                let mut held = Vec::new();
+                for nth in memory.pick_all(picks, Memory::pick_either) {
+                    let run = self.current(nth).await;
+                    held.extend(run.task_id.map(|task| (run.run_id, if *wrong { forged() } else { task })));
+                }
                 let beat = data.beat(held, Duration::from_secs(*seconds)).await.unwrap();
                 Answer::Flags(beat.answers.into_iter().map(|answer| answer == HeartbeatAnswer::Held).collect())
             }
@@ -181,6 +181,13 @@ impl Side {
                 let submitted = control.submit(vec![job]).await.unwrap()[0];
                 Answer::Submitted { run: self.meet(submitted.run_id), existing: submitted.existing }
             }
+            Op::SubmitMany { category, jobs, submitted_at } => {
+                let jobs = one_after_another(*jobs, *submitted_at).map(|at| NewRun::job(*category, None, at));
+                for submitted in control.submit(jobs.collect()).await.unwrap() {
+                    self.meet(submitted.run_id);
+                }
+                Answer::Nothing
+            }
             Op::ClaimJobs { limit, categories } => {
                 let asked = RunClaim { categories: categories.clone(), lease: LEASE, ..job_claim(*limit) };
                 let claimed = data.claim_runs(asked).await.unwrap();
@@ -190,22 +197,24 @@ impl Side {
                 }
                 Answer::Jobs(claimed.into_iter().map(|claimed| self.run(claimed.run)).collect())
             }
-            Op::Record { pick, shown, report } => {
-                let Some(nth) = memory.pick(pick, false) else { return Answer::Nothing };
-                let copy = match shown {
-                    Shown::AsItIs => Some(self.current(nth).await),
-                    Shown::AsClaimed => self.claimed.get(&self.runs[nth]).cloned(),
-                    Shown::Forged => Some(Run { task_id: Some(forged()), ..self.current(nth).await }),
-                };
-                let Some(copy) = copy else { return Answer::Nothing };
-                match data.record(vec![(copy, report.clone())]).await {
-                    Ok(mut recorded) => Answer::Recorded(self.recorded(recorded.remove(0))),
+            Op::Record { picks, shown, report } => {
+                let mut ends = Vec::new();
+                for nth in memory.pick_all(picks, |memory, pick| memory.pick(pick, false)) {
+                    let copy = match shown {
+                        Shown::AsItIs => Some(self.current(nth).await),
+                        Shown::AsClaimed => self.claimed.get(&self.runs[nth]).cloned(),
+                        Shown::Forged => Some(Run { task_id: Some(forged()), ..self.current(nth).await }),
+                    };
+                    ends.extend(copy.map(|copy| (copy, report.clone())));
+                }
+                match data.record(ends).await {
+                    Ok(recorded) => Answer::AllRecorded(recorded.into_iter().map(|it| self.recorded(it)).collect()),
                     Err(Error::Absent { .. }) => Answer::Unclaimed,
                     Err(error) => panic!("{error}"),
                 }
             }
-            Op::Cancel(pick) => self.moved(pick, memory, async |id| control.cancel_run(id, "ada").await).await,
-            Op::RetryRun(pick) => self.moved(pick, memory, async |id| control.retry_run(id).await).await,
+            Op::Cancel(pick) => self.moved(pick, memory, RunEvent::Cancel { by: "ada".to_owned() }).await,
+            Op::RetryRun(pick) => self.moved(pick, memory, RunEvent::Retry).await,
         }
     }
 
@@ -215,13 +224,12 @@ impl Side {
         Some(if wrong { Run { task_id: Some(forged()), ..run } } else { run })
     }
 
-    async fn moved(&self, pick: &Pick, memory: &Memory, how: impl AsyncFn(RunId) -> Result<Run, Error>) -> Answer {
-        let either = memory.pick(pick, false).or_else(|| memory.pick(pick, true));
-        let Some(nth) = either else { return Answer::Nothing };
-        match how(self.runs[nth]).await {
-            Ok(run) => Answer::Moved(Ok(Box::new(self.run(run)))),
-            Err(Error::Refused(refused)) => Answer::Moved(Err(refused)),
-            Err(error) => panic!("{error}"),
+    async fn moved(&self, pick: &Pick, memory: &Memory, event: RunEvent) -> Answer {
+        let Some(nth) = memory.pick_either(pick) else { return Answer::Nothing };
+        match self.subject.ask_run(self.runs[nth], event).await {
+            RunChangeOutcome::Changed { after, .. } => Answer::Moved(Ok(Box::new(self.run(after)))),
+            RunChangeOutcome::Refused(refused) => Answer::Moved(Err(refused)),
+            RunChangeOutcome::Overtaken(_) => panic!("nobody else is there"),
         }
     }
 
