@@ -1,5 +1,6 @@
 //! Leases: heartbeats prolong them, and a run whose lease ran out fails as if its worker had said so.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,8 +136,10 @@ async fn beat(
     now: Timestamp,
     until: Timestamp,
 ) -> Result<Vec<HeartbeatAnswer>> {
+    // Bundles, and then rows in the order of their runs: as reports take them, so that neither waits for the other.
     let bundled = bundle::beat(tx, held, passed, now, until).await?;
-    let single: Vec<(RunId, TaskId)> = held.iter().copied().filter(|(run, _)| !bundled.contains(run)).collect();
+    let mut single: Vec<(RunId, TaskId)> = held.iter().copied().filter(|(run, _)| !bundled.contains(run)).collect();
+    single.sort_unstable();
     let columns = [
         Column::ids(&single, |(run, _)| Some(run.uuid())),
         Column::ids(&single, |(_, task)| Some(task.uuid())),
@@ -144,10 +147,12 @@ async fn beat(
         Column::ints(&single, |_| Some(now.micros())),
         Column::ints(&single, |_| Some(until.micros())),
     ];
-    let mut beaten = tx.batch(&BEAT, &columns).await?.into_iter();
+    let beaten = tx.batch(&BEAT, &columns).await?;
+    let beaten: HashSet<(RunId, TaskId)> =
+        single.into_iter().zip(beaten).filter(|(_, beaten)| *beaten).map(|(held, _)| held).collect();
     let mut answers = Vec::with_capacity(held.len());
     for held in held {
-        let is_held = bundled.contains(&held.0) || beaten.next() == Some(true);
+        let is_held = bundled.contains(&held.0) || beaten.contains(held);
         answers.push(if is_held { HeartbeatAnswer::Held } else { gone(tx, held.0).await? });
     }
     Ok(answers)

@@ -1,8 +1,8 @@
 //! Moving runs between the tables that say where they stand.
 //!
 //! A run has one row in one of them. A change first takes that row away, under the guard of what the change expects: only one
-//! caller can take it. Then it puts a row where the run stands now. Rows are taken in the order of their places, so that no two
-//! transactions wait for each other.
+//! caller can take it. Then it puts a row where the run stands now. Rows are taken in the order of their runs, and bundles
+//! before rows of `run_claims`, so that no two transactions wait for each other.
 
 use redrive_core::fingerprint;
 use redrive_core::run::{Change, Run, State};
@@ -226,20 +226,13 @@ pub(super) async fn take(tx: &mut Tx<'_>, changes: &[&Change]) -> Result<Vec<boo
     for table in Table::ALL {
         let mut here: Vec<usize> =
             (0..changes.len()).filter(|&nth| Table::of(changes[nth].expect_state) == table).collect();
-        here.sort_by_key(|&nth| {
-            let run = &changes[nth].after;
-            (run.workload(), run.work.category(), run.run_id)
-        });
+        here.sort_by_key(|&nth| changes[nth].after.run_id);
         let mut taking = Taking { changes, here, took: &mut took };
-        // Jobs that were claimed together mostly end together, and are in bundles then; a few have rows of their own.
-        let are_many = taking.here.len() >= bundle::FEWEST;
-        if table == Table::Claims && are_many {
+        // Before rows of their own, as heartbeats do.
+        if table == Table::Claims {
             taking.take_out_of_bundles(tx).await?;
         }
         taking.take_rows(tx, table).await?;
-        if table == Table::Claims && !are_many {
-            taking.take_out_of_bundles(tx).await?;
-        }
     }
     Ok(took)
 }

@@ -8,12 +8,12 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::lane::Lane;
 use redrive_core::partition::ControlEvent;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::Workload;
-use redrive_store::{Page, Store};
+use redrive_core::run::{Run, Workload};
+use redrive_store::{HeartbeatAnswer, Page, Store};
 use tokio::task::JoinSet;
 
 use crate::raw::Raw;
-use crate::steps::{claim, job_claim, keys, pause, rejected};
+use crate::steps::{claim, job_claim, keys, passed, pause, recorded, rejected};
 use crate::support::{LEASE, TestStore};
 
 /// How many transactions the server has sacrificed in this database. Servers count when a connection ends.
@@ -105,4 +105,80 @@ async fn verdicts_and_expiries_of_the_same_attempts(subject: TestStore) {
     assert_eq!(count(&subject, works).await, 0);
 }
 
-crate::on_both_databases!(claims_and_pauses_of_the_same_partitions, verdicts_and_expiries_of_the_same_attempts);
+/// Jobs that are in a bundle and jobs that have rows of their own, as one worker has them.
+async fn bundled_and_single(subject: &TestStore, jobs: usize) -> (Vec<Run>, Vec<Run>) {
+    subject.submit(&vec!["a"; jobs]).await;
+    let bundled = subject.claim_jobs(1000).await;
+    subject.submit(&vec!["a"; jobs]).await;
+    let mut single = Vec::new();
+    while single.len() < jobs {
+        single.extend(subject.claim_jobs(10).await);
+    }
+    (bundled, single)
+}
+
+async fn reports_and_heartbeats_of_the_same_jobs(subject: TestStore) {
+    let (bundled, single) = bundled_and_single(&subject, 60).await;
+    let held = bundled.iter().chain(&single).map(|run| (run.run_id, run.task_id.unwrap())).collect::<Vec<_>>();
+    let works: Vec<Box<dyn FnOnce(Store) -> futures_util::future::BoxFuture<'static, ()>>> = vec![
+        Box::new(move |store| {
+            Box::pin(async move {
+                for (bundled, single) in bundled.chunks(3).zip(single.chunks(3)) {
+                    let ends = single.iter().chain(bundled).map(|run| (run.clone(), passed())).collect::<Vec<_>>();
+                    store.data().record(ends).await.unwrap();
+                }
+            })
+        }),
+        Box::new(|store| {
+            Box::pin(async move {
+                for _ in 0..40 {
+                    store.data().beat(held.clone(), LEASE).await.unwrap();
+                }
+            })
+        }),
+    ];
+    assert_eq!(count(&subject, works).await, 0);
+}
+
+/// A heartbeat that has the bundle may be waiting for the other row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_that_waits_for_a_bundle_holds_no_other_row() {
+    let subject = TestStore::postgres().await;
+    let (bundled, single) = bundled_and_single(&subject, 20).await;
+    let raw = Raw::of(&subject).await;
+    raw.run("BEGIN").await;
+    raw.run("SELECT 1 FROM run_bundles FOR UPDATE").await;
+    let ends = [&single[0], &bundled[0]].map(|run| (run.clone(), passed()));
+    let data = subject.again().await.data();
+    let reporting = tokio::spawn(async move { data.record(ends.to_vec()).await.unwrap() });
+    Raw::of(&subject).await.wait_for_lock().await;
+    raw.run("SELECT 1 FROM run_claims FOR UPDATE NOWAIT").await;
+    raw.run("COMMIT").await;
+    reporting.await.unwrap().into_iter().for_each(|outcome| drop(recorded(outcome)));
+}
+
+/// Reports take the rows of jobs in the order of their ids.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heartbeat_takes_rows_in_the_order_of_their_jobs() {
+    let subject = TestStore::postgres().await;
+    subject.submit(&["a"; 2]).await;
+    let held = subject.claim_jobs(2).await.into_iter().map(|run| (run.run_id, run.task_id.unwrap()));
+    let held: Vec<_> = held.rev().collect();
+    let raw = Raw::of(&subject).await;
+    let row = |nth: usize| format!("SELECT 1 FROM run_claims WHERE run_id = {} FOR UPDATE", raw.id(held[nth].0.uuid()));
+    let (first, second) = (row(1), row(0));
+    raw.run("BEGIN").await;
+    raw.run(&first).await;
+    let data = subject.again().await.data();
+    let beating = tokio::spawn(async move { data.beat(held, LEASE).await.unwrap() });
+    Raw::of(&subject).await.wait_for_lock().await;
+    raw.run(&format!("{second} NOWAIT")).await;
+    raw.run("COMMIT").await;
+    assert_eq!(beating.await.unwrap().answers, [HeartbeatAnswer::Held; 2]);
+}
+
+crate::on_both_databases!(
+    claims_and_pauses_of_the_same_partitions,
+    verdicts_and_expiries_of_the_same_attempts,
+    reports_and_heartbeats_of_the_same_jobs
+);
