@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redrive_core::count;
 use redrive_store::View;
 
 use super::Sections;
@@ -10,6 +11,11 @@ use crate::worker::Shutdown;
 
 /// How often to look.
 const INTERVAL: Duration = Duration::from_secs(10);
+
+/// How many categories are looked at beside those that are served. A submitter may give each job a category of its own.
+const LOOKED_AT: u32 = 1000;
+/// How many are named.
+const NAMED: usize = 10;
 
 /// Says in the log which categories have jobs queued that no section names: once, and again when they change.
 #[derive(Debug)]
@@ -33,8 +39,8 @@ impl Unserved {
                     tracing::info!("every category that has jobs queued is in a process section now");
                 }
                 Ok(Some(categories)) => {
-                    let todo = "name them in a [process.<name>] section";
-                    tracing::warn!(?categories, "jobs wait whose category no process section names; {todo}");
+                    let (categories, todo) = (in_words(&categories), "name them in a [process.<name>] section");
+                    tracing::warn!(categories, "jobs wait whose category no process section names; {todo}");
                 }
                 Ok(None) => {}
                 // The claims say it, too, and louder.
@@ -49,12 +55,35 @@ impl Unserved {
 
     /// The categories with jobs queued that no section names, if they are others than the last time.
     pub async fn look(&mut self) -> Result<Option<Vec<String>>> {
-        let waiting = self.view.categories_waiting().await?.into_iter().map(|(category, _)| category);
-        let unserved: Vec<String> = waiting.filter(|category| self.sections.of(category).is_none()).collect();
+        let served = count::of(self.sections.categories().count());
+        let most = LOOKED_AT.saturating_add(u32::try_from(served).unwrap_or(u32::MAX));
+        let mut unserved = self.view.categories_with_work(most).await?;
+        unserved.retain(|category| self.sections.of(category).is_none());
         if unserved == self.reported {
             return Ok(None);
         }
         self.reported.clone_from(&unserved);
         Ok(Some(unserved))
+    }
+}
+
+fn in_words(categories: &[String]) -> String {
+    let mut named: Vec<String> = categories.iter().take(NAMED).map(|category| format!("{category:?}")).collect();
+    match categories.len().saturating_sub(NAMED) {
+        0 => {}
+        more => named.push(format!("{more} more")),
+    }
+    named.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_categories_are_named_and_the_others_counted() {
+        let categories: Vec<String> = (0..13).map(|nth| format!("c{nth}")).collect();
+        assert_eq!(in_words(&categories[..2]), r#""c0", "c1""#);
+        assert!(in_words(&categories).ends_with(r#""c9", 3 more"#), "{}", in_words(&categories));
     }
 }

@@ -64,7 +64,7 @@ impl DataStore {
     }
 }
 
-/// The categories that have something queued, one step down the index for each.
+/// The first categories that have something queued, one step down the index for each.
 pub(super) static CATEGORIES: Sql = Sql::new(
     "/* runs::categories */
      WITH RECURSIVE found(category) AS (
@@ -83,7 +83,8 @@ pub(super) static CATEGORIES: Sql = Sql::new(
      )
      SELECT category
      FROM found
-     WHERE category IS NOT NULL",
+     WHERE category IS NOT NULL
+     LIMIT CAST(?2 AS BIGINT)",
 );
 
 static OLDEST: Sql = Sql::new(
@@ -315,7 +316,7 @@ async fn shares(tx: &mut Tx<'_>, asked: &RunClaim, limit: u32) -> Result<Vec<(St
     }
     let mut categories = match &asked.categories {
         Some(categories) => categories.clone(),
-        None => tx.rows(&CATEGORIES, &[workload.into()], |row| row.text(0)).await?,
+        None => tx.rows(&CATEGORIES, &[workload.into(), i64::MAX.into()], |row| row.text(0)).await?,
     };
     categories.sort_unstable();
     categories.dedup();

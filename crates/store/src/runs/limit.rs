@@ -1,6 +1,6 @@
 //! How many runs of some categories may still be started, and what is left when a claim came back empty.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use redrive_core::run::Workload;
@@ -49,7 +49,13 @@ impl View {
         ))
     }
 
-    /// The categories of jobs that have something queued or due, each with how many, counted up to a thousand.
+    /// The first categories of jobs that have something queued, and those of the jobs that came due longest ago, in their order.
+    pub async fn categories_with_work(&self, most: u32) -> Result<Vec<String>> {
+        let now = self.inner.now();
+        read!(self.read_by_index, "categories with work", |tx, most, now| categories_with_work(tx, *most, *now))
+    }
+
+    /// The categories of jobs that have something queued or due, each with how many, counted up to [`BOUND`].
     pub async fn categories_waiting(&self) -> Result<Vec<(String, u64)>> {
         let now = self.inner.now();
         read!(self.read_by_index, "categories waiting", |tx, now| categories_waiting(tx, *now))
@@ -241,8 +247,20 @@ static COUNT_DUE: Sql = Sql::new(
      GROUP BY category",
 );
 
+/// The first categories of jobs that have something queued.
+async fn queued(tx: &mut Tx<'_>, most: i64) -> Result<Vec<String>> {
+    tx.rows(&CATEGORIES, &[Workload::Process.as_str().into(), most.into()], |row| row.text(0)).await
+}
+
+async fn categories_with_work(tx: &mut Tx<'_>, most: u32, now: Timestamp) -> Result<Vec<String>> {
+    let queued = queued(tx, most.into()).await?;
+    let params = [Workload::Process.as_str().into(), now.micros().into(), DUE_LOOKED_AT.into()];
+    let due = tx.rows(&COUNT_DUE, &params, |row| row.text(0)).await?;
+    Ok(queued.into_iter().chain(due).collect::<BTreeSet<_>>().into_iter().collect())
+}
+
 async fn categories_waiting(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<(String, u64)>> {
-    let categories = tx.rows(&CATEGORIES, &[Workload::Process.as_str().into()], |row| row.text(0)).await?;
+    let categories = queued(tx, i64::MAX).await?;
     let values =
         [Column::texts(&categories, |category| Some(category.as_str())), Column::ints(&categories, |_| Some(COUNTED))];
     let counts = tx.lookup(&COUNT_QUEUED, &values, |mut row| row.count::<u64>()).await?;

@@ -100,6 +100,8 @@ async fn no_more_run_at_once_than_the_limit_says(subject: TestStore) {
     recorded(subject.report(&claimed[0].run, passed()).await);
     assert_eq!(subject.store.data().claim_runs(asked("w")).await.unwrap().len(), 1, "room for one");
     assert_eq!(view.categories_waiting().await.unwrap(), [("a".to_owned(), 3), ("b".to_owned(), 1)]);
+    assert_eq!(view.categories_with_work(9).await.unwrap(), ["a", "b"]);
+    assert_eq!(view.categories_with_work(1).await.unwrap(), ["a"]);
 }
 
 fn limit(most: u32, categories: &[&str]) -> Option<InFlightLimit> {
