@@ -69,7 +69,7 @@ impl AuditedChange {
 }
 
 /// A change written out as its row will hold it; made before the transaction, which is for writing.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct WrittenChange {
     /// The state before, if there was one, and behind it the state after.
     text: String,

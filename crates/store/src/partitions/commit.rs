@@ -36,7 +36,7 @@ pub enum Outcome {
 #[derive(Debug, Default)]
 pub struct Decided(Vec<Result<DecidedChange, Refused>>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct DecidedChange {
     before: Partition,
     change: Change,
@@ -78,7 +78,7 @@ impl ControlStore {
             tx.wake_for(Workload::Extract);
             Ok(written)
         })?;
-        let decided = Arc::into_inner(decided).unwrap_or_default();
+        let decided = Arc::unwrap_or_clone(decided);
         let mut written = written.into_iter();
         Ok(decided.into_iter().map(|decided| outcome(decided, &mut written)).collect())
     }

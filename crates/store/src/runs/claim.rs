@@ -19,11 +19,11 @@ use super::bundle;
 use super::counted;
 use super::limit::{InFlightLimit, room};
 use super::promote::promote;
-use super::row::span;
+use super::row::{span, upload};
 use super::specs::{self, Spec, Wanted, spec_columns};
 use super::standing;
 use crate::db::{Cursor, Dialect, Param, Sql, Tx};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handles::{DataStore, transact};
 
 /// What a worker asks for.
@@ -199,7 +199,7 @@ impl Start<'_> {
         let wanted = |(run_id, past): &(RunId, Past)| Wanted { run_id: *run_id, is_new: past.attempt == 0 };
         let wanted: Vec<Wanted> = taken.iter().map(wanted).collect();
         let specs = specs::of(tx, (self.asked.workload, self.category), &wanted).await?;
-        Ok(taken.into_iter().zip(specs).map(|((id, past), spec)| self.claimed(id, spec, past)).collect())
+        taken.into_iter().zip(specs).map(|((id, past), spec)| self.claimed(id, spec, past)).collect()
     }
 
     async fn take_on_sqlite(&self, tx: &mut Tx<'_>) -> Result<Vec<ClaimedRun>> {
@@ -226,16 +226,16 @@ impl Start<'_> {
 
     fn read(&self, row: &mut Cursor<'_>) -> Result<ClaimedRun> {
         let (run_id, spec) = (RunId::from_uuid(row.id()?), Spec::read(row)?);
-        Ok(self.claimed(run_id, spec, Past::read(row)?))
+        self.claimed(run_id, spec, Past::read(row)?)
     }
 
     /// A run as this claim leaves it.
-    fn claimed(&self, run_id: RunId, spec: Spec, past: Past) -> ClaimedRun {
+    fn claimed(&self, run_id: RunId, spec: Spec, past: Past) -> Result<ClaimedRun> {
         let Spec { submitted_at, not_before, max_attempts, subject, external_id, payload } = spec;
         let work = match self.asked.workload {
             Workload::Process => Work::Process { category: self.category.to_owned(), external_id },
-            // An extraction is never queued.
-            Workload::Ingest | Workload::Extract => Work::Ingest { upload: subject.unwrap_or_default() },
+            Workload::Ingest => Work::Ingest { upload: upload(subject)? },
+            Workload::Extract => return Err(Error::row("run_queue", "an extraction, which is never queued")),
         };
         let run = Run {
             not_before,
@@ -255,7 +255,7 @@ impl Start<'_> {
             lease_until: Some(self.lease_until),
             ..Run::new(run_id, work, State::Running, submitted_at)
         };
-        ClaimedRun { run, payload }
+        Ok(ClaimedRun { run, payload })
     }
 }
 

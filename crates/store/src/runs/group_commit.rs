@@ -118,7 +118,7 @@ async fn commit_group(inner: &Arc<Inner>) -> Found {
     }
     let runs = Arc::new(runs);
     let submitted = commit(inner, &runs).await;
-    let mut runs = Arc::into_inner(runs).unwrap_or_default().into_iter();
+    let mut runs = Arc::unwrap_or_clone(runs).into_iter();
     let mut submitted = submitted.map(Vec::into_iter);
     for (reply, count) in replies {
         let answer = match &mut submitted {

@@ -109,13 +109,18 @@ fn read_work(row: &mut Cursor<'_>) -> Result<Work> {
         Workload::Extract => Work::Extract(read_key(row)?),
         Workload::Ingest => {
             row.skip(KEY_COLUMNS);
-            Work::Ingest { upload: subject.unwrap_or_default() }
+            Work::Ingest { upload: upload(subject)? }
         }
         Workload::Process => {
             row.skip(KEY_COLUMNS);
             Work::Process { category, external_id }
         }
     })
+}
+
+/// The name of an upload, which every ingestion has.
+pub(super) fn upload(subject: Option<String>) -> Result<String> {
+    subject.ok_or_else(|| Error::row("runs", "an ingestion without the name of its upload"))
 }
 
 /// The values of some runs in their standing's columns.

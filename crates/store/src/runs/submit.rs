@@ -100,7 +100,7 @@ pub struct Submitted {
 }
 
 /// A run that is about to be inserted, with its input.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Begun {
     run: Run,
     pub(super) payload: Option<String>,
