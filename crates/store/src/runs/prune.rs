@@ -6,12 +6,13 @@ use redrive_core::count;
 use redrive_core::id::RunId;
 use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
+use uuid::Uuid;
 
 use super::list::categories_of;
 use super::standing::Table;
 use super::submit::NOTED_EVERY;
 use crate::audit::{self, Operation};
-use crate::db::{Batch, Column, Effect, Kind, Lookup, Sql, Tx};
+use crate::db::{Batch, Column, Effect, Kind, Lookup, Param, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{ControlStore, View, read, transact};
 use crate::uploads;
@@ -74,9 +75,36 @@ impl ControlStore {
     }
 }
 
-/// A run ends no sooner than it is submitted, so that no younger id is looked at.
+/// How many ends one statement looks at: most of them may be kept, because their submitters name them.
+const LOOKED_AT: i64 = 1000;
+
 static ENDED: Sql = Sql::new(
     "/* runs::ended_before */
+     SELECT run_id
+     FROM (
+         SELECT run_id
+         FROM run_ends
+         WHERE workload = ?1
+           AND category = ?2
+           AND run_id > ?3
+           AND run_id < ?4
+           AND completed_at < CAST(?5 AS BIGINT)
+         ORDER BY run_id
+         LIMIT CAST(?6 AS BIGINT)
+     ) ended
+     WHERE NOT EXISTS (
+         SELECT 1
+         FROM run_specs s
+         WHERE s.run_id = ended.run_id
+           AND s.external_id IS NOT NULL
+           AND coalesce(s.named_at, s.submitted_at) >= CAST(?7 AS BIGINT)
+     )
+     ORDER BY run_id
+     LIMIT CAST(?8 AS BIGINT)",
+);
+/// The last that [`ENDED`] looks at, where there are as many.
+static LAST_LOOKED_AT: Sql = Sql::new(
+    "/* runs::last_looked_at */
      SELECT run_id
      FROM run_ends
      WHERE workload = ?1
@@ -84,15 +112,9 @@ static ENDED: Sql = Sql::new(
        AND run_id > ?3
        AND run_id < ?4
        AND completed_at < CAST(?5 AS BIGINT)
-       AND NOT EXISTS (
-           SELECT 1
-           FROM run_specs s
-           WHERE s.run_id = run_ends.run_id
-             AND s.external_id IS NOT NULL
-             AND coalesce(s.named_at, s.submitted_at) >= CAST(?6 AS BIGINT)
-       )
      ORDER BY run_id
-     LIMIT CAST(?7 AS BIGINT)",
+     LIMIT 1
+     OFFSET CAST(?6 AS BIGINT)",
 );
 
 async fn page(tx: &mut Tx<'_>, pruning: &Pruning, after: Option<&Prunable>, limit: u32) -> Result<Option<Prunable>> {
@@ -101,28 +123,58 @@ async fn page(tx: &mut Tx<'_>, pruning: &Pruning, after: Option<&Prunable>, limi
         None => categories_of(tx, Table::Ends, pruning.workload).await?,
     };
     categories.sort_unstable();
-    let bound = RunId::first_of(pruning.ended_before);
+    // A run ends no sooner than it is submitted, so that no younger id is looked at; but whose submission is still to come may have
+    // ended long ago.
+    let bound = RunId::first_of(pruning.ended_before).uuid();
+    let to_come = RunId::first_of(pruning.ended_before.max(tx.now())).uuid();
     for category in categories {
         let from = match after {
             Some(after) if category < after.category => continue,
             Some(after) if category == after.category => after.runs.last().copied(),
             Some(_) | None => None,
         };
-        let params = [
-            pruning.workload.as_str().into(),
-            (&category).into(),
-            from.map_or_else(uuid::Uuid::nil, RunId::uuid).into(),
-            bound.uuid().into(),
-            pruning.ended_before.micros().into(),
-            pruning.named_before().micros().into(),
-            i64::from(limit).into(),
-        ];
-        let runs = tx.rows(&ENDED, &params, |row| row.id(0).map(RunId::from_uuid)).await?;
-        if !runs.is_empty() {
-            return Ok(Some(Prunable { category, runs }));
+        let from = from.map_or_else(Uuid::nil, RunId::uuid);
+        for (from, to) in [(from, bound), (from.max(to_come), Uuid::max())] {
+            let runs = first_between(tx, pruning, &category, (from, to), limit).await?;
+            if !runs.is_empty() {
+                return Ok(Some(Prunable { category, runs }));
+            }
         }
     }
     Ok(None)
+}
+
+/// The first that are to be forgotten of those whose ids lie between two others.
+async fn first_between(
+    tx: &mut Tx<'_>,
+    pruning: &Pruning,
+    category: &str,
+    (mut from, to): (Uuid, Uuid),
+    limit: u32,
+) -> Result<Vec<RunId>> {
+    let (ended_before, named_before) = (pruning.ended_before.micros(), pruning.named_before().micros());
+    loop {
+        let looked_at = |last: i64| -> [Param<'_>; 6] {
+            [
+                pruning.workload.as_str().into(),
+                category.into(),
+                from.into(),
+                to.into(),
+                ended_before.into(),
+                last.into(),
+            ]
+        };
+        let mut params = looked_at(LOOKED_AT).to_vec();
+        params.extend([Param::from(named_before), Param::from(i64::from(limit))]);
+        let runs = tx.rows(&ENDED, &params, |row| row.id(0).map(RunId::from_uuid)).await?;
+        if !runs.is_empty() {
+            return Ok(runs);
+        }
+        match tx.row(&LAST_LOOKED_AT, &looked_at(LOOKED_AT - 1), |row| row.id(0)).await? {
+            Some(last) => from = last,
+            None => return Ok(runs),
+        }
+    }
 }
 
 /// Those that their submitters do not name, locked: who names one of them meanwhile waits, and finds it gone.

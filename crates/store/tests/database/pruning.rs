@@ -108,6 +108,35 @@ async fn pruning_goes_on_after_what_is_kept_and_looks_again_before_it_forgets(su
     assert_eq!(left, [[true; 7].as_slice(), &[false; 7]].concat());
 }
 
+async fn pruning_finds_what_lies_behind_any_number_that_are_kept(subject: TestStore) {
+    let control = subject.store.control();
+    let jobs: Vec<NewRun> = (0..2100).map(|nth| named_job("a", &nth.to_string(), START)).collect();
+    control.submit(jobs.clone()).await.unwrap();
+    let last = control.submit(vec![NewRun::job("a", None, START.saturating_add(MINUTE))]).await.unwrap()[0].run_id;
+    let ends = subject.claim_jobs(3000).await.into_iter().map(|run| (run, passed()));
+    subject.store.data().record(ends.collect::<Vec<_>>()).await.unwrap();
+    subject.clock.advance(3 * HOUR);
+    control.submit(jobs).await.unwrap();
+    let pruning = Pruning { ended_before: subject.now(), ..all_jobs() };
+    assert_eq!(subject.prune(&pruning, 5).await, [1]);
+    assert!(subject.store.view().run(last).await.unwrap().is_none());
+}
+
+/// Its submitter has slipped by three thousand years.
+async fn a_job_whose_submission_is_still_to_come_is_pruned_once_it_has_ended(subject: TestStore) {
+    let to_come = START.saturating_add(3000 * 366 * 24 * HOUR);
+    let jobs = vec![NewRun::job("a", None, START), NewRun::job("a", None, to_come), NewRun::job("a", None, to_come)];
+    let ids = subject.store.control().submit(jobs).await.unwrap();
+    for run in subject.claim_jobs(2).await {
+        recorded(subject.report(&run, passed()).await);
+    }
+    let all = |subject: &TestStore| Pruning { ended_before: subject.now(), ..all_jobs() };
+    assert!(subject.prune(&Pruning { ended_before: START, ..all(&subject) }, 1).await.is_empty(), "none had ended");
+    subject.clock.advance(MINUTE);
+    assert_eq!(subject.prune(&all(&subject), 1).await, [1, 1]);
+    assert!(subject.store.view().run(ids[2].run_id).await.unwrap().is_some(), "it is queued");
+}
+
 /// A job `x` of the category `a` that ended three hours ago, and what would forget it.
 async fn forgettable(subject: &TestStore) -> (RunId, Pruning) {
     let id = subject.store.control().submit(vec![named_job("a", "x", START)]).await.unwrap()[0].run_id;
@@ -165,5 +194,7 @@ crate::on_both_databases!(
     old_ends_are_pruned_and_nothing_else,
     a_job_that_its_submitter_names_is_not_pruned,
     pruning_goes_on_after_what_is_kept_and_looks_again_before_it_forgets,
+    pruning_finds_what_lies_behind_any_number_that_are_kept,
+    a_job_whose_submission_is_still_to_come_is_pruned_once_it_has_ended,
     a_job_that_is_named_while_it_is_about_to_be_forgotten_stays,
 );
