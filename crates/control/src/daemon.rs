@@ -48,9 +48,27 @@ pub struct Tick {
     pub enqueued: u64,
     /// Runs that ended longer ago than their section keeps them, and are forgotten.
     pub pruned: u64,
+    /// More runs are to be forgotten than one tick forgets.
+    #[serde(skip)]
+    pub is_behind: bool,
     /// What each requeued or enqueued partition is, with `--dry-run`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub would: Vec<Action>,
+}
+
+impl Tick {
+    /// What this one and the next did.
+    pub fn and(self, next: Self) -> Self {
+        Self {
+            considered: self.considered + next.considered,
+            requeued: self.requeued + next.requeued,
+            overtaken: self.overtaken + next.overtaken,
+            enqueued: self.enqueued + next.enqueued,
+            pruned: self.pruned + next.pruned,
+            is_behind: next.is_behind,
+            would: [self.would, next.would].concat(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -113,9 +131,9 @@ impl Ticking<'_> {
             self.requeue_rejected(&band, &holds).await?;
         }
         self.want_expected().await?;
-        self.tick.pruned = match self.acting {
+        (self.tick.pruned, self.tick.is_behind) = match self.acting {
             Some((plane, _)) => plane.prune_by_sections().await?,
-            None => self.insight.prunable_by_sections().await?,
+            None => (self.insight.prunable_by_sections().await?, false),
         };
         if let Some((plane, _)) = self.acting {
             plane.tidy().await?;

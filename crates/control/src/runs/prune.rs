@@ -1,5 +1,7 @@
 //! Retention: forgetting jobs and uploads that ended long ago, in small transactions.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use redrive_core::id::OpId;
 use redrive_core::run::Workload;
 use redrive_core::time::Timestamp;
@@ -8,26 +10,31 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::audit::Audit;
+use crate::change::Watch;
 use crate::error::Result;
 use crate::insight::Insight;
 use crate::plane::ControlPlane;
+use crate::shape::Halt;
 
 /// How many runs one transaction forgets.
 const BATCH: u32 = 500;
-/// How many transactions a tick of the daemon spends on one section; the next tick goes on.
-const BATCHES: u32 = 200;
+/// How many transactions a tick of the daemon spends on one section. The next tick goes on, and follows at once when they were not enough:
+/// what is due for a retry is looked at in between.
+const BATCHES: u32 = 50;
 /// How many runs are found at once by one that only counts.
 const PAGE: u32 = 5000;
 /// How far a dry run counts.
 const COUNTED: u64 = 1_000_000;
 
 /// What pruning by hand did, or would do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct PruneReport {
     pub op_id: Option<OpId>,
     pub dry_run: bool,
     pub ended_before: Timestamp,
     pub pruned: u64,
+    #[serde(skip)]
+    pub halt: Option<Halt>,
 }
 
 fn jobs(categories: Option<Vec<String>>, ended_before: Timestamp) -> Pruning {
@@ -38,7 +45,7 @@ impl Insight {
     /// Says how many jobs would be forgotten, counted up to a million.
     pub async fn foresee_prune(&self, categories: Option<Vec<String>>, ended_before: Timestamp) -> Result<PruneReport> {
         let pruned = self.count_prunable(jobs(categories, ended_before)).await?;
-        Ok(PruneReport { op_id: None, dry_run: true, ended_before, pruned })
+        Ok(PruneReport { op_id: None, dry_run: true, ended_before, pruned, halt: None })
     }
 
     /// How many jobs and uploads the sections keep no longer.
@@ -79,7 +86,7 @@ impl Insight {
 }
 
 impl ControlPlane {
-    /// Forgets jobs that ended before a moment. What was forgotten stays so when a later transaction fails. The audit trail has how many
+    /// Forgets jobs that ended before a moment. What was forgotten stays so when it is stopped half-way. The audit trail has how many
     /// were `counted` beforehand.
     pub async fn prune(
         &self,
@@ -87,27 +94,38 @@ impl ControlPlane {
         ended_before: Timestamp,
         counted: u64,
         audit: &Audit,
-        progress: impl FnMut(u64),
-    ) -> Result<PruneReport> {
+        watch: Watch<'_>,
+    ) -> PruneReport {
         let filters = json!({"category": categories, "ended_before": ended_before, "counted": counted});
         let operation = self.operation(audit, &filters, &audit.flags());
-        let pruned = self.forget(Some(&operation), jobs(categories, ended_before), u32::MAX, progress).await?;
+        let (pruned, end) = self.forget(Some(&operation), jobs(categories, ended_before), u32::MAX, watch).await;
         let op_id = (pruned > 0).then_some(operation.op_id);
-        Ok(PruneReport { op_id, dry_run: false, ended_before, pruned })
+        let halt = match end {
+            ForgetEnd::Halted(halt) => Some(halt),
+            ForgetEnd::NothingLeft | ForgetEnd::MoreLeft => None,
+        };
+        PruneReport { op_id, dry_run: false, ended_before, pruned, halt }
     }
 
-    /// Forgets what the sections keep no longer.
-    pub(crate) async fn prune_by_sections(&self) -> Result<u64> {
-        let mut pruned = 0;
-        for pruning in self.insight.kept_no_longer() {
-            pruned += self.forget(None, pruning, BATCHES, |_| {}).await?;
-        }
-        if let Some(pruning) = self.insight.uploads_kept_no_longer() {
-            pruned += self.forget(None, pruning, 1, |_| {}).await?;
+    /// Forgets what the sections keep no longer; gives how many, and whether more may be left than a tick forgets.
+    pub(crate) async fn prune_by_sections(&self) -> Result<(u64, bool)> {
+        let jobs = self.insight.kept_no_longer().into_iter().map(|pruning| (pruning, BATCHES));
+        let uploads = self.insight.uploads_kept_no_longer().map(|pruning| (pruning, 1));
+        let never = AtomicBool::new(false);
+        let watch = Watch { cancelled: &never, progress: &|_| {}, stop_after: None };
+        let (mut pruned, mut is_behind) = (0, false);
+        for (pruning, batches) in jobs.chain(uploads) {
+            let (some, end) = self.forget(None, pruning, batches, watch).await;
+            pruned += some;
+            match end {
+                ForgetEnd::NothingLeft => {}
+                ForgetEnd::MoreLeft | ForgetEnd::Halted(Halt::Interrupted) => is_behind = true,
+                ForgetEnd::Halted(Halt::Fault(error)) => return Err(error),
+            }
         }
         // Also what an earlier tick began, whatever the section says now.
         self.store.forget_uploads(BATCHES).await?;
-        Ok(pruned)
+        Ok((pruned, is_behind))
     }
 
     /// Forgets runs in at most so many transactions; gives how many.
@@ -116,15 +134,44 @@ impl ControlPlane {
         operation: Option<&Operation>,
         pruning: Pruning,
         batches: u32,
-        mut progress: impl FnMut(u64),
-    ) -> Result<u64> {
-        let (mut pruned, mut after) = (0, None::<Prunable>);
+        watch: Watch<'_>,
+    ) -> (u64, ForgetEnd) {
+        let (mut pruned, mut after) = (0, None);
         for _ in 0..batches {
-            let Some(page) = self.insight.view().prunable_runs(pruning.clone(), after, BATCH).await? else { break };
-            pruned += self.store.prune_runs(operation, pruning.clone(), page.clone()).await?;
-            progress(pruned);
-            after = Some(page);
+            if watch.cancelled.load(Ordering::SeqCst) {
+                return (pruned, ForgetEnd::Halted(Halt::Interrupted));
+            }
+            match self.forget_page(operation, &pruning, after).await {
+                Ok(None) => return (pruned, ForgetEnd::NothingLeft),
+                Ok(Some((some, page))) => {
+                    pruned += some;
+                    after = Some(page);
+                }
+                Err(error) => return (pruned, ForgetEnd::Halted(Halt::Fault(error))),
+            }
+            (watch.progress)(pruned);
         }
-        Ok(pruned)
+        (pruned, ForgetEnd::MoreLeft)
     }
+
+    /// Forgets the next runs after those of a page; none where there are none.
+    async fn forget_page(
+        &self,
+        operation: Option<&Operation>,
+        pruning: &Pruning,
+        after: Option<Prunable>,
+    ) -> Result<Option<(u64, Prunable)>> {
+        let page = self.insight.view().prunable_runs(pruning.clone(), after, BATCH).await?;
+        let Some(page) = page else { return Ok(None) };
+        let pruned = self.store.prune_runs(operation, pruning.clone(), page.clone()).await?;
+        Ok(Some((pruned, page)))
+    }
+}
+
+/// How forgetting ended.
+enum ForgetEnd {
+    NothingLeft,
+    /// It has done as many transactions as it was allowed.
+    MoreLeft,
+    Halted(Halt),
 }

@@ -66,7 +66,10 @@ fn me(config: &Config) -> Me {
 }
 
 async fn once(ticks: &Ticks, args: &Daemon, context: &Context) -> Result<Exit> {
-    let tick = ticks.next().await?;
+    let mut tick = ticks.next().await?;
+    while tick.is_behind && !context.stop.is_requested() {
+        tick = tick.and(ticks.next().await?);
+    }
     show(&tick, args.dry_run, context)?;
     Ok(Exit::Done)
 }
@@ -74,17 +77,30 @@ async fn once(ticks: &Ticks, args: &Daemon, context: &Context) -> Result<Exit> {
 async fn go_on(service: &mut Service, args: &Daemon, context: &Context) -> Result<Exit> {
     let mut hangups = Reload::listen()?;
     tracing::info!(interval_ms = service.interval.as_millis(), dry_run = args.dry_run, "started");
+    let mut is_behind = false;
     // A tick that is at work is finished first, or given up after a few seconds.
     while !context.stop.is_requested() {
+        let mut rest = service.interval;
         match service.ticks.next().await {
-            Ok(tick) => tracing::info!(
-                considered = tick.considered,
-                requeued = tick.requeued,
-                overtaken = tick.overtaken,
-                enqueued = tick.enqueued,
-                pruned = tick.pruned,
-                "tick"
-            ),
+            Ok(tick) => {
+                tracing::info!(
+                    considered = tick.considered,
+                    requeued = tick.requeued,
+                    overtaken = tick.overtaken,
+                    enqueued = tick.enqueued,
+                    pruned = tick.pruned,
+                    "tick"
+                );
+                if tick.is_behind && !is_behind {
+                    tracing::warn!(
+                        "more runs are kept no longer than one tick forgets; ticks follow at once until all are forgotten"
+                    );
+                }
+                is_behind = tick.is_behind;
+                if is_behind {
+                    rest = Duration::ZERO;
+                }
+            }
             Err(redrive_control::Error::Store(error)) if error.is_fatal() && !context.stop.is_requested() => {
                 return Err(error.into());
             }
@@ -94,7 +110,7 @@ async fn go_on(service: &mut Service, args: &Daemon, context: &Context) -> Resul
         tokio::select! {
             () = context.stop.requested() => {}
             () = hangups.asked() => service.reload(args, context),
-            () = tokio::time::sleep(service.interval) => {}
+            () = tokio::time::sleep(rest) => {}
         }
     }
     tracing::info!("stopped");

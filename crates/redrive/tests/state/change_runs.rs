@@ -145,6 +145,17 @@ fn what_ended_long_ago_is_pruned_and_nothing_else(world: MigratedProgram) {
     world.whole();
 }
 
+/// A tick forgets 25,000 of a section at most, so that what is due is looked at in between; the next one follows at once.
+fn more_than_a_tick_forgets_is_forgotten_by_the_next(world: MigratedProgram) {
+    const ALL: u32 = 25_100;
+    let world = world.configured("[process.s]\ncategories = ['a']\nkeep = '1h'\n");
+    let past = world.ago(DAY);
+    past.submit_named(&vec!["a"; usize::try_from(ALL).unwrap()]);
+    past.complete(ALL);
+    assert_eq!(world.json("daemon --once", 0)["pruned"], json!(ALL));
+    assert_eq!(world.number("SELECT count(*) FROM run_ends"), 0);
+}
+
 /// What is forgotten cannot be brought back: it is counted first, and asked for.
 fn pruning_goes_behind_the_rails(world: MigratedProgram) {
     let world = world
@@ -178,5 +189,6 @@ redrive_fixture::on_both!(
     a_retry_starts_a_fresh_count_and_is_undone,
     many_runs_are_cancelled_behind_the_rails_and_by_plan,
     what_ended_long_ago_is_pruned_and_nothing_else,
+    more_than_a_tick_forgets_is_forgotten_by_the_next,
     pruning_goes_behind_the_rails,
 );

@@ -75,6 +75,28 @@ fn an_interrupted_batch_reports_what_it_did(world: MigratedProgram) {
     world.whole();
 }
 
+fn an_interrupted_pruning_reports_what_it_did(world: MigratedProgram) {
+    const ALL: i64 = 20_000;
+    const LEFT: &str = "SELECT count(*) FROM run_ends";
+    let past = world.ago(24 * HOUR);
+    past.submit_named(&vec!["a"; usize::try_from(ALL).unwrap()]);
+    past.complete(u32::try_from(ALL).unwrap());
+    let child = world.spawn("runs prune --older-than 1h --force -o json");
+    let told = std::thread::scope(|scope| {
+        until("the first are forgotten", || world.number(LEFT) < ALL);
+        signal(&child, "-INT");
+        scope.spawn(move || ended(child)).join().unwrap()
+    });
+    assert_eq!(told.code, 130, "{}", told.stderr);
+    let report = told.json();
+    let done = report["pruned"].as_i64().unwrap();
+    assert!(done > 0 && done < ALL, "{done}");
+    assert!(told.stderr.contains(&format!("interrupted; {done} jobs were forgotten by then")), "{}", told.stderr);
+    assert!(report["op_id"].is_string(), "what was done has a name");
+    assert_eq!(world.number(LEFT), ALL - done);
+    world.whole();
+}
+
 /// CP-5.2, RP-8.3: the look ahead meets a row that cannot be read, so nobody knows how many would change.
 fn a_look_ahead_that_fails_changes_nothing(world: MigratedProgram) {
     let world = world.configured("[safety]\nhard_limit = 3000\n");
@@ -89,4 +111,8 @@ fn a_look_ahead_that_fails_changes_nothing(world: MigratedProgram) {
     assert_ne!(told.code, 0, "{told}");
 }
 
-redrive_fixture::on_both!(an_interrupted_batch_reports_what_it_did, a_look_ahead_that_fails_changes_nothing);
+redrive_fixture::on_both!(
+    an_interrupted_batch_reports_what_it_did,
+    an_interrupted_pruning_reports_what_it_did,
+    a_look_ahead_that_fails_changes_nothing,
+);

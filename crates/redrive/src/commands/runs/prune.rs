@@ -9,10 +9,11 @@ use crate::commands::Context;
 use crate::commands::state::change::StateChanges;
 use crate::commands::state::command_line;
 use crate::commands::state::confirm::{self, Question};
+use crate::commands::state::halted;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
-use crate::output::progress::{Progress, Style};
+use crate::output::progress::Style;
 
 pub async fn foresee(args: &Prune, insight: &Insight, context: &Context) -> Result<Exit> {
     let report = insight.foresee_prune(categories(args), ended_before(args, insight)).await?;
@@ -29,9 +30,9 @@ pub async fn run(args: &Prune, changes: &StateChanges<'_>) -> Result<Exit> {
     let counted = plane.insight().foresee_prune(categories(args), before).await?.pruned;
     let given = ChangeArgs { yes, force, ..ChangeArgs::default() };
     confirm::get(&Question::of("forget", counted, "jobs"), changes.rails(), &given).await?;
-    let progress = Progress::start(Style::Jobs, context.global.quiet);
-    let report = plane.prune(categories(args), before, counted, &audit, |pruned| progress.to(pruned)).await?;
-    progress.clear();
+    let watcher = changes.watcher_of(Style::Jobs);
+    let report = plane.prune(categories(args), before, counted, &audit, watcher.watch(None)).await;
+    watcher.end();
     show(&report, context)
 }
 
@@ -46,7 +47,9 @@ fn ended_before(args: &Prune, insight: &Insight) -> Timestamp {
 fn show(report: &PruneReport, context: &Context) -> Result<Exit> {
     let names = ["op_id", "dry_run", "ended_before", "pruned"];
     output::ignore_broken_pipe(output::one(&names, report, &context.global, || in_words(report)))?;
-    Ok(Exit::Done)
+    let Some(halt) = &report.halt else { return Ok(Exit::Done) };
+    halted::note(halt, report.pruned, "jobs", "forgotten");
+    Ok(halted::exit(halt))
 }
 
 fn in_words(report: &PruneReport) -> String {
@@ -54,6 +57,7 @@ fn in_words(report: &PruneReport) -> String {
     match (report.dry_run, report.op_id) {
         (true, _) => format!("would forget {pruned} jobs that ended before {ended_before}"),
         (false, Some(op_id)) => format!("forgot {pruned} jobs that ended before {ended_before}; operation {op_id}"),
+        (false, None) if report.halt.is_some() => "forgot no jobs".to_owned(),
         (false, None) => format!("no job ended before {ended_before}"),
     }
 }

@@ -58,7 +58,11 @@ impl StateChanges<'_> {
     }
 
     pub(in crate::commands) fn watcher(&self) -> CancelAndProgress {
-        CancelAndProgress::start(&self.context.stop, self.context.global.quiet)
+        self.watcher_of(Style::Changes)
+    }
+
+    pub(in crate::commands) fn watcher_of(&self, style: Style) -> CancelAndProgress {
+        CancelAndProgress::start(&self.context.stop, style, self.context.global.quiet)
     }
 
     pub async fn lift(&self, args: &HoldLift, kind: Option<HoldKind>) -> Result<Exit> {
@@ -316,14 +320,14 @@ pub(in crate::commands) struct CancelAndProgress {
 }
 
 impl CancelAndProgress {
-    fn start(stop: &StopSignals, quiet: bool) -> Self {
+    fn start(stop: &StopSignals, style: Style, quiet: bool) -> Self {
         let cancelled = Arc::new(AtomicBool::new(false));
         let (flag, stop) = (Arc::clone(&cancelled), stop.clone());
         let listener = tokio::spawn(async move {
             stop.requested().await;
             flag.store(true, Ordering::SeqCst);
         });
-        let progress = Arc::new(Progress::start(Style::Changes, quiet));
+        let progress = Arc::new(Progress::start(style, quiet));
         let shown = Arc::clone(&progress);
         let show = Box::new(move |done: u64| shown.to(done));
         Self { cancelled, progress, show, listener: listener.abort_handle() }

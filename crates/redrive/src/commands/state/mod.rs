@@ -7,6 +7,7 @@ mod errors;
 mod explain;
 pub mod filter;
 mod groups;
+pub(super) mod halted;
 mod hold;
 mod inspect;
 mod missing;

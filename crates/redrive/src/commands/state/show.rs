@@ -1,26 +1,25 @@
 //! How an operation's report is printed, and what it ends with.
 
+use redrive_control::Report;
 use redrive_control::shape::{Changed, Failed, Skipped, SubjectShape};
-use redrive_control::{Halt, Report};
 use redrive_core::count;
 use redrive_core::id::OpId;
 use redrive_core::refusal::Reason;
 use serde::Serialize;
 
 use super::change::command_line_without;
+use super::halted;
 use crate::cli::{Format, Global};
 use crate::error::Result;
-use crate::exit::{self, Exit};
+use crate::exit::Exit;
 use crate::output;
 use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
 use crate::output::terminal::Times;
 
 pub fn exit(report: &Report) -> Exit {
-    match &report.halt {
-        Some(Halt::Interrupted) => return Exit::Interrupted,
-        Some(Halt::Fault(error)) => return exit::control(error),
-        None => {}
+    if let Some(halt) = &report.halt {
+        return halted::exit(halt);
     }
     if report.matched == 0 {
         Exit::NothingFound
@@ -62,18 +61,8 @@ pub fn report(report: &Report, global: &Global) -> Result<()> {
         Format::Table if global.quiet => {}
         Format::Table | Format::Jsonl | Format::Csv => entries(report, global)?,
     }
-    if let Some(Halt::Fault(error)) = &report.halt {
-        let (done, noun) = (report.count_changed(), report.noun());
-        output::note(&match stopped_by(error) {
-            StoppedBy::Signal => format!("interrupted: {error}; {done} {noun} were changed by then"),
-            StoppedBy::LostAnswer => format!("error: {error}; {done} {noun} are known to be changed"),
-            StoppedBy::Fault => {
-                format!("error: {error}; {done} {noun} were changed by then, run it again for the rest")
-            }
-        });
-    }
-    if let Some(Halt::Interrupted) = &report.halt {
-        output::note(&format!("interrupted; {} {} were changed by then", report.count_changed(), report.noun()));
+    if let Some(halt) = &report.halt {
+        halted::note(halt, report.count_changed(), report.noun(), "changed");
     }
     if !matches!(global.output, Format::Table) {
         return Ok(());
@@ -131,24 +120,6 @@ fn help(reason: Reason, operation: &str) -> Option<&'static str> {
         | Reason::StaleFence
         | Reason::LeaseExpired => None,
     }
-}
-
-/// What ended an operation before its time.
-enum StoppedBy {
-    Signal,
-    /// The answer to a commit never came.
-    LostAnswer,
-    Fault,
-}
-
-fn stopped_by(error: &redrive_control::Error) -> StoppedBy {
-    if let redrive_control::Error::Store(redrive_store::Error::Stopped { .. }) = error {
-        return StoppedBy::Signal;
-    }
-    if let redrive_control::Error::Store(redrive_store::Error::Unknown { .. }) = error {
-        return StoppedBy::LostAnswer;
-    }
-    StoppedBy::Fault
 }
 
 fn summary(report: &Report) -> String {
