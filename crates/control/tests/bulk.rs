@@ -15,7 +15,9 @@ use redrive_core::any_of::AnyOf;
 use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
 use redrive_core::key::PartitionKey;
-use redrive_core::partition::{ControlEvent, Partition, Status};
+use redrive_core::lane::Lane;
+use redrive_core::partition::{ControlEvent, Judgement, Partition, Status};
+use redrive_core::refusal::Reason;
 use redrive_fixture::{OnDatabase, TestDatabase, TestStore, boom};
 use redrive_store::raw::S3Options;
 use redrive_store::{BulkState, CancelOutcome, ItemOutcome, Store};
@@ -297,7 +299,86 @@ async fn runs_and_backfills_are_done_in_steps_too(desk: Desk) {
     assert_eq!((desk.shape(op).await.changed, desk.statuses().await), (3, (3, 0)));
 }
 
+/// Six days: done, failed, queued, not there, queued, not there; and a backfill that forces them.
+async fn six_days(desk: &Desk) -> (Vec<PartitionKey>, PlanAsk) {
+    let days = days(6);
+    desk.on.judged(vec![days[0].clone()], Judgement::Accepted { records: 7 }).await;
+    desk.on.judged(vec![days[1].clone()], boom()).await;
+    desk.on.want(Lane::Fresh, vec![days[2].clone(), days[4].clone()]).await;
+    let filter = Filter {
+        source: AnyOf::one("ads".parse().unwrap()),
+        since: Some(days[0].logical_date),
+        until: Some(days[5].logical_date),
+        ..Filter::default()
+    };
+    (days, PlanAsk::Backfill { filter, force_pending: true, audit: desk.audit() })
+}
+
+impl Desk {
+    /// Has what is queued done, and the last of six days made and done by others.
+    async fn finish(&self, days: &[PartitionKey]) {
+        self.on.want(Lane::Fresh, vec![days[5].clone()]).await;
+        assert_eq!(self.on.judge_each(|_| Judgement::Accepted { records: 7 }).await, 3);
+    }
+
+    async fn statuses_of(&self, days: &[PartitionKey]) -> Vec<&'static str> {
+        let found = self.on.store.view().partitions_of(days.to_vec()).await.unwrap();
+        found.into_iter().map(|found| found.map_or("absent", |partition| partition.state.status.as_str())).collect()
+    }
+}
+
+const FORCED: [&str; 6] = ["pending", "pending", "success", "pending", "success", "success"];
+
+/// OP-11: days that finish after the count are not set to pending.
+async fn a_forced_backfill_changes_only_what_was_counted(desk: Desk) {
+    let (days, ask) = six_days(&desk).await;
+    let go = go();
+    let watch = Watch { cancelled: &go, progress: &|_| {}, stop_after: None };
+    let (counted, plan) = desk.plane.insight().plan(&ask, watch).await.unwrap();
+    assert_eq!((counted.count_changed(), counted.count_by_reason()), (4, vec![(Reason::AlreadyPending, 2)]));
+    desk.finish(&days).await;
+    let report = desk.plane.operate_as_counted(&ask, counted, plan, watch).await.unwrap();
+    assert_eq!((report.matched, report.count_changed()), (6, 3));
+    assert_eq!(report.count_by_reason(), [(Reason::AlreadyPending, 2), (Reason::Exists, 1)]);
+    assert_eq!(desk.statuses_of(&days).await, FORCED);
+}
+
+/// OP-11: nor those that finish while the plan is kept.
+async fn a_kept_plan_of_a_forced_backfill_binds(desk: Desk) {
+    let (days, ask) = six_days(&desk).await;
+    let plan = desk.plan(&ask).await;
+    assert_eq!(desk.plane.insight().kept_plan(plan).await.unwrap().would_change, 4);
+    desk.finish(&days).await;
+    let go = go();
+    let watch = Watch { cancelled: &go, progress: &|_| {}, stop_after: None };
+    let foreseen = desk.plane.insight().foresee_kept(plan, &desk.audit(), watch).await.unwrap();
+    assert_eq!((foreseen.count_changed(), foreseen.count_by_reason()), (3, vec![(Reason::Exists, 1)]));
+    let op = desk.plane.begin_plan(plan, &desk.audit()).await.unwrap();
+    desk.plane.carry_on_all(&go).await.unwrap();
+    let shape = desk.shape(op).await;
+    assert_eq!((shape.matched, shape.changed, shape.skipped), (6, 3, 3));
+    assert_eq!(shape.by_reason, serde_json::json!({"already_pending": 2, "exists": 1}));
+    assert_eq!(desk.statuses_of(&days).await, FORCED);
+    let trail = desk.plane.insight().view().operation(op).await.unwrap().unwrap();
+    assert!(trail.flags.contains(r#""force_pending":true"#), "{}", trail.flags);
+}
+
+/// What no version was seen of is made by a backfill, and by nothing else.
+async fn a_plan_makes_partitions_for_a_backfill_alone(desk: Desk) {
+    let plan = r#"{"format":1,"operation":"pause","command":"x","partitions":[{"source":"ads","customer_id":"1",
+        "query_name":"daily","logical_date":"2016-01-01"}]}"#;
+    let go = go();
+    let watch = Watch { cancelled: &go, progress: &|_| {}, stop_after: None };
+    let plan = redrive_control::Plan::parse(plan).unwrap();
+    let refused = desk.plane.apply_plan(plan, &desk.audit(), watch).await;
+    assert!(matches!(refused, Err(Error::Plan(_))), "{refused:?}");
+    assert_eq!(desk.statuses().await, (0, 0));
+}
+
 redrive_fixture::on_both_databases!(
+    a_forced_backfill_changes_only_what_was_counted,
+    a_kept_plan_of_a_forced_backfill_binds,
+    a_plan_makes_partitions_for_a_backfill_alone,
     a_plan_binds,
     an_operation_survives_whoever_does_it,
     an_operation_can_be_cancelled,

@@ -5,7 +5,6 @@ use redrive_store::KeptPlan;
 use uuid::Uuid;
 
 use super::durable::CarriedOn;
-use super::kept::Task;
 use super::operate::Watch;
 use super::plan::Plan;
 use crate::audit::Audit;
@@ -52,15 +51,8 @@ impl Insight {
     /// Says what acting on a kept plan would do now.
     pub async fn foresee_kept(&self, id: Uuid, audit: &Audit, watch: Watch<'_>) -> Result<Report> {
         let kept = self.unapplied(id).await?;
-        match Task::parse(&kept.task)? {
-            Task::Plan(head) => {
-                let plan = self.whole(id, &head).await?;
-                self.foresee_plan(plan, audit, watch).await
-            }
-            Task::Backfill { .. } | Task::Undo { .. } => {
-                Err(Error::Plan("a kept backfill is looked at by the command that made it".to_owned()))
-            }
-        }
+        let plan = self.whole(id, &Plan::of_kept(&kept)?).await?;
+        self.foresee_plan(plan, audit, watch).await
     }
 
     /// A plan with all of its items.
@@ -68,11 +60,9 @@ impl Insight {
         let (mut items, mut after) = (Vec::new(), 0);
         loop {
             let page = self.view().bulk_items(id, after, None, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(head.with_items(items)) };
+            let Some(last) = page.last() else { return head.with_items(&items) };
             after = last.seq;
-            for item in page {
-                items.push((super::durable::parse(&item.subject)?, item.version.unwrap_or(0)));
-            }
+            items.extend(page);
         }
     }
 }
@@ -98,9 +88,6 @@ impl ControlPlane {
 }
 
 fn outline(plan: &KeptPlan) -> Result<PlanOutline> {
-    let noun = match Task::parse(&plan.task)? {
-        Task::Plan(head) => head.noun(),
-        Task::Backfill { .. } | Task::Undo { .. } => "partitions",
-    };
+    let noun = Plan::of_kept(plan)?.noun();
     Ok(PlanOutline { plan_id: plan.plan_id, would_change: plan.would_change, noun })
 }

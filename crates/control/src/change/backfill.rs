@@ -7,9 +7,9 @@ use redrive_core::filter::Filter;
 use redrive_core::key::{CustomerId, LogicalDate, PartitionKey, QueryName, Source};
 use redrive_core::lane::Lane;
 use redrive_core::partition::Partition;
-use serde::{Deserialize, Serialize};
 
 use super::operate::Watch;
+use super::plan::PlannedVerb;
 use super::select::{Ask, Basis, CHUNK, Candidate, Chunk, Selection};
 use crate::audit::Audit;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use crate::shape::Report;
 pub(super) const BACKFILL: &str = "backfill";
 
 /// The days of a backfill: every customer and query, from one day to another.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub(super) struct Range {
     queries: Vec<(Source, CustomerId, QueryName)>,
     since: LogicalDate,
@@ -28,11 +28,11 @@ pub(super) struct Range {
 }
 
 impl Range {
-    pub(super) fn count(&self) -> u64 {
+    fn count(&self) -> u64 {
         count::of(self.queries.len()).saturating_mul(calendar::count(self.since, self.until))
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = PartitionKey> + '_ {
+    fn keys(&self) -> impl Iterator<Item = PartitionKey> + '_ {
         self.queries.iter().flat_map(|(source, customer_id, query_name)| {
             calendar::days(self.since, self.until).map(|logical_date| PartitionKey {
                 source: source.clone(),
@@ -42,25 +42,16 @@ impl Range {
             })
         })
     }
+
+    pub(super) fn selection<'a>(&'a self, insight: &'a Insight, force_pending: bool) -> ByDays<'a> {
+        ByDays { insight, keys: Box::new(self.keys()), force_pending }
+    }
 }
 
 impl Insight {
     /// How many partitions a backfill is about.
     pub fn backfill_size(&self, filter: &Filter) -> Result<u64> {
         Ok(self.range(filter)?.count())
-    }
-
-    /// Says what a backfill would want.
-    pub async fn foresee_backfill(
-        &self,
-        filter: &Filter,
-        force_pending: bool,
-        audit: &Audit,
-        watch: Watch<'_>,
-    ) -> Result<Report> {
-        let range = self.range(filter)?;
-        let selection = ByDays { insight: self, keys: Box::new(range.keys()), force_pending };
-        Ok(self.foresee(BACKFILL, selection, audit, watch).await?.0)
     }
 
     /// What a filter means: the days it gives, and the customers and queries it names or the source's configuration has.
@@ -100,19 +91,17 @@ impl ControlPlane {
         watch: Watch<'_>,
     ) -> Result<Report> {
         let range = self.insight.range(filter)?;
-        let mut flags = audit.flags();
-        flags["force_pending"] = force_pending.into();
-        let operation = self.operation(audit, filter, &flags);
-        let selection = ByDays { insight: &self.insight, keys: Box::new(range.keys()), force_pending };
+        let operation = self.operation(audit, filter, &PlannedVerb::Backfill { force_pending }.flags(audit));
+        let selection = range.selection(&self.insight, force_pending);
         self.work_through(selection, audit, operation, Report::new(BACKFILL, false), watch).await
     }
 }
 
 /// The days of a range, each as it is now or as it will be made.
 pub(super) struct ByDays<'a> {
-    pub(super) insight: &'a Insight,
-    pub(super) keys: Box<dyn Iterator<Item = PartitionKey> + Send + 'a>,
-    pub(super) force_pending: bool,
+    insight: &'a Insight,
+    keys: Box<dyn Iterator<Item = PartitionKey> + Send + 'a>,
+    force_pending: bool,
 }
 
 impl Selection for ByDays<'_> {

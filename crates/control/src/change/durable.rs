@@ -12,10 +12,9 @@ use redrive_store::{BulkOperation, BulkState, ItemOutcome, Operation, Progress, 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::backfill::ByDays;
+use super::by_plan::ByPlan;
 use super::kept::{KeptRequest, Task, by_reason};
 use super::operate::Watch;
-use super::plan::ByPlan;
 use super::select::{Chunk, Selection};
 use super::undo::{ByOperation, UNDO};
 use crate::audit::Audit;
@@ -178,19 +177,7 @@ impl ControlPlane {
                 let rows = self.insight.view().bulk_items(held.bulk.list_id, held.bulk.done_to, None, STEP).await?;
                 let done_to = rows.last().map_or(held.bulk.done_to, |last| last.seq);
                 let items = rows.iter().map(|row| (row.seq, row.subject.clone())).collect();
-                let planned = rows.iter().map(|row| Ok((parse(&row.subject)?, row.version.unwrap_or(0))));
-                let plan = head.with_items(planned.collect::<Result<Vec<_>>>()?);
-                let selection = ByPlan::new(&self.insight, plan)?;
-                self.act(held, Step { items, selection, done_to }).await?
-            }
-            Task::Backfill { range, force_pending, .. } => {
-                let from = usize::try_from(held.bulk.done_to).unwrap_or(usize::MAX);
-                let keys: Vec<_> = range.keys().skip(from).take(usize::try_from(STEP).unwrap_or(1)).collect();
-                let subjects = keys.iter().map(|key| text_of(SubjectShape::Partition(key.clone())));
-                let items: Vec<_> = (held.bulk.done_to + 1..).zip(subjects).collect();
-                let done_to = items.last().map_or(held.bulk.done_to, |(seq, _)| *seq);
-                let (keys, force_pending) = (Box::new(keys.into_iter()), *force_pending);
-                let selection = ByDays { insight: &self.insight, keys, force_pending };
+                let selection = ByPlan::new(&self.insight, head.with_items(&rows)?)?;
                 self.act(held, Step { items, selection, done_to }).await?
             }
             Task::Undo { op_id } => {

@@ -220,7 +220,7 @@ impl Judged {
                 (Ok(Decision::Partition(_)), SubjectAsk::Run(..))
                 | (Ok(Decision::Run(_)), SubjectAsk::Partition(..)) => continue,
             }
-            planned.add(candidate.asked);
+            planned.add(candidate);
         }
     }
 }

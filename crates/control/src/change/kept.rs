@@ -2,19 +2,16 @@
 
 use std::time::Duration;
 
-use redrive_core::filter::Filter;
 use redrive_core::id::OpId;
 use redrive_store::{BulkItem, BulkOperation, KeptPlan, NewBulkOperation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::backfill::{BACKFILL, Range};
+use super::ask::PlanAsk;
 use super::durable::HELD_FOR;
 use super::operate::Watch;
 use super::plan::Plan;
-use super::runs::RunRequest;
-use super::select::Request;
 use super::undo::UNDO;
 use crate::audit::Audit;
 use crate::error::{Error, Result};
@@ -31,44 +28,12 @@ const ITEMS_AT_ONCE: usize = 5000;
 /// How many of the items are shown with a plan.
 const SAMPLE: usize = 20;
 
-/// What a plan is asked for.
-#[derive(Debug, Clone)]
-pub enum PlanAsk {
-    Partitions(Request),
-    Runs(RunRequest),
-    Backfill { filter: Filter, force_pending: bool, audit: Audit },
-}
-
-impl PlanAsk {
-    fn audit(&self) -> &Audit {
-        match self {
-            Self::Partitions(request) => &request.audit,
-            Self::Runs(request) => &request.audit,
-            Self::Backfill { audit, .. } => audit,
-        }
-    }
-
-    fn filters(&self) -> String {
-        let text = match self {
-            Self::Partitions(request) => serde_json::to_string(&request.filter),
-            Self::Runs(request) => serde_json::to_string(&request.runs),
-            Self::Backfill { filter, .. } => serde_json::to_string(filter),
-        };
-        text.unwrap_or_default()
-    }
-}
-
 /// What an operation in steps does, as the store keeps it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Task {
     /// The items of a plan, which are kept beside it.
     Plan(Plan),
-    Backfill {
-        range: Range,
-        force_pending: bool,
-        reason: Option<String>,
-    },
     Undo {
         op_id: OpId,
     },
@@ -86,20 +51,16 @@ impl Task {
     pub(super) fn name(&self) -> Result<&'static str> {
         Ok(match self {
             Self::Plan(plan) => plan.verb()?.name(),
-            Self::Backfill { .. } => BACKFILL,
             Self::Undo { .. } => UNDO,
         })
     }
 
     /// The options of the request, as the audit trail keeps them.
     pub(super) fn flags(&self, audit: &Audit) -> Result<Value> {
-        let mut flags = audit.flags();
-        match self {
-            Self::Plan(plan) => flags = plan.flags(audit)?,
-            Self::Backfill { force_pending, .. } => flags["force_pending"] = (*force_pending).into(),
-            Self::Undo { .. } => {}
-        }
-        Ok(flags)
+        Ok(match self {
+            Self::Plan(plan) => plan.verb()?.flags(audit),
+            Self::Undo { .. } => audit.flags(),
+        })
     }
 }
 
@@ -127,6 +88,18 @@ impl KeptRequest {
     }
 }
 
+impl Plan {
+    /// What a kept plan is to do, and why, without its items.
+    pub(super) fn of_kept(plan: &KeptPlan) -> Result<Self> {
+        match Task::parse(&plan.task)? {
+            Task::Plan(head) => Ok(head),
+            Task::Undo { .. } => {
+                Err(Error::Plan(format!("plan {} says to undo, and an undo has no plan", plan.plan_id)))
+            }
+        }
+    }
+}
+
 pub(super) fn by_reason(report: &Report) -> Map<String, Value> {
     report.count_by_reason().into_iter().map(|(reason, count)| (reason.as_str().to_owned(), count.into())).collect()
 }
@@ -150,25 +123,19 @@ impl ControlPlane {
 
     /// The same, with the report of the dry run.
     pub async fn foresee_and_keep(&self, ask: &PlanAsk, watch: Watch<'_>) -> Result<(Report, PlanShape)> {
-        let (mut report, task) = self.count(ask, watch).await?;
+        let (mut report, plan) = self.insight.plan(ask, watch).await?;
         match report.halt.take() {
             None => {}
             Some(Halt::Fault(error)) => return Err(error),
             Some(Halt::Interrupted) => return Err(Error::Plan("the count was interrupted; ask again".to_owned())),
         }
-        let plan = self.keep(ask, &report, task).await?;
-        Ok((report, plan))
+        let kept = self.keep(ask, &report, &plan).await?;
+        Ok((report, kept))
     }
 
-    async fn keep(&self, ask: &PlanAsk, report: &Report, task: Task) -> Result<PlanShape> {
+    async fn keep(&self, ask: &PlanAsk, report: &Report, plan: &Plan) -> Result<PlanShape> {
         let plan_id = self.store.new_plan_id();
-        let task = match task {
-            Task::Plan(plan) => {
-                self.keep_items(plan_id, &plan).await?;
-                Task::Plan(plan.head())
-            }
-            Task::Backfill { .. } | Task::Undo { .. } => task,
-        };
+        self.keep_items(plan_id, plan).await?;
         let made_at = self.store.now();
         let sample: Vec<Value> = report.changed().take(SAMPLE).map(|changed| json!(changed)).collect();
         let plan = KeptPlan {
@@ -179,39 +146,20 @@ impl ControlPlane {
             matched: report.matched,
             would_change: report.count_changed(),
             op_id: None,
-            task: task.text(),
-            filters: ask.filters(),
+            task: Task::Plan(plan.head()).text(),
+            filters: json!(ask.filters()).to_string(),
             by_reason: Value::Object(by_reason(report)).to_string(),
             sample: Value::Array(sample).to_string(),
         };
         Ok(self.store.keep_plan(plan).await?.into())
     }
 
-    async fn count(&self, ask: &PlanAsk, watch: Watch<'_>) -> Result<(Report, Task)> {
-        Ok(match ask {
-            PlanAsk::Partitions(request) => {
-                let (report, plan) = self.insight.plan(request, watch).await?;
-                (report, Task::Plan(plan))
-            }
-            PlanAsk::Runs(request) => {
-                let (report, plan) = self.insight.plan_runs(request, watch).await?;
-                (report, Task::Plan(plan))
-            }
-            PlanAsk::Backfill { filter, force_pending, audit } => {
-                let range = self.insight.range(filter)?;
-                let report = self.insight.foresee_backfill(filter, *force_pending, audit, watch).await?;
-                let (force_pending, reason) = (*force_pending, audit.reason.clone());
-                (report, Task::Backfill { range, force_pending, reason })
-            }
-        })
-    }
-
     async fn keep_items(&self, plan_id: Uuid, plan: &Plan) -> Result<()> {
         let mut numbered = plan.items().zip(1..).peekable();
         while numbered.peek().is_some() {
-            let item = |((subject, version), seq): ((SubjectShape, u64), i64)| BulkItem {
+            let item = |((subject, version), seq): ((SubjectShape, Option<u64>), i64)| BulkItem {
                 seq,
-                version: Some(version),
+                version,
                 subject: json!(subject).to_string(),
                 outcome: None,
                 reason: None,
@@ -235,28 +183,19 @@ impl ControlPlane {
 
     /// Makes an operation of a plan, held by this process where there is a holder.
     pub(super) async fn begin(&self, plan: KeptPlan, audit: &Audit, holder: Option<Uuid>) -> Result<BulkOperation> {
-        let task = Task::parse(&plan.task)?;
-        let reason = match &task {
-            Task::Plan(plan) => plan.reason().map(str::to_owned),
-            Task::Backfill { reason, .. } => reason.clone(),
-            Task::Undo { .. } => None,
-        };
-        let audit = Audit { reason: audit.reason.clone().or(reason), ..audit.clone() };
-        let (matched, skipped, by_reason) = match &task {
-            Task::Plan(_) => (plan.matched, plan.matched.saturating_sub(plan.would_change), plan.by_reason.clone()),
-            // Every day is looked at again, and counted then.
-            Task::Backfill { .. } | Task::Undo { .. } => (plan.matched, 0, "{}".to_owned()),
-        };
+        let head = Plan::of_kept(&plan)?;
+        let audit =
+            Audit { reason: audit.reason.clone().or_else(|| head.reason().map(str::to_owned)), ..audit.clone() };
         let new = NewBulkOperation {
             op_id: self.store.new_operation_id(),
             plan: Some(plan.plan_id),
-            matched,
-            skipped,
+            matched: plan.matched,
+            skipped: plan.matched.saturating_sub(plan.would_change),
             undo_of: None,
-            verb: task.name()?.to_owned(),
+            verb: head.verb()?.name().to_owned(),
             task: plan.task,
             operation: json!(KeptRequest::new(&audit, plan.filters)).to_string(),
-            by_reason,
+            by_reason: plan.by_reason,
             held: holder.map(|holder| (holder, HELD_FOR)),
         };
         Ok(self.store.begin_bulk(new).await?)

@@ -2,7 +2,9 @@
 //! chunk one transaction with its audit rows. What was counted and confirmed is what is done.
 
 mod applied;
+mod ask;
 mod backfill;
+mod by_plan;
 mod durable;
 mod foresee;
 mod kept;
@@ -13,8 +15,8 @@ mod select;
 mod undo;
 
 pub use applied::{PlanOutline, PlanPrefix};
+pub use ask::PlanAsk;
 pub use durable::CarriedOn;
-pub use kept::PlanAsk;
 pub use operate::Watch;
 pub use plan::{Plan, PlannedVerb};
 pub use runs::{RunRequest, RunSelection, RunVerb};

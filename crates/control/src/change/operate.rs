@@ -11,6 +11,7 @@ use redrive_core::partition::Partition;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_store::{Decided, DecidedRuns, Operation, Outcome, RunChangeOutcome};
 
+use super::ask::PlanAsk;
 use super::select::{Ask, Basis, ByFilter, Candidate, Chunk, Request, RunAsk, Selection, SubjectAsk};
 use crate::audit::Audit;
 use crate::error::Result;
@@ -77,10 +78,11 @@ impl ControlPlane {
     pub async fn operate(&self, request: &Request, watch: Watch<'_>) -> Result<Report> {
         let Request { verb, filter, audit, limit } = request;
         if limit.is_some() {
-            let (counted, plan) = self.insight.plan(request, watch).await?;
+            let ask = PlanAsk::Partitions(request.clone());
+            let (counted, plan) = self.insight.plan(&ask, watch).await?;
             return match counted.halt {
                 Some(_) => Ok(counted),
-                None => self.operate_as_counted(request, counted, plan, watch).await,
+                None => self.operate_as_counted(&ask, counted, plan, watch).await,
             };
         }
         filter.check_for_change(self.insight.bounds())?;

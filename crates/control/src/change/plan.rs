@@ -4,15 +4,18 @@ use redrive_core::count;
 use redrive_core::filter::Filter;
 use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
-use redrive_core::partition::Partition;
-use redrive_core::refusal::Reason;
 use redrive_core::retry::Grant;
+use redrive_store::BulkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::ask::PlanAsk;
+use super::backfill::BACKFILL;
+use super::by_plan::ByPlan;
+use super::durable;
 use super::operate::Watch;
 use super::runs::RunVerb;
-use super::select::{Ask, Basis, ByFilter, CHUNK, Candidate, Chunk, Request, RunAsk, Selection, SubjectAsk, Verb};
+use super::select::{Basis, ByFilter, Candidate, SubjectAsk, Verb};
 use crate::audit::Audit;
 use crate::error::{Error, Result};
 use crate::insight::Insight;
@@ -35,25 +38,29 @@ pub struct Plan {
     stale: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     grant: Option<Grant>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    force_pending: bool,
     /// The command line that made it.
     command: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    partitions: Vec<Planned>,
+    pub(super) partitions: Vec<PlannedPartition>,
     /// A plan is about partitions, unless it has this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    runs: Option<Vec<PlannedRun>>,
+    pub(super) runs: Option<Vec<PlannedRun>>,
     /// Whether the raw sink has been asked for these partitions in this process. A plan out of a file may be old.
     #[serde(skip)]
-    raw_is_checked: bool,
+    pub(super) raw_is_checked: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Planned {
+pub(super) struct PlannedPartition {
     #[serde(flatten)]
-    key: PartitionKey,
-    version: u64,
+    pub(super) key: PartitionKey,
+    /// None for a day that was not there, which a backfill makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -65,15 +72,16 @@ pub(super) struct PlannedRun {
 /// What a dry run would change, as it saw it.
 #[derive(Debug, Default)]
 pub(super) struct Foreseen {
-    partitions: Vec<Planned>,
-    pub(super) runs: Vec<PlannedRun>,
+    partitions: Vec<PlannedPartition>,
+    runs: Vec<PlannedRun>,
 }
 
 impl Foreseen {
-    pub(super) fn add(&mut self, asked: SubjectAsk) {
+    pub(super) fn add(&mut self, Candidate { asked, basis }: Candidate) {
         match asked {
-            SubjectAsk::Partition(Partition { state, .. }, _) => {
-                self.partitions.push(Planned { version: state.version, key: state.key });
+            SubjectAsk::Partition(partition, _) => {
+                let version = (basis != Basis::Absent).then_some(partition.state.version);
+                self.partitions.push(PlannedPartition { key: partition.state.key, version });
             }
             SubjectAsk::Run(run, _) => self.runs.push(PlannedRun { run_id: run.run_id, version: run.version }),
         }
@@ -84,6 +92,7 @@ impl Foreseen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlannedVerb {
     Partitions(Verb),
+    Backfill { force_pending: bool },
     Runs(RunVerb),
 }
 
@@ -91,60 +100,63 @@ impl PlannedVerb {
     pub fn name(self) -> &'static str {
         match self {
             Self::Partitions(verb) => verb.name(),
+            Self::Backfill { .. } => BACKFILL,
             Self::Runs(verb) => verb.name(),
         }
     }
 
-    fn flags(self, audit: &Audit) -> Value {
+    /// The request's options, as the audit trail keeps them.
+    pub(super) fn flags(self, audit: &Audit) -> Value {
         match self {
             Self::Partitions(verb) => verb.flags(audit),
+            Self::Backfill { force_pending } => {
+                let mut flags = audit.flags();
+                flags["force_pending"] = force_pending.into();
+                flags
+            }
             Self::Runs(_) => audit.flags(),
         }
     }
 }
 
 impl Plan {
-    fn new(verb: Verb, audit: &Audit, partitions: Vec<Planned>) -> Self {
-        let (clear_terminal, allow_missing_raw, stale, grant) = match verb {
-            Verb::Retry { clear_terminal, allow_missing_raw, stale, grant } => {
-                (clear_terminal, allow_missing_raw, stale, grant)
-            }
-            Verb::Reprocess
-            | Verb::Withdraw
-            | Verb::MarkTerminal
-            | Verb::ClearTerminal
-            | Verb::Pause
-            | Verb::Resume => (false, false, false, None),
-        };
-        Self {
-            format: FORMAT,
-            operation: verb.name().to_owned(),
-            clear_terminal,
-            allow_missing_raw,
-            stale,
-            grant,
-            command: audit.command.clone(),
-            reason: audit.reason.clone(),
-            partitions,
-            runs: None,
-            raw_is_checked: true,
-        }
-    }
-
-    pub(super) fn of_runs(verb: RunVerb, audit: &Audit, runs: Vec<PlannedRun>) -> Self {
-        Self {
+    pub(super) fn new(verb: PlannedVerb, audit: &Audit, foreseen: Foreseen) -> Self {
+        let mut plan = Self {
             format: FORMAT,
             operation: verb.name().to_owned(),
             clear_terminal: false,
             allow_missing_raw: false,
             stale: false,
             grant: None,
+            force_pending: false,
             command: audit.command.clone(),
             reason: audit.reason.clone(),
-            partitions: vec![],
-            runs: Some(runs),
+            partitions: foreseen.partitions,
+            runs: None,
             raw_is_checked: true,
+        };
+        match verb {
+            PlannedVerb::Partitions(Verb::Retry { clear_terminal, allow_missing_raw, stale, grant }) => {
+                (plan.clear_terminal, plan.allow_missing_raw) = (clear_terminal, allow_missing_raw);
+                (plan.stale, plan.grant) = (stale, grant);
+            }
+            PlannedVerb::Partitions(
+                Verb::Reprocess
+                | Verb::Withdraw
+                | Verb::MarkTerminal
+                | Verb::ClearTerminal
+                | Verb::Pause
+                | Verb::Resume,
+            ) => {}
+            PlannedVerb::Backfill { force_pending } => plan.force_pending = force_pending,
+            PlannedVerb::Runs(_) => plan.runs = Some(foreseen.runs),
         }
+        plan
+    }
+
+    /// A plan of one run, as it was read.
+    pub(super) fn of_run(verb: RunVerb, audit: &Audit, run: PlannedRun) -> Self {
+        Self::new(PlannedVerb::Runs(verb), audit, Foreseen { partitions: vec![], runs: vec![run] })
     }
 
     pub fn parse(text: &str) -> Result<Self> {
@@ -166,7 +178,7 @@ impl Plan {
 
     /// The versions that were seen.
     pub fn versions(&self) -> impl Iterator<Item = u64> + '_ {
-        self.items().map(|(_, version)| version)
+        self.items().filter_map(|(_, version)| version)
     }
 
     /// What it is about, in the plural.
@@ -194,6 +206,7 @@ impl Plan {
             "clear-terminal" => Verb::ClearTerminal,
             "pause" => Verb::Pause,
             "resume" => Verb::Resume,
+            BACKFILL => return Ok(PlannedVerb::Backfill { force_pending: self.force_pending }),
             _ => return Err(unknown()),
         }))
     }
@@ -206,113 +219,53 @@ impl Plan {
         Self { partitions: vec![], runs: self.runs.as_ref().map(|_| vec![]), ..self.clone() }
     }
 
-    /// Its items in their order, each with the version that was seen.
-    pub(super) fn items(&self) -> impl Iterator<Item = (SubjectShape, u64)> + '_ {
-        let partition = |planned: &Planned| (SubjectShape::Partition(planned.key.clone()), planned.version);
-        let run = |planned: &PlannedRun| (SubjectShape::Run { run_id: planned.run_id }, planned.version);
+    /// Its items in their order, each with the version that was seen; none where it is to be made.
+    pub(super) fn items(&self) -> impl Iterator<Item = (SubjectShape, Option<u64>)> + '_ {
+        let partition = |planned: &PlannedPartition| (SubjectShape::Partition(planned.key.clone()), planned.version);
+        let run = |planned: &PlannedRun| (SubjectShape::Run { run_id: planned.run_id }, Some(planned.version));
         let runs = self.runs.iter().flatten().map(run);
         self.partitions.iter().map(partition).chain(runs)
     }
 
     /// The same with these items.
-    pub(super) fn with_items(&self, items: impl IntoIterator<Item = (SubjectShape, u64)>) -> Self {
+    pub(super) fn with_items(&self, items: &[BulkItem]) -> Result<Self> {
         let mut plan = Self { raw_is_checked: false, ..self.head() };
-        for (subject, version) in items {
-            match subject {
-                SubjectShape::Partition(key) => plan.partitions.push(Planned { key, version }),
-                SubjectShape::Run { run_id } => plan.runs.get_or_insert_default().push(PlannedRun { run_id, version }),
-                // No plan is about holds.
-                SubjectShape::Hold { .. } => {}
+        for BulkItem { subject, version, .. } in items {
+            match (durable::parse(subject)?, *version) {
+                (SubjectShape::Partition(key), version) => plan.partitions.push(PlannedPartition { key, version }),
+                (SubjectShape::Run { run_id }, Some(version)) => {
+                    plan.runs.get_or_insert_default().push(PlannedRun { run_id, version });
+                }
+                (SubjectShape::Run { .. } | SubjectShape::Hold { .. }, _) => {
+                    return Err(Error::Plan(format!("no plan can have the item {subject}")));
+                }
             }
         }
-        plan
+        Ok(plan)
     }
-
-    pub(super) fn flags(&self, audit: &Audit) -> Result<Value> {
-        Ok(self.verb()?.flags(audit))
-    }
-}
-
-/// A plan's partitions or runs, without those that changed since.
-pub(super) enum ByPlan<'a> {
-    Partitions { insight: &'a Insight, verb: Verb, raw_is_checked: bool, left: std::vec::IntoIter<Planned> },
-    Runs { insight: &'a Insight, verb: RunVerb, left: std::vec::IntoIter<PlannedRun> },
-}
-
-impl<'a> ByPlan<'a> {
-    pub(super) fn new(insight: &'a Insight, plan: Plan) -> Result<Self> {
-        Ok(match plan.verb()? {
-            PlannedVerb::Partitions(verb) => {
-                let (raw_is_checked, left) = (plan.raw_is_checked, plan.partitions.into_iter());
-                Self::Partitions { insight, verb, raw_is_checked, left }
-            }
-            PlannedVerb::Runs(verb) => Self::Runs { insight, verb, left: plan.runs.unwrap_or_default().into_iter() },
-        })
-    }
-}
-
-impl Selection for ByPlan<'_> {
-    async fn next(&mut self) -> Result<Chunk> {
-        let some = usize::try_from(CHUNK).unwrap_or(1);
-        match self {
-            Self::Partitions { insight, verb, raw_is_checked, left } => {
-                partitions_as_planned(insight, *verb, *raw_is_checked, left.by_ref().take(some).collect()).await
-            }
-            Self::Runs { insight, verb, left } => {
-                runs_as_planned(insight, *verb, left.by_ref().take(some).collect()).await
-            }
-        }
-    }
-}
-
-async fn partitions_as_planned(
-    insight: &Insight,
-    verb: Verb,
-    raw_is_checked: bool,
-    planned: Vec<Planned>,
-) -> Result<Chunk> {
-    let keys = planned.iter().map(|planned| planned.key.clone()).collect();
-    let found = insight.view().partitions_of(keys).await?;
-    let basis = Basis::Planned { raw_is_checked };
-    let mut chunk = Chunk::default();
-    for (planned, found) in planned.into_iter().zip(found) {
-        match found {
-            Some(partition) if partition.state.version == planned.version => {
-                chunk.candidates.push(Candidate::partition(partition, Ask::Verb(verb), basis));
-            }
-            Some(_) | None => chunk.skip(SubjectShape::Partition(planned.key), Reason::ChangedSincePlan),
-        }
-    }
-    Ok(chunk)
-}
-
-async fn runs_as_planned(insight: &Insight, verb: RunVerb, planned: Vec<PlannedRun>) -> Result<Chunk> {
-    let found = insight.view().runs_of(planned.iter().map(|planned| planned.run_id).collect()).await?;
-    let mut found = found.into_iter().peekable();
-    let mut chunk = Chunk::default();
-    for PlannedRun { run_id, version } in planned {
-        match found.next_if(|run| run.run_id == run_id) {
-            Some(run) if run.version == version => {
-                let basis = Basis::Planned { raw_is_checked: true };
-                chunk.candidates.push(Candidate::run(run, RunAsk::Verb(verb), basis));
-            }
-            Some(_) | None => chunk.skip(SubjectShape::Run { run_id }, Reason::ChangedSincePlan),
-        }
-    }
-    Ok(chunk)
 }
 
 impl Insight {
     /// A dry run, and the plan of exactly what it would change.
-    pub async fn plan(&self, request: &Request, watch: Watch<'_>) -> Result<(Report, Plan)> {
-        let Request { verb, filter, audit, limit } = request;
-        filter.check_for_change(self.bounds())?;
-        let selection = ByFilter::new(self, *verb, filter);
-        let (report, foreseen) = match limit {
-            None => self.foresee(verb.name(), selection, audit, watch).await?,
-            Some(limit) => self.foresee_first(verb.name(), selection, *limit, audit, watch).await?,
+    pub async fn plan(&self, ask: &PlanAsk, watch: Watch<'_>) -> Result<(Report, Plan)> {
+        let (verb, audit) = (ask.verb(), ask.audit());
+        let name = verb.name();
+        let (report, foreseen) = match ask {
+            PlanAsk::Partitions(request) => {
+                request.filter.check_for_change(self.bounds())?;
+                let selection = ByFilter::new(self, request.verb, &request.filter);
+                match request.limit {
+                    None => self.foresee(name, selection, audit, watch).await?,
+                    Some(limit) => self.foresee_first(name, selection, limit, audit, watch).await?,
+                }
+            }
+            PlanAsk::Backfill { filter, force_pending, .. } => {
+                let range = self.range(filter)?;
+                self.foresee(name, range.selection(self, *force_pending), audit, watch).await?
+            }
+            PlanAsk::Runs(request) => self.foresee(name, request.selection(self)?, audit, watch).await?,
         };
-        Ok((report, Plan::new(*verb, audit, foreseen.partitions)))
+        Ok((report, Plan::new(verb, audit, foreseen)))
     }
 
     /// Says what acting on a plan would do now.
@@ -332,13 +285,13 @@ impl ControlPlane {
     /// Acts on what [`Insight::plan`] counted for a request, and on nothing that came after.
     pub async fn operate_as_counted(
         &self,
-        request: &Request,
+        ask: &PlanAsk,
         counted: Report,
         plan: Plan,
         watch: Watch<'_>,
     ) -> Result<Report> {
         let report = counted.for_doing(plan.len());
-        self.act_on(plan, &request.filter, &request.audit, report, watch).await
+        self.act_on(plan, &ask.filters(), ask.audit(), report, watch).await
     }
 
     pub(super) async fn act_on(

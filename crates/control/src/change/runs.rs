@@ -61,7 +61,7 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
-    fn selection<'a>(&self, insight: &'a Insight) -> Result<ByRuns<'a>> {
+    pub(super) fn selection<'a>(&self, insight: &'a Insight) -> Result<ByRuns<'a>> {
         let left = match &self.runs {
             RunSelection::Ids { runs } => Left::Ids(runs.clone().into_iter()),
             RunSelection::Filter(filter) => Left::Pages(self.pages(filter)?),
@@ -93,7 +93,7 @@ impl RunRequest {
 }
 
 /// The runs of a request, as they are now.
-struct ByRuns<'a> {
+pub(super) struct ByRuns<'a> {
     insight: &'a Insight,
     verb: RunVerb,
     left: Left,
@@ -130,15 +130,6 @@ impl Selection for ByRuns<'_> {
     }
 }
 
-impl Insight {
-    /// A dry run, and the plan of exactly what it would change.
-    pub async fn plan_runs(&self, request: &RunRequest, watch: Watch<'_>) -> Result<(Report, Plan)> {
-        let selection = request.selection(self)?;
-        let (report, foreseen) = self.foresee(request.verb.name(), selection, &request.audit, watch).await?;
-        Ok((report, Plan::of_runs(request.verb, &request.audit, foreseen.runs)))
-    }
-}
-
 impl ControlPlane {
     /// Does what was asked for without counting it first.
     pub async fn operate_runs(&self, request: &RunRequest, watch: Watch<'_>) -> Result<Report> {
@@ -152,19 +143,7 @@ impl ControlPlane {
     pub async fn operate_run(&self, run: &Run, verb: RunVerb, audit: &Audit, watch: Watch<'_>) -> Result<Report> {
         let runs = RunSelection::Ids { runs: vec![run.run_id] };
         let planned = PlannedRun { run_id: run.run_id, version: run.version };
-        let plan = Plan::of_runs(verb, audit, vec![planned]);
+        let plan = Plan::of_run(verb, audit, planned);
         self.act_on(plan, &runs, audit, Report::new(verb.name(), false), watch).await
-    }
-
-    /// Acts on what [`Insight::plan_runs`] counted for a request, and on nothing that came after.
-    pub async fn operate_runs_as_counted(
-        &self,
-        request: &RunRequest,
-        counted: Report,
-        plan: Plan,
-        watch: Watch<'_>,
-    ) -> Result<Report> {
-        let report = counted.for_doing(plan.len());
-        self.act_on(plan, &request.runs, &request.audit, report, watch).await
     }
 }

@@ -45,7 +45,7 @@ impl From<KeptPlan> for PlanShape {
         };
         Self {
             plan_id: plan.plan_id,
-            operation: Some(said("operation")).filter(|said| !said.is_null()).unwrap_or_else(|| "backfill".into()),
+            operation: said("operation"),
             expires_at: plan.expires_at,
             matched: plan.matched,
             would_change: plan.would_change,

@@ -102,7 +102,7 @@ async fn change(app: &App, body: &ChangeBody, ask: &PlanAsk, seen: Option<u64>) 
     let rules = app.rules();
     let plane = &rules.plane;
     let (counted, plan) = count(plane, ask, body.dry_run).await?;
-    if let (Some(seen), Some(plan)) = (seen, &plan)
+    if let Some(seen) = seen
         && plan.versions().any(|version| version != seen)
     {
         let detail = "it was changed while this request was looked at; look again";
@@ -113,52 +113,21 @@ async fn change(app: &App, body: &ChangeBody, ask: &PlanAsk, seen: Option<u64>) 
     }
     if counted.count_changed() <= AT_ONCE {
         body.check_confirmed(counted.count_changed(), rules.rails)?;
-        return json(&whole(act(plane, ask, counted, plan).await?)?);
+        let never = AtomicBool::new(false);
+        return json(&whole(plane.operate_as_counted(ask, counted, plan, unwatched(&never, None)).await?)?);
     }
     let never = AtomicBool::new(false);
     let kept = plane.keep_plan(ask, unwatched(&never, None)).await?;
     body.check_confirmed(kept.would_change, rules.rails)?;
-    let audit = match ask {
-        PlanAsk::Partitions(request) => &request.audit,
-        PlanAsk::Runs(request) => &request.audit,
-        PlanAsk::Backfill { audit, .. } => audit,
-    };
-    accepted(app, begun(app, plane.begin_plan(kept.plan_id, audit)).await?).await
+    accepted(app, begun(app, plane.begin_plan(kept.plan_id, ask.audit())).await?).await
 }
 
 /// Counts what would change: a dry run all of it, otherwise no further than what is changed at once.
-async fn count(plane: &ControlPlane, ask: &PlanAsk, is_dry_run: bool) -> Result<(Report, Option<Plan>)> {
+async fn count(plane: &ControlPlane, ask: &PlanAsk, is_dry_run: bool) -> Result<(Report, Plan)> {
     let never = AtomicBool::new(false);
     let watch = unwatched(&never, (!is_dry_run).then_some(AT_ONCE));
-    let insight = plane.insight();
-    let (report, plan) = match ask {
-        PlanAsk::Partitions(request) => {
-            let (report, plan) = insight.plan(request, watch).await?;
-            (report, Some(plan))
-        }
-        PlanAsk::Runs(request) => {
-            let (report, plan) = insight.plan_runs(request, watch).await?;
-            (report, Some(plan))
-        }
-        PlanAsk::Backfill { filter, force_pending, audit } => {
-            (insight.foresee_backfill(filter, *force_pending, audit, watch).await?, None)
-        }
-    };
+    let (report, plan) = plane.insight().plan(ask, watch).await?;
     Ok((whole(report)?, plan))
-}
-
-async fn act(plane: &ControlPlane, ask: &PlanAsk, counted: Report, plan: Option<Plan>) -> Result<Report> {
-    let never = AtomicBool::new(false);
-    let watch = unwatched(&never, None);
-    Ok(match (ask, plan) {
-        (PlanAsk::Partitions(request), Some(plan)) => plane.operate_as_counted(request, counted, plan, watch).await?,
-        (PlanAsk::Partitions(request), None) => plane.operate(request, watch).await?,
-        (PlanAsk::Runs(request), Some(plan)) => plane.operate_runs_as_counted(request, counted, plan, watch).await?,
-        (PlanAsk::Runs(request), None) => plane.operate_runs(request, watch).await?,
-        (PlanAsk::Backfill { filter, force_pending, audit }, _) => {
-            plane.backfill(filter, *force_pending, audit, watch).await?
-        }
-    })
 }
 
 /// A report that came to its end.

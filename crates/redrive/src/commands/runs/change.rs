@@ -4,7 +4,7 @@ use redrive_control::{Insight, PlanAsk, RunRequest, RunSelection, RunVerb};
 
 use super::{filter, find};
 use crate::cli::RunChange;
-use crate::commands::state::change::{StateChanges, save};
+use crate::commands::state::change::StateChanges;
 use crate::commands::state::confirm::{self, Question};
 use crate::commands::state::words;
 use crate::error::{Error, Result};
@@ -28,8 +28,8 @@ impl RunChanges<'_> {
             watcher.end();
             return self.0.end(&report);
         }
-        let enough = self.0.rails().hard_limit;
-        let planned = plane.insight().plan_runs(&request, watcher.watch(Some(enough))).await;
+        let (ask, enough) = (PlanAsk::Runs(request), self.0.rails().hard_limit);
+        let planned = plane.insight().plan(&ask, watcher.watch(Some(enough))).await;
         let (counted, plan) = planned.map_err(words::of)?;
         // What was not seen cannot be counted, and so not be confirmed.
         if counted.halt.is_some() {
@@ -38,7 +38,7 @@ impl RunChanges<'_> {
         }
         watcher.clear();
         confirm::get(&Question::of(verb.name(), plan.len(), "runs"), self.0.rails(), &args.change).await?;
-        let report = plane.operate_runs_as_counted(&request, counted, plan, watcher.watch(None)).await?;
+        let report = plane.operate_as_counted(&ask, counted, plan, watcher.watch(None)).await?;
         watcher.end();
         self.0.end(&report)
     }
@@ -52,11 +52,7 @@ impl RunChanges<'_> {
         }
         let insight = self.0.insight().await?;
         let request = self.request(verb, args, &insight).await?;
-        let watcher = self.0.watcher();
-        let (report, plan) = insight.plan_runs(&request, watcher.watch(None)).await.map_err(words::of)?;
-        watcher.end();
-        save(&plan, &report, &args.change)?;
-        self.0.end(&report)
+        self.0.foresee_and_save(&insight, PlanAsk::Runs(request), &args.change).await
     }
 
     async fn request(&self, verb: RunVerb, args: &RunChange, insight: &Insight) -> Result<RunRequest> {

@@ -96,8 +96,8 @@ impl StateChanges<'_> {
             watcher.end();
             return self.end(&report);
         }
-        let enough = self.rails().hard_limit;
-        let (counted, plan) = plane.insight().plan(&request, watcher.watch(Some(enough))).await?;
+        let (ask, enough) = (PlanAsk::Partitions(request), self.rails().hard_limit);
+        let (counted, plan) = plane.insight().plan(&ask, watcher.watch(Some(enough))).await?;
         // What was not seen cannot be counted, and so not be confirmed.
         if counted.halt.is_some() {
             watcher.end();
@@ -107,24 +107,33 @@ impl StateChanges<'_> {
         let about = counted.extent.lines(confirm::MOST);
         let question = Question { verb: verb.name(), count: plan.len(), noun: plan.noun(), about };
         confirm::get(&question, self.rails(), change).await?;
-        let report = plane.operate_as_counted(&request, counted, plan, watcher.watch(None)).await?;
+        let report = plane.operate_as_counted(&ask, counted, plan, watcher.watch(None)).await?;
         watcher.end();
         self.end(&report)
     }
 
     /// Says what a change would do, and saves the plan of it where one is asked for.
     async fn foresee(&self, verb: Verb, filter: &FilterArgs, change: &ChangeArgs, limit: Option<u64>) -> Result<Exit> {
+        let ask = |filter| PlanAsk::Partitions(Request { verb, filter, audit: self.audit(change), limit });
         if change.keep_plan {
             let plane = self.plane().await?;
             let filter = self.filter(filter, plane.insight()).await?;
-            let request = Request { verb, filter, audit: self.audit(change), limit };
-            return self.keep_plan(&plane, PlanAsk::Partitions(request)).await;
+            return self.keep_plan(&plane, ask(filter)).await;
         }
         let insight = self.insight().await?;
         let filter = self.filter(filter, &insight).await?;
-        let request = Request { verb, filter, audit: self.audit(change), limit };
+        self.foresee_and_save(&insight, ask(filter), change).await
+    }
+
+    /// Says what a change would do, and writes the plan of it where a file is asked for.
+    pub(in crate::commands) async fn foresee_and_save(
+        &self,
+        insight: &Insight,
+        ask: PlanAsk,
+        change: &ChangeArgs,
+    ) -> Result<Exit> {
         let watcher = self.watcher();
-        let (report, plan) = insight.plan(&request, watcher.watch(None)).await?;
+        let (report, plan) = insight.plan(&ask, watcher.watch(None)).await.map_err(words::of)?;
         watcher.end();
         save(&plan, &report, change)?;
         self.end(&report)
@@ -155,11 +164,6 @@ impl StateChanges<'_> {
     }
 
     pub async fn backfill(&self, args: &BackfillEnqueue) -> Result<Exit> {
-        if args.change.save_plan.is_some() {
-            return Err(Error::Usage(
-                "a backfill makes what is not there, so there is no plan of it to save".to_owned(),
-            ));
-        }
         if args.filter.status.is_some() || args.filter.error_class.is_some() {
             return Err(Error::Usage(
                 "a backfill is about days, and heeds neither --status nor --error-class".to_owned(),
@@ -175,10 +179,9 @@ impl StateChanges<'_> {
             let insight = self.insight().await?;
             let filter = self.filter(&args.filter, &insight).await?;
             self.warn_of_stranger(&filter, &insight);
-            let watcher = self.watcher();
-            let report = insight.foresee_backfill(&filter, force_pending, &audit, watcher.watch(None)).await;
-            watcher.end();
-            return self.end(&report.map_err(words::of)?);
+            return self
+                .foresee_and_save(&insight, PlanAsk::Backfill { filter, force_pending, audit }, &args.change)
+                .await;
         }
         let plane = self.context.control(self.config, Missing::Make).await?;
         let filter = self.filter(&args.filter, plane.insight()).await?;
@@ -275,7 +278,7 @@ async fn kept(prefix: PlanPrefix, args: &Apply, insight: &Insight) -> Result<Pla
 }
 
 /// Writes the plan where one is asked for. Half a plan would pass for a whole one.
-pub(in crate::commands) fn save(plan: &Plan, report: &Report, change: &ChangeArgs) -> Result<()> {
+fn save(plan: &Plan, report: &Report, change: &ChangeArgs) -> Result<()> {
     if let (Some(file), None) = (&change.save_plan, &report.halt) {
         let text = serde_json::to_string_pretty(plan)?;
         std::fs::write(file, text).map_err(Error::io(format!("cannot write {}", file.display())))?;
