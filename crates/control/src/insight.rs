@@ -15,6 +15,7 @@ use crate::runs::Queues;
 use crate::shape::{AttemptShape, PartitionShape, TerminalShape};
 use crate::sink::Sink;
 use crate::sources::Sources;
+use crate::uploads::UploadRules;
 
 #[derive(Debug, Clone)]
 pub struct Insight {
@@ -23,12 +24,12 @@ pub struct Insight {
     sources: Sources,
     earliest_date: LogicalDate,
     queues: Queues,
-    uploads_kept: Option<Duration>,
+    uploads: UploadRules,
 }
 
 impl Insight {
     pub fn new(view: View, raw: Sink, sources: Sources, earliest_date: LogicalDate) -> Self {
-        Self { view, raw, sources, earliest_date, queues: Queues::default(), uploads_kept: None }
+        Self { view, raw, sources, earliest_date, queues: Queues::default(), uploads: UploadRules::default() }
     }
 
     /// Knows these sections of jobs.
@@ -36,13 +37,17 @@ impl Insight {
         Self { queues, ..self }
     }
 
-    /// Keeps uploads that ended for so long; none for ever.
-    pub fn keeping_uploads(self, uploads_kept: Option<Duration>) -> Self {
-        Self { uploads_kept, ..self }
+    /// Knows what is configured for uploads.
+    pub fn with_uploads(self, uploads: UploadRules) -> Self {
+        Self { uploads, ..self }
+    }
+
+    pub(crate) fn uploads(&self) -> &UploadRules {
+        &self.uploads
     }
 
     pub(crate) fn uploads_kept(&self) -> Option<Duration> {
-        self.uploads_kept
+        self.uploads.keep
     }
 
     pub fn queues(&self) -> &Queues {

@@ -1,7 +1,5 @@
 //! The write side: what can be seen, and the store's control handle.
 
-use std::time::Duration;
-
 use redrive_core::key::LogicalDate;
 use redrive_store::ControlStore;
 
@@ -9,6 +7,7 @@ use crate::insight::Insight;
 use crate::runs::Queues;
 use crate::sink::Sink;
 use crate::sources::Sources;
+use crate::uploads::UploadRules;
 
 #[derive(Debug, Clone)]
 pub struct ControlPlane {
@@ -26,9 +25,9 @@ impl ControlPlane {
         Self { insight: self.insight.with_queues(queues), ..self }
     }
 
-    /// Keeps uploads that ended for so long; none for ever.
-    pub fn keeping_uploads(self, kept: Option<Duration>) -> Self {
-        Self { insight: self.insight.keeping_uploads(kept), ..self }
+    /// Knows what is configured for uploads.
+    pub fn with_uploads(self, uploads: UploadRules) -> Self {
+        Self { insight: self.insight.with_uploads(uploads), ..self }
     }
 
     pub fn insight(&self) -> &Insight {

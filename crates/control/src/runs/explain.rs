@@ -4,7 +4,7 @@ use redrive_core::failure::ErrorClass;
 use redrive_core::id::RunId;
 use redrive_core::process::Living;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{self, Incident, Run, RunContext, RunReason, State, Workload};
+use redrive_core::run::{self, Incident, Run, RunContext, RunReason, State, Work, Workload};
 use redrive_core::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -52,11 +52,13 @@ impl Insight {
     /// Explains a run, as this configuration sees it.
     pub async fn explain_run(&self, run: &Run) -> Result<RunExplanation> {
         let queue = self.queues().of(run.work.category());
-        let default = match run.workload() {
-            Workload::Ingest => RetryPolicy::ingest(),
-            Workload::Process | Workload::Extract => RetryPolicy::process(),
+        let policy = match (&run.work, queue) {
+            (Work::Ingest { .. }, _) => self.uploads().retry.clone(),
+            (Work::Extract(key), _) => self.sources().of(&key.source).retry.clone(),
+            (Work::Process { .. }, Some(queue)) => queue.retry.clone(),
+            (Work::Process { .. }, None) => RetryPolicy::process(),
         };
-        let policy = queue.map_or(default, |queue| queue.retry.clone()).of_run(run.max_attempts).into_owned();
+        let policy = policy.of_run(run.max_attempts).into_owned();
         let around = self.surroundings(run, queue).await?;
         let now = self.now();
         let reason = run::reason(run, &around, now);

@@ -4,6 +4,8 @@
 mod compare;
 mod effective;
 mod pages;
+mod rules;
 
 pub use effective::{Selection, conf_name};
 pub use pages::{FilePages, StanzaPages};
+pub use rules::UploadRules;

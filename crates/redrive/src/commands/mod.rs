@@ -62,7 +62,7 @@ impl Context {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         let insight = Insight::new(look(config, self).await?, raw, config.sources.clone(), earliest);
-        Ok(insight.with_queues(config.queues.clone()).keeping_uploads(config.ingestion.keep))
+        Ok(insight.with_queues(config.queues.clone()).with_uploads(config.ingestion.rules()))
     }
 
     /// How the configured store is opened.
@@ -88,7 +88,7 @@ impl Context {
         let raw = Sink::new(config.raw.clone(), config.raw_options.s3.clone());
         let earliest = config.settings.safety.earliest_date;
         let plane = ControlPlane::new(store.control(), raw, config.sources.clone(), earliest);
-        plane.with_queues(config.queues.clone()).keeping_uploads(config.ingestion.keep)
+        plane.with_queues(config.queues.clone()).with_uploads(config.ingestion.rules())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redrive_control::uploads::UploadRules;
 use redrive_core::retry::RetryPolicy;
 use redrive_data::ingest::Limits;
 use redrive_data::settings::SettingError;
@@ -25,6 +26,13 @@ pub struct Ingestion {
     pub batch_rows: u32,
     /// How long an upload that ended is kept; none for ever.
     pub keep: Option<Duration>,
+}
+
+impl Ingestion {
+    /// What the control plane has to know of it.
+    pub fn rules(&self) -> UploadRules {
+        UploadRules { retry: self.policy.clone(), keep: self.keep }
+    }
 }
 
 pub(super) fn resolve(section: &IngestSection) -> Result<Ingestion, SettingError> {

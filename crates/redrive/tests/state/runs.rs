@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
-use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{End, Fault};
+use redrive_core::retry::{Backoff, RetryPolicy};
+use redrive_core::run::{End, Fault, Work, Workload};
+use redrive_fixture::LEASE;
+use redrive_store::{NewRun, RunClaim};
 use serde_json::{Value, json};
 
 use crate::jobs::{SECTION, ids, ids_of};
@@ -115,6 +117,25 @@ fn every_reason_is_explained(world: MigratedProgram) {
     has(&later[0], "cancelled: cancelled by", "");
 }
 
+/// An upload is explained by the delays that are configured for uploads.
+fn an_upload_is_explained_by_its_own_policy(world: MigratedProgram) {
+    let world = world.configured("[ingest.retry]\ndelays = [\"60s\"]\n");
+    let past = world.ago(Duration::ZERO);
+    let upload = NewRun::new(Work::Ingest { upload: "etc.tar.gz".to_owned() }, None, past.now());
+    let id = past.wait(past.store.control().submit(vec![upload])).unwrap()[0].run_id;
+    let policy = RetryPolicy { backoff: Backoff::Fixed(vec![MINUTE]), ..RetryPolicy::ingest() };
+    for past in [past, world.ahead(HOUR)] {
+        let claim = RunClaim::new(Workload::Ingest, "worker", 1, LEASE);
+        let claimed = past.wait(past.store.data().claim_runs(claim)).unwrap().remove(0).run;
+        let (class, message) = (ErrorClass::Retryable, "time-out".to_owned());
+        let fault = Fault { class, message, trace: None, retry_after: None };
+        past.wait(past.report(&claimed, End::Failed { fault, metrics: None, policy: policy.clone() }));
+    }
+    assert_eq!(world.json(&format!("runs explain {id}"), 0)["max_attempts"], 2);
+    let told = reason(&world, &id.to_string());
+    assert!(told.starts_with("attempts_exhausted: 2 attempts of at most 2 have failed"), "{told}");
+}
+
 fn waiting_and_spent_runs_are_explained(world: MigratedProgram) {
     let world = world.configured(SECTION);
     let past = world.ago(30 * MINUTE);
@@ -188,6 +209,7 @@ redrive_fixture::on_both!(
     a_run_is_found_by_the_beginning_of_its_id,
     a_category_without_a_section_is_said,
     every_reason_is_explained,
+    an_upload_is_explained_by_its_own_policy,
     waiting_and_spent_runs_are_explained,
     an_outside_worker_is_told_to_drain,
     a_runs_history_is_shown,
