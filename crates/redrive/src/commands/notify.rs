@@ -42,7 +42,7 @@ impl Row for Tested {
 
 async fn test(name: Option<&str>, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let sender = context.sender(&open(&config, Missing::Make, context).await?, &config)?;
+    let sender = context.sender(&open(&config, Missing::Refuse, context).await?, &config)?;
     let chosen = sender.receivers().iter().filter(|receiver| name.is_none_or(|name| receiver.name == name));
     let mut tested = Vec::new();
     for receiver in chosen {

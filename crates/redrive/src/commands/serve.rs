@@ -87,8 +87,8 @@ async fn listen(args: &Serve, config: &Config) -> Result<Listener> {
 
 /// Whether somebody could sign in.
 async fn has_tokens(store: &Store) -> Result<bool> {
-    let access = store.access();
-    let (now, tokens) = (access.now(), access.tokens().await?);
+    let view = store.view();
+    let (now, tokens) = (view.now(), view.tokens().await?);
     Ok(tokens.iter().any(|token| token.state(now) == TokenState::Valid))
 }
 

@@ -4,11 +4,11 @@ use redrive_control::shape::{CreatedTokenShape, TokenShape};
 use redrive_core::role::Role;
 use redrive_core::text::one_line;
 use redrive_server::Secret;
-use redrive_store::{Access, NewToken, Operation, Store};
+use redrive_store::{Access, NewToken, Operation, View};
 use serde_json::json;
 
 use super::state::change::command_line;
-use super::{Context, Missing, open};
+use super::{Context, Missing, look, open};
 use crate::cli::{Token, TokenCreate};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
@@ -62,20 +62,14 @@ impl Row for TokenShape {
 
 pub async fn run(command: &Token, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let missing = match command {
-        Token::Create(_) => Missing::Make,
-        Token::List | Token::Revoke { .. } => Missing::Refuse,
-    };
-    let store = open(&config, missing, context).await?;
     match command {
-        Token::Create(args) => create(args, &store, context).await,
-        Token::List => list(&store.access(), context).await,
-        Token::Revoke { name } => revoke(name, &store.access(), context).await,
+        Token::Create(args) => create(args, &open(&config, Missing::Make, context).await?.access(), context).await,
+        Token::List => list(&look(&config, context).await?, context).await,
+        Token::Revoke { name } => revoke(name, &open(&config, Missing::Refuse, context).await?.access(), context).await,
     }
 }
 
-async fn create(args: &TokenCreate, store: &Store, context: &Context) -> Result<Exit> {
-    let access = store.access();
+async fn create(args: &TokenCreate, access: &Access, context: &Context) -> Result<Exit> {
     let (name, categories) = (name(&args.name)?, categories(args)?);
     let secret = Secret::token(args.role).map_err(|error| Error::Stopped(error.to_string()))?;
     let new = NewToken {
@@ -88,7 +82,7 @@ async fn create(args: &TokenCreate, store: &Store, context: &Context) -> Result<
     };
     let about = json!({"token": &new.name, "role": new.role, "expires_at": new.expires_at,
         "last_four": &new.last_four, "categories": &new.categories});
-    let made = access.create_token(&operation(&access, &about, context), new).await?;
+    let made = access.create_token(&operation(access, &about, context), new).await?;
     let shape = CreatedTokenShape {
         token: secret.reveal().to_owned(),
         name: made.name,
@@ -124,9 +118,9 @@ fn categories(args: &TokenCreate) -> Result<Option<Vec<String>>> {
     }
 }
 
-async fn list(access: &Access, context: &Context) -> Result<Exit> {
-    let now = access.now();
-    let shapes: Vec<_> = access.tokens().await?.into_iter().map(|token| TokenShape::new(token, now)).collect();
+async fn list(view: &View, context: &Context) -> Result<Exit> {
+    let now = view.now();
+    let shapes: Vec<_> = view.tokens().await?.into_iter().map(|token| TokenShape::new(token, now)).collect();
     Listing::print_as_of(&TOKENS, &context.global, &shapes, now)?;
     Ok(if shapes.is_empty() { Exit::NothingFound } else { Exit::Done })
 }

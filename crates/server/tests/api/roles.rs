@@ -192,7 +192,7 @@ async fn the_last_use_of_a_token_is_kept_to_the_minute() {
     served.store.clock.advance(Duration::from_secs(90));
     assert_eq!(served.send(get("/v1/status").header("Authorization", &format!("Bearer {token}"))).await.status, 200);
     redrive_fixture::eventually("the use is kept", async || {
-        let tokens = served.app.access().tokens().await.unwrap();
+        let tokens = served.store.store.view().tokens().await.unwrap();
         tokens[0].last_used_at.is_some_and(|at| at.since(redrive_fixture::START) == Duration::from_secs(60))
     })
     .await;

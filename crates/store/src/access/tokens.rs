@@ -11,7 +11,7 @@ use super::Access;
 use crate::audit::{Operation, record_alone};
 use crate::db::{Param, Row, Sql, Tx};
 use crate::error::{Error, Result};
-use crate::handles::{read, transact};
+use crate::handles::{View, read, transact};
 use crate::raw::Sha256;
 
 /// A token as it is kept.
@@ -95,16 +95,18 @@ impl Access {
         read!(self.read_by_index, "token", |tx, hash| by_hash(tx, *hash))
     }
 
-    /// All tokens, the newest first.
-    pub async fn tokens(&self) -> Result<Vec<Token>> {
-        read!(self, "tokens", |tx| all(tx))
-    }
-
     /// Keeps when a token was last used.
     pub async fn token_used(&self, id: TokenId, at: Timestamp) -> Result<()> {
         transact!(self.inner, "token used", |tx| {
             tx.execute(&USED, &[id.uuid().into(), at.micros().into()]).await.map(drop)
         })
+    }
+}
+
+impl View {
+    /// All tokens, the newest first.
+    pub async fn tokens(&self) -> Result<Vec<Token>> {
+        read!(self, "tokens", |tx| all(tx))
     }
 }
 

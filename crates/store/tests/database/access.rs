@@ -31,9 +31,9 @@ async fn a_token_is_made_used_and_revoked_with_a_trail(subject: TestStore) {
     assert!(matches!(twice, Err(Error::Input { .. })), "{twice:?}");
     let at = subject.now();
     access.token_used(made.id, at).await.unwrap();
-    assert_eq!(access.tokens().await.unwrap()[0].last_used_at, Some(at));
+    assert_eq!(subject.store.view().tokens().await.unwrap()[0].last_used_at, Some(at));
     access.revoke_token(&subject.operation("token revoke"), "ci").await.unwrap();
-    assert_eq!(access.tokens().await.unwrap()[0].state(subject.now()), TokenState::Revoked);
+    assert_eq!(subject.store.view().tokens().await.unwrap()[0].state(subject.now()), TokenState::Revoked);
     let gone = access.revoke_token(&subject.operation("token revoke"), "ci").await;
     assert!(matches!(gone, Err(Error::Absent { .. })), "{gone:?}");
     access.create_token(&subject.operation("token create"), new(&subject, "ci", "three")).await.unwrap();
