@@ -7,6 +7,7 @@ mod backfill;
 mod by_plan;
 mod durable;
 mod foresee;
+mod judge;
 mod kept;
 mod operate;
 mod plan;

@@ -143,7 +143,7 @@ impl ControlPlane {
     async fn prepare(&self, chunk: Chunk, audit: &Audit) -> Result<PreparedChunk> {
         let matched = chunk.candidates.len() + chunk.skipped.len();
         let Chunk { candidates, skipped } = match chunk.candidates.iter().any(Candidate::needs_raw) {
-            true => self.insight.judge(chunk, audit).await?.undecided(),
+            true => self.insight.judge(chunk, audit, u64::MAX).await?.undecided(),
             false => chunk,
         };
         Ok(PreparedChunk { matched, skipped, changes: self.decide(candidates, audit) })
@@ -166,10 +166,10 @@ impl ControlPlane {
                 }
             }
         }
-        let items = partitions.into_iter().zip(&changes.partitions).map(|(partition, PendingAsk { key, ask, .. })| {
-            tracing::trace!(%key, "applied");
-            (partition, self.insight.event(key, ask, audit))
-        });
+        let items = partitions
+            .into_iter()
+            .zip(&changes.partitions)
+            .map(|(partition, PendingAsk { key, ask, .. })| (partition, self.insight.event(key, ask, audit)));
         changes.decided = self.store.decide(items);
         changes.decided_runs = self.store.decide_runs(runs);
         changes

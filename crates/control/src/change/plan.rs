@@ -4,7 +4,9 @@ use redrive_core::count;
 use redrive_core::filter::Filter;
 use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
+use redrive_core::partition::Partition;
 use redrive_core::retry::Grant;
+use redrive_core::run::Run;
 use redrive_store::BulkItem;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,7 +17,7 @@ use super::by_plan::ByPlan;
 use super::durable;
 use super::operate::Watch;
 use super::runs::RunVerb;
-use super::select::{Basis, ByFilter, Candidate, SubjectAsk, Verb};
+use super::select::{Basis, ByFilter, Verb};
 use crate::audit::Audit;
 use crate::error::{Error, Result};
 use crate::insight::Insight;
@@ -77,14 +79,13 @@ pub(super) struct Foreseen {
 }
 
 impl Foreseen {
-    pub(super) fn add(&mut self, Candidate { asked, basis }: Candidate) {
-        match asked {
-            SubjectAsk::Partition(partition, _) => {
-                let version = (basis != Basis::Absent).then_some(partition.state.version);
-                self.partitions.push(PlannedPartition { key: partition.state.key, version });
-            }
-            SubjectAsk::Run(run, _) => self.runs.push(PlannedRun { run_id: run.run_id, version: run.version }),
-        }
+    pub(super) fn add_partition(&mut self, Partition { state, .. }: Partition, basis: Basis) {
+        let version = (basis != Basis::Absent).then_some(state.version);
+        self.partitions.push(PlannedPartition { key: state.key, version });
+    }
+
+    pub(super) fn add_run(&mut self, run: &Run) {
+        self.runs.push(PlannedRun { run_id: run.run_id, version: run.version });
     }
 }
 

@@ -107,6 +107,14 @@ pub(super) enum Ask {
     },
 }
 
+impl Ask {
+    /// Whether a partition may be changed so only if the raw sink holds something of it, and that is not known yet.
+    pub(super) fn needs_raw(&self, basis: Basis) -> bool {
+        let is_asked = matches!(self, Self::Verb(Verb::Retry { allow_missing_raw: false, .. }));
+        is_asked && basis != Basis::Planned { raw_is_checked: true }
+    }
+}
+
 /// What is asked of one run.
 #[derive(Debug, Clone)]
 pub(super) enum RunAsk {
@@ -159,12 +167,11 @@ impl Candidate {
         }
     }
 
-    /// Whether it may be changed only if the raw sink holds something of it, and that is not known yet.
     pub(super) fn needs_raw(&self) -> bool {
-        let checked = self.basis == Basis::Planned { raw_is_checked: true };
-        let asks =
-            matches!(self.asked, SubjectAsk::Partition(_, Ask::Verb(Verb::Retry { allow_missing_raw: false, .. })));
-        asks && !checked
+        match &self.asked {
+            SubjectAsk::Partition(_, ask) => ask.needs_raw(self.basis),
+            SubjectAsk::Run(..) => false,
+        }
     }
 }
 

@@ -48,7 +48,9 @@ impl<'a> ByOperation<'a> {
                 Subject::Partition(key) => partitions.push((key.clone(), change.snapshots()?)),
                 Subject::Run(id) => runs.push((*id, change.run_snapshots()?)),
                 // An operation that changed holds changed nothing else, and is put back by `undo_holds`.
-                Subject::Hold(_) => {}
+                Subject::Hold(id) => {
+                    return Err(Error::Plan(format!("operation {} changed hold {id} beside others", self.op_id)));
+                }
             }
         }
         let mut chunk = Chunk::default();

@@ -43,7 +43,8 @@ fn failed_becomes_pending_and_keeps_the_rest(world: MigratedProgram) {
 fn effort(world: &MigratedProgram, line: &str, keys: &[PartitionKey]) -> (Vec<usize>, usize) {
     let words: Vec<_> = line.split_whitespace().collect();
     let mut command = world.home.command(&words);
-    let told = Told::of(command.env("RUST_LOG", "redrive_control=trace").output().unwrap()).done();
+    let told = Told::of(command.env("RUST_LOG", "redrive_control=trace,redrive_store=trace").output().unwrap());
+    assert!([0, 4].contains(&told.code), "{told}");
     let lines = |text: &str| told.stderr.lines().filter(|line| line.ends_with(text)).count();
     let applied = keys.iter().map(|key| lines(&format!(" applied key={key}"))).collect();
     (applied, told.stderr.matches(" raw sink listed ").count())
@@ -66,6 +67,19 @@ fn a_retry_looks_no_more_often_than_it_must(world: MigratedProgram) {
     failed();
     let line = format!("{ONE} --allow-missing-raw");
     assert_eq!(effort(&world, &line, &days[..1]), (vec![1], 0), "one partition needs no count");
+}
+
+/// With a limit too: what has left nothing behind is passed over without another look, and the next query is not listed.
+fn the_first_few_are_looked_for_no_more_often(world: MigratedProgram) {
+    let (days, others) = (january("111", 6), january("222", 6));
+    let past = world.ago(HOUR);
+    past.judged_without_raw(&days[..2], boom());
+    past.judged(&days[2..], boom());
+    past.judged(&others, boom());
+    let all = [days, others].concat();
+    let (applied, listed) = effort(&world, "state retry --source ads --yes --limit 2", &all);
+    assert_eq!((&applied[..6], &applied[6..], listed), (&[1, 1, 2, 2, 1, 1][..], &[1; 6][..], 1));
+    assert_eq!(all.iter().filter(|key| world.status(key) == "pending").count(), 2);
 }
 
 /// CP-3c.2, RP-2.5
@@ -141,7 +155,7 @@ fn a_canary_takes_the_first_and_counts_the_rest(world: MigratedProgram) {
     let told = world.json(&format!("{line} --dry-run"), 4);
     assert_eq!(
         (count(&told, "changed"), &told["beyond_limit"], reasons(&told)),
-        (2, &json!(5), vec!["no_raw_partition", "already_pending"])
+        (2, &json!(5), vec!["already_pending", "no_raw_partition"])
     );
     let refused = world.run(line).complaint(5);
     assert!(refused.contains("2 partitions would change"), "{refused}");
@@ -314,6 +328,7 @@ fn stale_pending_ones_are_requeued_on_demand(world: MigratedProgram) {
 redrive_fixture::on_both!(
     failed_becomes_pending_and_keeps_the_rest,
     a_retry_looks_no_more_often_than_it_must,
+    the_first_few_are_looked_for_no_more_often,
     terminal_needs_clear_terminal,
     a_grant_gives_further_attempts,
     a_canary_takes_the_first_and_counts_the_rest,

@@ -58,6 +58,7 @@ impl ControlStore {
     pub fn decide<'e>(&self, items: impl IntoIterator<Item = (Partition, ControlEvent<'e>)>) -> Decided {
         let now = self.inner.now();
         let decide = |(before, event): (Partition, ControlEvent<'e>)| {
+            tracing::trace!(key = %before.state.key, "applied");
             let change = partition::apply(&before, Event::Control(event), now)?;
             let written = WrittenChange::of_partition(Some(&before), &change.after);
             Ok(DecidedChange { before, change, written })
