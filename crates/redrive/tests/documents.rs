@@ -1,4 +1,4 @@
-//! The documents speak of what there is: every file they name exists, and links lead somewhere.
+//! The documents speak of what there is: every file they name exists, the map names every file, and links lead somewhere.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its preparation fails")]
 
@@ -45,6 +45,43 @@ fn every_file_that_is_named_exists() {
         }
     }
     assert!(named > 100, "only {named} files are named: the search finds nothing");
+}
+
+/// Every source file of a crate, by its path from the root.
+fn sources_below(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+        let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
+        let path = format!("{folder}/{}", name.to_str().unwrap());
+        match entry.is_dir() {
+            true => found.extend(sources_below(&path)),
+            false if path.ends_with(".rs") => found.push(path),
+            false => {}
+        }
+    }
+    found
+}
+
+/// A folder stands for all files below it, and its `mod.rs` for those beside it. What holds only declarations, or tests, need not be named.
+#[test]
+fn the_map_names_every_file() {
+    let map = read("docs/ARCHITECTURE.md");
+    let named: Vec<&str> = between(&map, "`crates/", '`').collect();
+    let is_named = |path: &str| {
+        let (folder, file) = path.rsplit_once('/').unwrap();
+        let stands_for = |name: &&str| match name.strip_suffix("mod.rs") {
+            Some(beside) => beside.trim_end_matches('/') == folder,
+            None => *name == path || name.ends_with('/') && path.starts_with(*name),
+        };
+        ["lib.rs", "mod.rs", "tests.rs"].contains(&file) || named.iter().any(|name| stands_for(name))
+    };
+    let crates = std::fs::read_dir(root().join("crates")).unwrap();
+    let crates = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files: Vec<String> = crates.flat_map(|name| sources_below(&format!("crates/{name}/src"))).collect();
+    let left_out: Vec<&String> =
+        files.iter().filter(|path| !is_named(path.strip_prefix("crates/").unwrap_or(path))).collect();
+    assert!(files.len() > 300, "only {} files were found", files.len());
+    assert!(left_out.is_empty(), "docs/ARCHITECTURE.md does not name {left_out:#?}");
 }
 
 #[test]
