@@ -36,7 +36,7 @@ fn using(name: &str, texts: &[&str]) -> Vec<String> {
 /// worker's sweep and nowhere else.
 #[test]
 fn only_the_sweep_ends_abandoned_attempts() {
-    let calls = ["data.expire(", "data().expire("];
+    let calls = [".expire(", "::expire("];
     let crates = ["control", "data", "server", "redrive"];
     let ended: Vec<String> = crates.iter().flat_map(|name| using(name, &calls)).collect();
     assert!(!ended.is_empty(), "the search finds nothing");
