@@ -10,6 +10,7 @@ use crate::failure::ErrorClass;
 use crate::fingerprint::GroupId;
 use crate::hold::Hold;
 use crate::id::OpId;
+use crate::key::Source;
 use crate::time::Timestamp;
 
 crate::word::words! {
@@ -55,8 +56,10 @@ pub struct Notice {
     /// Whether the count ended at a bound.
     pub at_least: bool,
     pub since: Timestamp,
-    /// What happens next by itself, and what a person can do.
+    /// What happens next by itself.
     pub next: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub action: Option<NoticeAction>,
     pub sources: BTreeSet<String>,
     pub categories: BTreeSet<String>,
     /// Where the server's pages show it.
@@ -67,6 +70,23 @@ pub struct Notice {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub template: Option<String>,
 }
+
+/// What a person can do about a notice. Each interface has its own words for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeAction {
+    /// Retry the group's partitions.
+    RetryPartitions(GroupId),
+    /// Retry the group's runs: it has no partitions.
+    RetryRuns(GroupId),
+    /// Lift the holds of a source and its customers.
+    LiftHolds(Source),
+    /// Undo the operation.
+    Undo(OpId),
+}
+
+/// The words of an interface for what a person can do.
+pub type NoticeWords = fn(&NoticeAction) -> String;
 
 /// What a failure group has that is failed now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +123,7 @@ impl Notice {
             at_least: *at_least,
             since,
             next: facts.next(),
+            action: facts.action(),
             sources: facts.sources.clone(),
             categories: facts.categories.clone(),
             path: format!("/groups?group={group}"),
@@ -119,11 +140,10 @@ impl Notice {
             None => format!("source {source}"),
         };
         let next = match hold.probing() {
-            Some(probing) => format!(
-                "one attempt goes ahead at {} and lifts the hold if it succeeds; `redrive state hold lift --source {source}` lifts it now",
-                probing.at
-            ),
-            None => format!("`redrive state hold lift --source {source}` lifts it"),
+            Some(probing) => {
+                format!("one attempt goes ahead at {} and lifts the hold if it succeeds", probing.at)
+            }
+            None => "the hold stays until a person lifts it".to_owned(),
         };
         Self {
             event: NoticeKind::BreakerTripped,
@@ -133,6 +153,7 @@ impl Notice {
             at_least: false,
             since: hold.since,
             next,
+            action: Some(NoticeAction::LiftHolds(source.clone())),
             sources: BTreeSet::from([source.to_string()]),
             categories: BTreeSet::new(),
             path: "/holds".to_owned(),
@@ -150,7 +171,8 @@ impl Notice {
             count: changed,
             at_least: false,
             since,
-            next: format!("nothing by itself; `redrive state undo {op_id}` takes back what it did"),
+            next: "nothing by itself".to_owned(),
+            action: Some(NoticeAction::Undo(op_id)),
             sources: BTreeSet::new(),
             categories: BTreeSet::new(),
             path: format!("/operations/{op_id}"),
@@ -169,11 +191,20 @@ impl Notice {
             at_least: false,
             since: now,
             next: "nothing: this is a test".to_owned(),
+            action: None,
             sources: BTreeSet::new(),
             categories: BTreeSet::new(),
             path: "/".to_owned(),
             error_class: None,
             template: None,
+        }
+    }
+
+    /// What happens next, followed by what a person can do in an interface's own words.
+    pub fn next_in(&self, words: NoticeWords) -> String {
+        match &self.action {
+            Some(action) => format!("{}; {}", self.next, words(action)),
+            None => self.next.clone(),
         }
     }
 
@@ -185,28 +216,39 @@ impl Notice {
 }
 
 impl GroupFacts {
+    /// How many are tried again by themselves.
+    fn left(&self) -> u64 {
+        match self.class {
+            ErrorClass::Final => 0,
+            ErrorClass::Retryable | ErrorClass::RateLimited => {
+                self.failed.saturating_sub(self.exhausted + self.withheld)
+            }
+        }
+    }
+
     /// What becomes of the group's failures.
     fn next(&self) -> String {
         if self.failed == 0 {
             return "nothing has to be done".to_owned();
         }
-        let nouns = if self.sources.is_empty() { "runs" } else { "state" };
-        let retry = format!("`redrive {nouns} retry --group {}` does", self.group);
-        let left = self.failed.saturating_sub(self.exhausted + self.withheld);
-        match (self.class, left) {
-            (ErrorClass::Final, _) => {
-                format!("the error is final: none is tried again until a person asks, as {retry}")
-            }
+        match (self.class, self.left()) {
+            (ErrorClass::Final, _) => "the error is final: none is tried again until a person asks".to_owned(),
             (ErrorClass::Retryable | ErrorClass::RateLimited, 0) => {
-                format!("none is tried again until a person asks, as {retry}")
+                "none is tried again until a person asks".to_owned()
             }
             (ErrorClass::Retryable | ErrorClass::RateLimited, left) if left == self.failed => {
                 "all are tried again by themselves".to_owned()
             }
             (ErrorClass::Retryable | ErrorClass::RateLimited, left) => {
-                format!("{left} are tried again by themselves, the others only when a person asks, as {retry}")
+                format!("{left} are tried again by themselves, the others only when a person asks")
             }
         }
+    }
+
+    /// What a person can do about those that are not tried again by themselves.
+    fn action(&self) -> Option<NoticeAction> {
+        let retry = if self.sources.is_empty() { NoticeAction::RetryRuns } else { NoticeAction::RetryPartitions };
+        (self.left() < self.failed).then(|| retry(self.group))
     }
 }
 
@@ -240,12 +282,17 @@ mod tests {
         let since = Timestamp::from_micros(0);
         let notice = Notice::of_group(Turn::Opened, &facts(ErrorClass::Retryable, 10_001, 0), since);
         assert_eq!(notice.what, "more than 10000 failed alike: HTTP 503 from <host>");
-        assert!(notice.next.starts_with("all are tried again"), "{}", notice.next);
+        assert!(notice.next.starts_with("all are tried again") && notice.action.is_none(), "{}", notice.next);
         let notice = Notice::of_group(Turn::Exhausted, &facts(ErrorClass::Retryable, 5, 2), since);
         assert!(notice.what.starts_with("2 of 5 have no attempts left"), "{}", notice.what);
         assert!(notice.next.starts_with("3 are tried again"), "{}", notice.next);
         let notice = Notice::of_group(Turn::Opened, &facts(ErrorClass::Final, 5, 0), since);
         assert!(notice.next.starts_with("the error is final"), "{}", notice.next);
+        assert!(
+            notice
+                .next_in(|action| format!("{action:?} helps"))
+                .ends_with("asks; RetryPartitions(GroupId(2748)) helps")
+        );
         let text = serde_json::to_string(&notice).unwrap_or_default();
         assert_eq!(serde_json::from_str::<Notice>(&text).ok(), Some(notice));
     }

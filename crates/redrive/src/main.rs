@@ -9,7 +9,9 @@ mod input;
 mod log;
 mod log_json;
 mod output;
+mod remedy;
 mod service;
+mod shell;
 mod stop;
 mod traces;
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use redrive_control::status::RemedyWords;
 use redrive_control::{ControlPlane, Insight};
 use redrive_core::id::TokenId;
 use redrive_core::safety::Rails;
@@ -47,6 +48,7 @@ struct Inner {
     settings: Settings,
     /// Whether only this machine can reach the server.
     is_local: bool,
+    words: RemedyWords,
     rules: RwLock<Arc<Rules>>,
     draining: watch::Sender<bool>,
     overviews: Recent,
@@ -71,13 +73,14 @@ enum Used {
 const REMEMBERED: usize = 4096;
 
 impl App {
-    /// `is_local` says that only this machine can reach the server.
-    pub fn new(store: Store, settings: Settings, rules: Rules, is_local: bool) -> Self {
+    /// `is_local` says that only this machine can reach the server; `words` says what a person types to meet a need.
+    pub fn new(store: Store, settings: Settings, rules: Rules, is_local: bool, words: RemedyWords) -> Self {
         let rules = RwLock::new(Arc::new(rules));
         Self(Arc::new(Inner {
             store,
             settings,
             is_local,
+            words,
             rules,
             metrics: Metrics::default(),
             events: Events::default(),
@@ -172,6 +175,10 @@ impl App {
 
     pub fn is_local(&self) -> bool {
         self.0.is_local
+    }
+
+    pub fn words(&self) -> RemedyWords {
+        self.0.words
     }
 
     pub fn metrics(&self) -> &Metrics {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use redrive_core::id::NotificationId;
-use redrive_core::notice::NoticeKind;
+use redrive_core::notice::{NoticeKind, NoticeWords};
 use redrive_core::time::Timestamp;
 use redrive_store::{DeliveryState, Notification};
 use serde::Serialize;
@@ -34,8 +34,10 @@ pub struct DeliveryShape {
     pub error: Option<String>,
 }
 
-impl From<Notification> for NotificationShape {
-    fn from(notification: Notification) -> Self {
+impl NotificationShape {
+    /// Shows a notification, with the interface's words for what a person can do.
+    pub fn new(notification: Notification, words: NoticeWords) -> Self {
+        let next = notification.notice.next_in(words);
         let Notification { id, at, notice, audit_head, deliveries, .. } = notification;
         Self {
             id,
@@ -45,7 +47,7 @@ impl From<Notification> for NotificationShape {
             count: notice.count,
             at_least: notice.at_least,
             since: notice.since,
-            next: notice.next,
+            next,
             sources: notice.sources,
             categories: notice.categories,
             audit_head,

@@ -5,6 +5,8 @@ mod attention;
 mod gather;
 mod gauges;
 mod overview;
+mod remedy;
 
 pub use attention::{Attention, Need, attention};
 pub use gauges::{Gauges, ProcessState, SourceGauge};
+pub use remedy::{Remedy, RemedyWords};

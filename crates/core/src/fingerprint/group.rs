@@ -12,10 +12,7 @@ pub struct GroupId(u64);
 
 /// A text that is no group's identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "failure group {0:?} is not twelve hexadecimal digits, nor the first few of them; `redrive state groups` and \
-     `redrive runs groups` list the groups"
-)]
+#[error("failure group {0:?} is not twelve hexadecimal digits, nor the first few of them")]
 pub struct NoGroupId(pub String);
 
 const DIGITS: usize = 12;

@@ -112,6 +112,8 @@ pub(super) struct Envelope<'a> {
     pub(super) notification: &'a Notification,
     /// What people call this installation.
     pub(super) instance: &'a str,
+    /// What happens next, and what a person can do.
+    pub(super) next: String,
     /// Where it is shown, if people can reach the server.
     pub(super) link: Option<String>,
 }
@@ -123,6 +125,8 @@ impl Envelope<'_> {
         let mut data = serde_json::to_value(notice).unwrap_or_default();
         if let Some(data) = data.as_object_mut() {
             data.remove("path");
+            data.remove("action");
+            data.insert("next".to_owned(), json!(self.next));
             data.insert("id".to_owned(), json!(id));
             data.insert("instance".to_owned(), json!(self.instance));
             data.insert("link".to_owned(), json!(self.link));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redrive_core::count;
-use redrive_core::notice::Notice;
+use redrive_core::notice::{Notice, NoticeWords};
 use redrive_core::retry::{Backoff, RetryPolicy};
 use redrive_core::text::{cut, one_line};
 use redrive_core::time::Timestamp;
@@ -32,6 +32,7 @@ pub struct Sender {
     outbox: Outbox,
     clock: Arc<dyn Clock>,
     receivers: Arc<Vec<Receiver>>,
+    words: NoticeWords,
     instance: String,
     /// Where people reach the server, without a slash at its end.
     public_url: Option<String>,
@@ -45,9 +46,10 @@ pub struct Sent {
 }
 
 impl Sender {
-    /// A sender to these receivers. No delivery may take longer than a minute and a half.
-    pub fn new(outbox: Outbox, clock: Arc<dyn Clock>, receivers: Vec<Receiver>) -> Self {
-        Self { outbox, clock, receivers: Arc::new(receivers), instance: "redrive".to_owned(), public_url: None }
+    /// A sender to these receivers, which are told in these words what they can do. No delivery may take longer than a minute
+    /// and a half.
+    pub fn new(outbox: Outbox, clock: Arc<dyn Clock>, receivers: Vec<Receiver>, words: NoticeWords) -> Self {
+        Self { outbox, clock, receivers: Arc::new(receivers), words, instance: "redrive".to_owned(), public_url: None }
     }
 
     /// Says what this installation is called, and where people reach it.
@@ -107,8 +109,9 @@ impl Sender {
     }
 
     fn envelope<'a>(&'a self, notification: &'a Notification) -> Envelope<'a> {
+        let next = notification.notice.next_in(self.words);
         let link = self.public_url.as_ref().map(|url| format!("{url}{}", notification.notice.path));
-        Envelope { notification, instance: &self.instance, link }
+        Envelope { notification, instance: &self.instance, next, link }
     }
 
     /// Sends a test to one receiver at once, past the outbox: a test that fails is not tried again.

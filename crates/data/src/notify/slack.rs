@@ -25,7 +25,7 @@ pub(super) fn body(envelope: &Envelope<'_>) -> String {
                 field("How many", &count),
                 field("Since", &notice.since.to_string()),
                 field("Of", &about),
-                field("Next", &notice.next),
+                field("Next", &envelope.next),
             ]},
             {"type": "context", "elements": [
                 {"type": "mrkdwn", "text": format!("{} · {}{link}", notice.event, fit(envelope.instance))},

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use redrive_core::notice::{Notice, NoticeKind};
+use redrive_core::notice::{Notice, NoticeAction, NoticeKind};
 use redrive_data::notify::{Receiver, ReceiverKind, ReceiverSettings, Sender, Sent};
 use redrive_data::settings::{SecretRef, Surroundings, ValueRef, Variables};
 use redrive_fixture::TestStore;
@@ -24,6 +24,8 @@ use serde_json::Value;
 use reply::Reply;
 use server::{Request, Server};
 
+/// What happens next, with the words of `in_words`.
+const NEXT: &str = "nothing: this is a test; lift the holds of ads";
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 fn settings<'a>(kind: ReceiverKind, url: Option<&'a ValueRef>, secret: &'a SecretRef) -> ReceiverSettings<'a> {
@@ -51,12 +53,20 @@ fn receiver(kind: ReceiverKind, server: &Server) -> Receiver {
 }
 
 fn sender(subject: &TestStore, store: &redrive_store::Store, receiver: Receiver) -> Sender {
-    let sender = Sender::new(store.outbox(), Arc::new(subject.clock.clone()), vec![receiver]);
+    let sender = Sender::new(store.outbox(), Arc::new(subject.clock.clone()), vec![receiver], in_words);
     sender.of_instance(Some("staging"), Some("https://redrive.example.org/"))
 }
 
+fn in_words(action: &NoticeAction) -> String {
+    match action {
+        NoticeAction::LiftHolds(source) => format!("lift the holds of {source}"),
+        NoticeAction::RetryPartitions(_) | NoticeAction::RetryRuns(_) | NoticeAction::Undo(_) => String::new(),
+    }
+}
+
 async fn tell(subject: &TestStore, what: &str) {
-    let notice = Notice { what: what.to_owned(), ..Notice::test("a tester", subject.now()) };
+    let action = Some(NoticeAction::LiftHolds("ads".parse().unwrap()));
+    let notice = Notice { what: what.to_owned(), action, ..Notice::test("a tester", subject.now()) };
     subject.store.outbox().add(notice).await.unwrap();
     subject.clock.advance(Duration::from_secs(1));
 }
@@ -103,6 +113,7 @@ async fn a_receiver_that_was_down_gets_it_later_and_once(subject: TestStore) {
     let body: Value = serde_json::from_str(&all[tried].body).unwrap();
     assert_eq!((&body["type"], &body["data"]["what"]), (&"test".into(), &"one thing".into()));
     assert_eq!(body["data"]["link"], "https://redrive.example.org/");
+    assert_eq!(body["data"]["next"], NEXT);
     assert_eq!(body["data"]["instance"], "staging");
     assert!(body["data"]["audit_head"].as_str().unwrap().starts_with("0:"));
 }
@@ -136,6 +147,7 @@ async fn slack_gets_text_and_blocks_in_which_nothing_pings(subject: TestStore) {
     let body: Value = serde_json::from_str(&server.requests()[0].body).unwrap();
     assert_eq!(body["text"], "staging: failed: &lt;!channel&gt; &amp; &lt;host&gt;");
     assert_eq!(body["blocks"].as_array().unwrap().len(), 3);
+    assert!(body["blocks"][1]["fields"].to_string().contains(NEXT), "{body}");
     assert!(!body.to_string().contains("<!channel>"));
 }
 

@@ -32,6 +32,7 @@ use redrive_store::{Options, Store, View};
 use crate::cli::Global;
 use crate::config::{Config, Environment};
 use crate::error::Result;
+use crate::remedy;
 use crate::stop::StopSignals;
 pub use opening::{Missing, open};
 
@@ -78,7 +79,8 @@ impl Context {
 
     /// What sends notifications by this configuration.
     pub fn sender(&self, store: &Store, config: &Config) -> Result<Sender> {
-        let sender = Sender::new(store.outbox(), Arc::new(SystemClock), config.receivers(&self.environment)?);
+        let receivers = config.receivers(&self.environment)?;
+        let sender = Sender::new(store.outbox(), Arc::new(SystemClock), receivers, remedy::of_notice);
         let server = &config.settings.server;
         Ok(sender.of_instance(server.instance.as_deref(), server.public_url.as_deref()))
     }

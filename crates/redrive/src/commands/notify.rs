@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
 use crate::output::terminal::Times;
+use crate::remedy;
 
 pub async fn run(command: &Notify, context: &Context) -> Result<Exit> {
     match command {
@@ -79,7 +80,7 @@ impl Row for NotificationShape {
 async fn list(limit: u32, context: &Context) -> Result<Exit> {
     let config = context.config()?;
     let found = look(&config, context).await?.notifications(limit).await?;
-    let shapes: Vec<NotificationShape> = found.into_iter().map(NotificationShape::from).collect();
+    let shapes: Vec<_> = found.into_iter().map(|found| NotificationShape::new(found, remedy::of_notice)).collect();
     Listing::print(&NOTIFICATIONS, &context.global, &shapes)?;
     Ok(if shapes.is_empty() { Exit::NothingFound } else { Exit::Done })
 }

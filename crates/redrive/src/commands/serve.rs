@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::remedy;
 use crate::service::{self, Me, Presence, Reload};
 
 /// How long requests under way may take to end.
@@ -45,7 +46,7 @@ pub async fn run(args: &Serve, context: &Context) -> Result<Exit> {
         return Err(Error::Refused(no_tokens(&listener)));
     }
     let settings = Settings { read_only: args.read_only || config.server.read_only, ..config.server.clone() };
-    let app = App::new(store.clone(), settings, rules(&store, &config, context)?, listener.is_local());
+    let app = App::new(store.clone(), settings, rules(&store, &config, context)?, listener.is_local(), remedy::of_need);
     if !context.global.quiet {
         output::note(&format!("listening on {}", url(&listener, &config)));
     }

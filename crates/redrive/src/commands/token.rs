@@ -7,7 +7,6 @@ use redrive_server::Secret;
 use redrive_store::{Access, NewToken, Operation, View};
 use serde_json::json;
 
-use super::state::change::command_line;
 use super::{Context, Missing, look, open};
 use crate::cli::{Token, TokenCreate};
 use crate::error::{Error, Result};
@@ -16,6 +15,7 @@ use crate::output;
 use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
 use crate::output::terminal::Times;
+use crate::shell::command_line;
 
 const LONGEST_NAME: usize = 64;
 

@@ -24,6 +24,7 @@ pub fn routes() -> Vec<Route> {
 async fn status(State(app): State<App>, params: Params) -> Result<Response> {
     let source: Option<Source> = params.parsed("source")?;
     let rules = app.rules();
-    let look = async { json_bytes(&rules.plane.insight().overview(source.as_ref(), &rules.config).await?) };
+    let look =
+        async { json_bytes(&rules.plane.insight().overview(source.as_ref(), &rules.config, app.words()).await?) };
     Ok(as_json(app.overviews().get(&format!("status {}", params.get("source").unwrap_or_default()), look).await?))
 }

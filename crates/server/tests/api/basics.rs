@@ -4,7 +4,7 @@ use redrive_fixture::{TestDatabase, TestStore, on_both_databases};
 use redrive_server::{Code, routes};
 
 use crate::client::{Call, get};
-use crate::served::Served;
+use crate::served::{Served, in_words};
 
 async fn status_is_what_the_command_prints(served: Served) {
     let key = redrive_core::key::PartitionKey::new("ads", "1", "daily", "2026-01-01").unwrap();
@@ -12,7 +12,7 @@ async fn status_is_what_the_command_prints(served: Served) {
     let status = served.send(get("/v1/status")).await.done(200);
     assert_eq!(status["sources"][0]["source"], "ads");
     let insight = served.app.insight();
-    let expected = serde_json::to_value(insight.overview(None, "abc").await.unwrap()).unwrap();
+    let expected = serde_json::to_value(insight.overview(None, "abc", in_words).await.unwrap()).unwrap();
     assert_eq!(status, expected);
     let other = served.send(get("/v1/status?source=crm")).await.done(200);
     assert_eq!(other["sources"], serde_json::json!([]));

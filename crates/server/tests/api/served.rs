@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use redrive_control::status::Remedy;
 use redrive_control::{ControlPlane, Sink, Sources};
 use redrive_core::retry::RetryPolicy;
 use redrive_core::role::Role;
@@ -65,6 +66,11 @@ pub fn settings() -> Settings {
     }
 }
 
+/// What the program that serves would have people type.
+pub fn in_words(remedy: &Remedy) -> String {
+    format!("type {remedy:?}")
+}
+
 impl Served {
     /// A server that only this machine can reach, with other settings.
     pub async fn with(database: TestDatabase, change: impl FnOnce(&mut Settings)) -> Self {
@@ -99,7 +105,7 @@ impl Served {
             outside,
             rails,
         };
-        let app = App::new(store.store.clone(), settings, rules, is_local);
+        let app = App::new(store.store.clone(), settings, rules, is_local, in_words);
         let address = listener.address();
         let (stop, stopped) = oneshot::channel();
         let (router, draining, draining_app) = (routes::router(&app), app.clone(), app.clone());

@@ -7,13 +7,13 @@ use redrive_core::time::Timestamp;
 use crate::cli::{ChangeArgs, Prune};
 use crate::commands::Context;
 use crate::commands::state::change::StateChanges;
-use crate::commands::state::command_line;
 use crate::commands::state::confirm::{self, Question};
 use crate::commands::state::halted;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output;
 use crate::output::progress::Style;
+use crate::shell::command_line;
 
 pub async fn foresee(args: &Prune, insight: &Insight, context: &Context) -> Result<Exit> {
     let report = insight.foresee_prune(categories(args), ended_before(args, insight)).await?;

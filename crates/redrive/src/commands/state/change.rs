@@ -21,6 +21,7 @@ use crate::exit::Exit;
 use crate::input;
 use crate::output;
 use crate::output::progress::{Progress, Style};
+use crate::shell::command_line;
 use crate::stop::StopSignals;
 
 /// The commands that change partitions, over what they are configured with.
@@ -284,34 +285,6 @@ fn save(plan: &Plan, report: &Report, change: &ChangeArgs) -> Result<()> {
         std::fs::write(file, text).map_err(Error::io(format!("cannot write {}", file.display())))?;
     }
     Ok(())
-}
-
-/// The command line as it could be given again: words are quoted where a shell would split them.
-pub fn command_line() -> String {
-    quoted(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
-}
-
-/// The same without an option and its value.
-pub fn command_line_without(option: &str) -> String {
-    let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let mut kept = Vec::new();
-    while let Some(word) = words.next() {
-        match word.strip_prefix(option) {
-            Some("") => drop(words.next()),
-            Some(value) if value.starts_with('=') => {}
-            Some(_) | None => kept.push(word),
-        }
-    }
-    quoted(kept.into_iter())
-}
-
-fn quoted(words: impl Iterator<Item = String>) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_=.,:/@%+".contains(c);
-    let words = words.map(|word| match !word.is_empty() && word.chars().all(plain) {
-        true => word,
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    });
-    format!("redrive {}", words.collect::<Vec<_>>().join(" "))
 }
 
 /// Hears signals, and shows how far things are when they take long.

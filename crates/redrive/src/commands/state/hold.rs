@@ -8,7 +8,6 @@ use redrive_core::hold::{Hold, HoldKind, HoldScope};
 use redrive_core::key::{CustomerId, KeyError, Source};
 use redrive_core::time::Timestamp;
 
-use super::change::command_line;
 use crate::cli::{HoldChangeArgs, HoldLift, HoldSet, ScopeArgs};
 use crate::commands::Context;
 use crate::commands::runs::filter::moment;
@@ -18,6 +17,7 @@ use crate::output;
 use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
 use crate::output::terminal::Times;
+use crate::shell::command_line;
 
 pub static HOLDS: Layout = Layout {
     name: "holds",

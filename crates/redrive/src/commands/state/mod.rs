@@ -23,7 +23,6 @@ use super::opening::is_absent;
 use crate::cli::{Audit, Backfill, Cooldown, Hold, State};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
-pub use change::command_line;
 pub use groups::GROUPS;
 pub use hold::HOLDS;
 

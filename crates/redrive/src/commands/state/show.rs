@@ -7,7 +7,6 @@ use redrive_core::id::OpId;
 use redrive_core::refusal::Reason;
 use serde::Serialize;
 
-use super::change::command_line_without;
 use super::halted;
 use crate::cli::{Format, Global};
 use crate::error::Result;
@@ -16,6 +15,7 @@ use crate::output;
 use crate::output::columns::{Cell, Column};
 use crate::output::listing::{Layout, Listing, Row};
 use crate::output::terminal::Times;
+use crate::shell::command_line_without;
 
 pub fn exit(report: &Report) -> Exit {
     if let Some(halt) = &report.halt {

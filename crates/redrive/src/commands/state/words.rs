@@ -27,7 +27,10 @@ pub fn of(error: Control) -> Error {
         Control::NoGroup(id) => Error::NothingFound(format!(
             "there is no failure group {id}; `redrive state groups` and `redrive runs groups` list them"
         )),
-        error @ (Control::NoGroupId(_) | Control::SeveralGroups { .. }) => Error::Usage(format!("--group: {error}")),
+        Control::NoGroupId(error) => {
+            Error::Usage(format!("--group: {error}; `redrive state groups` and `redrive runs groups` list the groups"))
+        }
+        error @ Control::SeveralGroups { .. } => Error::Usage(format!("--group: {error}")),
         Control::NotByGroup => Error::Usage(
             "a backfill wants days, failed or not; leave --group out, or use `redrive state retry --group`".to_owned(),
         ),

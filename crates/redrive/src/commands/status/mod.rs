@@ -11,6 +11,7 @@ use crate::cli::{Format, Status};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
+use crate::remedy;
 
 /// How long a look lasts before the next.
 const EVERY: Duration = Duration::from_secs(2);
@@ -23,7 +24,7 @@ pub async fn run(args: &Status, context: &Context) -> Result<Exit> {
     };
     let insight = context.insight(&config).await?;
     loop {
-        let overview = insight.overview(source.as_ref(), &config.fingerprint).await?;
+        let overview = insight.overview(source.as_ref(), &config.fingerprint, remedy::of_need).await?;
         match context.global.output {
             Format::Json | Format::Jsonl => output::json(&overview)?,
             Format::Csv => {
