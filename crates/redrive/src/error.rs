@@ -70,7 +70,7 @@ impl From<redrive_store::NotReadable> for Error {
         match error {
             NotReadable::Store(error) => Self::Store(error),
             NotReadable::Raw(error) => Self::Raw(error),
-            NotReadable::Damaged(why) => Self::Unreadable(why),
+            NotReadable::Damaged(why) => Self::Unreadable(format!("{why}; run `redrive doctor`")),
         }
     }
 }

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::cli::{Format, Global};
 use crate::error::{Error, Result};
+use crate::remedy;
 use columns::{Cell, Column, Columns};
 
 /// Stdout cannot be written.
@@ -64,7 +65,7 @@ pub fn json_text(value: &impl Serialize) -> Result<String> {
 /// Writes an error to stderr, in one line.
 pub fn print_error(error: &Error) {
     let red = tone::BAD.bold();
-    let text = one_line(&error.to_string());
+    let text = one_line(&remedy::in_words(error));
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {text}");
 }
 

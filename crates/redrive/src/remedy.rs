@@ -1,8 +1,13 @@
 //! What a person can do, as a command to type: the planes name the action, and here it gets its words.
 
+use redrive_control::Error as Control;
 use redrive_control::status::Remedy;
 use redrive_core::notice::NoticeAction;
+use redrive_data::Error as Data;
+use redrive_store::Error as Store;
+use redrive_store::raw::Error as Raw;
 
+use crate::error::Error;
 use crate::shell;
 
 /// What a person can do about a notice, as the end of a sentence.
@@ -16,6 +21,28 @@ pub fn of_notice(action: &NoticeAction) -> String {
         }
         NoticeAction::Undo(op_id) => format!("`redrive state undo {op_id}` takes back what it did"),
     }
+}
+
+/// An error, with the command that helps where it names what to do.
+pub fn in_words(error: &Error) -> String {
+    match of_error(error) {
+        Some(command) => format!("{error} (`{command}`)"),
+        None => error.to_string(),
+    }
+}
+
+fn of_error(error: &Error) -> Option<&'static str> {
+    if let Error::Store(error) | Error::Control(Control::Store(error)) = error
+        && let Store::NoDatabase { .. } | Store::OlderSchema { .. } = error
+    {
+        return Some("redrive migrate");
+    }
+    if let Error::Raw(error) | Error::Control(Control::Raw(error)) | Error::Data(Data::Raw(error)) = error
+        && let Raw::NoSink { .. } | Raw::OtherSink { .. } = error
+    {
+        return Some("redrive init --adopt-sink");
+    }
+    None
 }
 
 /// The command that meets a need.

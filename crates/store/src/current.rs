@@ -70,7 +70,7 @@ pub fn manifest_contradiction(manifest: &Manifest, records: Option<u64>) -> Opti
 }
 
 fn damaged(state: &PartitionState, why: &str) -> NotReadable {
-    NotReadable::Damaged(format!("{} cannot be read: {why}; run `redrive doctor`", state.key))
+    NotReadable::Damaged(format!("{} cannot be read: {why}", state.key))
 }
 
 /// A walk over what can be read.

@@ -11,11 +11,14 @@ pub enum Error {
     Url { url: String, why: String },
     #[error("cannot open {place}: {why}")]
     Unavailable { place: String, why: String },
+    /// Nothing was made at that place yet.
+    #[error("cannot open {place}: {why}; migrating makes it")]
+    NoDatabase { place: String, why: &'static str },
     #[error(
         "{place} has the schema of version {found}, and this program knows versions up to {supported}; upgrade redrive"
     )]
     NewerSchema { place: String, found: i64, supported: i64 },
-    #[error("{place} has the schema of version {found}, and this program needs {needed}; run `redrive migrate`")]
+    #[error("{place} has the schema of version {found}, and this program needs {needed}; migrate it")]
     OlderSchema { place: String, found: i64, needed: i64 },
     #[error("{place} holds another program's tables; choose an empty database")]
     Foreign { place: String },
@@ -67,6 +70,7 @@ impl Error {
         match self {
             Self::Url { .. }
             | Self::Unavailable { .. }
+            | Self::NoDatabase { .. }
             | Self::NewerSchema { .. }
             | Self::OlderSchema { .. }
             | Self::Foreign { .. }
@@ -89,6 +93,7 @@ impl Error {
         match self {
             // A server that has become read-only may have handed over to another.
             Self::Unavailable { .. }
+            | Self::NoDatabase { .. }
             | Self::Busy { .. }
             | Self::ReadOnly { .. }
             | Self::Full { .. }

@@ -76,8 +76,7 @@ impl Store {
 
     async fn upgrade(&self) -> Result<()> {
         if self.schema().await? == Schema::Empty {
-            let why = "it is empty; `redrive migrate` makes it a database".to_owned();
-            return Err(Error::Unavailable { place: self.place().to_owned(), why });
+            return Err(Error::NoDatabase { place: self.place().to_owned(), why: "it is empty" });
         }
         self.migrate().await.map(drop)
     }

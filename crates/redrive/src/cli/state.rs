@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use redrive_core::failure::ErrorClass;
 use redrive_core::partition::Status;
+use redrive_store::{Head, NotAHead};
 
 use super::holds::{Cooldown, Hold};
 use super::one_of::OneOf;
@@ -336,9 +337,13 @@ Examples:
   redrive state audit verify --head \"$(tail -n 1 /srv/elsewhere/audit-heads)\"")]
     Verify {
         /// A head that was printed or logged before: it must still be in the chain
-        #[arg(long, value_name = "SEQ:HASH")]
-        head: Option<redrive_store::Head>,
+        #[arg(long, value_name = "SEQ:HASH", value_parser = head)]
+        head: Option<Head>,
     },
+}
+
+fn head(text: &str) -> Result<Head, String> {
+    text.parse().map_err(|error: NotAHead| format!("{error}; `redrive state audit head` prints one"))
 }
 
 #[derive(Debug, Clone, Args)]

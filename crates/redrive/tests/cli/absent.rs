@@ -60,7 +60,10 @@ fn looking_makes_nothing_and_says_what_is_missing() {
     for (command, with_key) in LOOKS {
         let home = Home::new();
         let line = home.run(&words(command, with_key, &["-o", "json"])).complaint(6);
-        assert!(line.contains("redrive.db: it does not exist; `redrive migrate` makes it"), "{command:?}: {line}");
+        assert!(
+            line.contains("redrive.db: it does not exist; migrating makes it (`redrive migrate`)"),
+            "{command:?}: {line}"
+        );
         assert!(home.files().is_empty(), "{command:?} left {:?}", home.files());
     }
 }
@@ -83,7 +86,7 @@ fn looking_does_not_migrate() {
         home.sqlite("redrive.db", "PRAGMA user_version = 0; DROP TABLE IF EXISTS run_failures");
         let before = std::fs::read(home.file("redrive.db")).unwrap();
         let line = home.run(&words(command, with_key, &[])).complaint(6);
-        assert!(line.contains("run `redrive migrate`"), "{command:?}: {line}");
+        assert!(line.contains("migrate it (`redrive migrate`)"), "{command:?}: {line}");
         assert!(std::fs::read(home.file("redrive.db")).unwrap() == before, "{command:?} changed the database");
     }
 }
@@ -161,7 +164,10 @@ fn what_changes_only_what_is_there_makes_no_file() {
             let told = home.run(&words(command, with_key, &[]));
             let line = told.stderr.lines().last().unwrap_or_default();
             assert_eq!(told.code, 6, "{command:?}\n{told}");
-            assert!(line.contains("redrive.db") && line.contains("`redrive migrate` makes it"), "{command:?}: {line}");
+            assert!(
+                line.contains("redrive.db") && line.contains("makes it (`redrive migrate`)"),
+                "{command:?}: {line}"
+            );
             assert_eq!(home.file("redrive.db").exists(), is_empty, "{command:?} left {:?}", home.files());
         }
     }

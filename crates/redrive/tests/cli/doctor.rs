@@ -15,7 +15,7 @@ fn with_nothing_there_it_says_what_to_do_and_makes_nothing() {
     assert_snapshot!(home.run(&["doctor"]), @r"
            check          finding
      ok    configuration  there is no redrive.toml; the defaults serve
-     fail  store          cannot open redrive.db: it does not exist; `redrive migrate` makes it
+     fail  store          cannot open redrive.db: it does not exist; migrating makes it (`redrive migrate`)
      warn  raw sink       file:raw does not exist yet; the first worker makes it
     --- stderr
     --- exit 6
@@ -70,7 +70,7 @@ fn an_empty_database_needs_migrating() {
     assert_snapshot!(home.run(&["doctor"]), @r"
            check          finding
      ok    configuration  there is no redrive.toml; the defaults serve
-     fail  store          redrive.db has the schema of version 0, and this program needs 1; run `redrive migrate`
+     fail  store          redrive.db has the schema of version 0, and this program needs 1; migrate it (`redrive migrate`)
      warn  raw sink       file:raw does not exist yet; the first worker makes it
     --- stderr
     --- exit 6

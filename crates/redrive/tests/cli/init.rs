@@ -92,8 +92,8 @@ fn a_configuration_that_is_there_is_kept_and_its_database_made() {
     let home = Home::with_config(mine);
     let told = home.run(&["doctor"]);
     assert_eq!(told.code, 6, "{told}");
-    assert!(told.stdout.contains("mine.db: it does not exist; `redrive migrate` makes it"), "{told}");
-    assert_snapshot!(home.run(&["data", "ls"]).complaint(6), @"error: cannot open mine.db: it does not exist; `redrive migrate` makes it");
+    assert!(told.stdout.contains("mine.db: it does not exist; migrating makes it (`redrive migrate`)"), "{told}");
+    assert_snapshot!(home.run(&["data", "ls"]).complaint(6), @"error: cannot open mine.db: it does not exist; migrating makes it (`redrive migrate`)");
     let told = home.run(&["init", "--store", "sqlite:other.db"]).complaint(4);
     assert!(told.contains("redrive.toml is there already"), "{told}");
     assert_snapshot!(home.run(&["init"]), @r"

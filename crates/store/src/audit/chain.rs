@@ -56,7 +56,7 @@ impl std::fmt::Display for Head {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a head of the audit trail; `redrive state audit head` prints one, as SEQ:HASH")]
+#[error("{0:?} is not a head of the audit trail, which is written as SEQ:HASH")]
 pub struct NotAHead(String);
 
 impl std::str::FromStr for Head {

@@ -32,7 +32,7 @@ pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection> {
         return Err(unavailable(path, &format!("the directory {} does not exist", parent.display())));
     }
     if !create && !path.exists() {
-        return Err(unavailable(path, &"it does not exist; `redrive migrate` makes it"));
+        return Err(missing(path));
     }
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
@@ -64,7 +64,7 @@ pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection> {
 /// last connection that could write closes.
 pub(super) fn open_wal_anchor(path: &Path) -> Result<(Connection, FileSystem)> {
     if !path.exists() {
-        return Err(unavailable(path, &"it does not exist; `redrive migrate` makes it"));
+        return Err(missing(path));
     }
     let place = path.display().to_string();
     if file_system_of(path) == FileSystem::Writable {
@@ -172,6 +172,10 @@ pub(super) fn schema_of(connection: &Connection) -> Result<Schema> {
     }
     let beside_others = tables.iter().any(|table| !migrate::is_ours(table));
     Ok(Schema::Redrive { version: user_version(connection, "the database")?, beside_others })
+}
+
+fn missing(path: &Path) -> Error {
+    Error::NoDatabase { place: path.display().to_string(), why: "it does not exist" }
 }
 
 pub(super) fn unavailable(path: &Path, why: &dyn std::fmt::Display) -> Error {

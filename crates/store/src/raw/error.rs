@@ -35,12 +35,12 @@ pub enum Error {
     Format { object: String, format: u32 },
     #[error(
         "the raw sink is not at {sink}: nothing there says that it is sink {expected}, which this database writes to; \
-         mount or restore it, or correct raw.url; `redrive init --adopt-sink` takes the place as it is"
+         mount or restore it, correct raw.url, or have this database adopt the place as it is"
     )]
     NoSink { sink: String, expected: SinkId },
     #[error(
-        "{sink} is another raw sink: its id is {found}, and this database writes to {expected}; correct raw.url; \
-         `redrive init --adopt-sink` takes the place as it is"
+        "{sink} is another raw sink: its id is {found}, and this database writes to {expected}; correct raw.url, or \
+         have this database adopt the place as it is"
     )]
     OtherSink { sink: String, found: SinkId, expected: SinkId },
     #[error("{object} is no marker of a raw sink: {why}; restore it from a backup")]

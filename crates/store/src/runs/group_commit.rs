@@ -143,6 +143,7 @@ fn of_all(error: &Error) -> Option<Error> {
         Error::Busy { place, seconds } => Some(Error::Busy { place: place.clone(), seconds: *seconds }),
         Error::Url { .. }
         | Error::Unavailable { .. }
+        | Error::NoDatabase { .. }
         | Error::NewerSchema { .. }
         | Error::OlderSchema { .. }
         | Error::Foreign { .. }

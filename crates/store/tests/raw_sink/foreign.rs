@@ -29,7 +29,7 @@ pub async fn a_sink_is_known_by_its_marker(lab: Lab) {
     lab.remove("_redrive_sink.json").await;
     let error = RawSink::open_known(&lab.url, &lab.options, Some(id)).await.unwrap_err();
     assert!(matches!(error, Error::NoSink { .. }), "{error}");
-    assert!(error.to_string().contains("redrive init --adopt-sink"), "{error}");
+    assert!(error.to_string().contains("adopt the place as it is"), "{error}");
     assert!(matches!(again.view().check_marker(id).await, Err(Error::NoSink { .. })));
 }
 

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output;
 use crate::output::progress::{Progress, Style};
+use crate::remedy;
 pub use findings::{Finding, Findings};
 
 pub async fn run(args: &Doctor, context: &Context) -> Result<Exit> {
@@ -70,7 +71,7 @@ async fn store(config: &Config, context: &Context, findings: &mut Findings) -> O
             Some(view)
         }
         Err(error) => {
-            findings.add(Finding::unusable("store", error.to_string()));
+            findings.add(Finding::unusable("store", remedy::in_words(&error.into())));
             None
         }
     }
@@ -92,7 +93,7 @@ async fn raw_sink(config: &Config, view: Option<&View>, findings: &mut Findings)
             Some(raw)
         }
         Err(error) => {
-            findings.add(Finding::unusable("raw sink", error.to_string()));
+            findings.add(Finding::unusable("raw sink", remedy::in_words(&error)));
             None
         }
     }
