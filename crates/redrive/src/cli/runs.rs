@@ -29,7 +29,7 @@ Examples:
 Examples:
   redrive runs explain 019a8f00")]
     Explain(RunArg),
-    /// Try dead runs again, with a fresh count
+    /// Try runs again that are dead or wait after a failure, with a fresh count
     Retry(RunChange),
     /// Stop runs for good; where one is running, its handler is stopped
     Cancel(RunChange),
@@ -165,8 +165,11 @@ pub struct Prune {
 Examples:
   redrive runs retry 019a8f00-1111
   redrive runs retry --group 1eac255fa26d --reason 'the token is mended'
+  redrive runs retry --category any% --state dead
   redrive runs cancel --category any% --state queued --dry-run --save-plan plan.json
 
+Without --state, a retry takes dead runs and those that wait after a failure: these start at once, whatever backoff or rate limit
+they wait for. A cancel takes all that have not ended.
 `redrive state undo` puts back what either did, where nothing has happened since; `redrive state apply` acts on a saved plan.")]
 pub struct RunChange {
     /// Runs by their ids, or unambiguous beginnings of them

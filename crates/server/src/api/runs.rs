@@ -34,16 +34,15 @@ pub fn routes() -> Vec<Route> {
             .json::<History>(),
         Route::get("/v1/runs/{id}/explain", Access::Viewer, "Why a run is not running now", explain)
             .json::<RunExplanation>(),
-        Route::post("/v1/runs/{id}/retry", Access::Operator, "Start a fresh count of a run that is dead", retry)
-            .json::<Report>()
-            .if_match()
-            .refuses(REFUSED),
+        Route::post("/v1/runs/{id}/retry", Access::Operator, RETRY, retry).json::<Report>().if_match().refuses(REFUSED),
         Route::post("/v1/runs/{id}/cancel", Access::Operator, "Cancel a run", cancel)
             .json::<Report>()
             .if_match()
             .refuses(REFUSED),
     ]
 }
+
+const RETRY: &str = "Start a fresh count of a run that is dead or waits after a failure";
 
 /// Why a rule may keep a run from being changed.
 const REFUSED: &[Code] = &[Code::Unusable, Code::Refused(Reason::InFlight), Code::Refused(Reason::NotQueued)];

@@ -27,6 +27,7 @@ pub const REFUSED: &[Code] =
     &[Code::EmptyFilter, Code::Unusable, Code::NotFound, Code::ConfirmationRequired, Code::SinkUnavailable];
 
 const IN_STEPS: &str = "So many change that it is done in steps";
+const RETRIES: &str = "Start a fresh count of a filter's runs that are dead or wait after a failure";
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -36,7 +37,7 @@ pub fn routes() -> Vec<Route> {
             .or_accepted::<BulkOperationShape>(IN_STEPS)
             .if_match()
             .refuses(REFUSED),
-        Route::post("/v1/runs/retry", Access::Operator, "Start a fresh count of the dead runs of a filter", retry_runs)
+        Route::post("/v1/runs/retry", Access::Operator, RETRIES, retry_runs)
             .takes_bodies(of_runs)
             .json::<Report>()
             .or_accepted::<BulkOperationShape>(IN_STEPS)
