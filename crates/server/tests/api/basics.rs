@@ -9,7 +9,10 @@ use crate::served::{Served, in_words};
 async fn status_is_what_the_command_prints(served: Served) {
     let key = redrive_core::key::PartitionKey::new("ads", "1", "daily", "2026-01-01").unwrap();
     served.store.failed(&key).await;
+    served.store.submit(&["any%"]).await;
     let status = served.send(get("/v1/status")).await.done(200);
+    let command = status["needs_attention"][0]["command"].as_str().unwrap();
+    assert!(command.starts_with("type ForeseeCancel"), "{status}");
     assert_eq!(status["sources"][0]["source"], "ads");
     let insight = served.app.insight();
     let expected = serde_json::to_value(insight.overview(None, "abc", in_words).await.unwrap()).unwrap();
