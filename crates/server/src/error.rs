@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// Something about the request itself, in words that say what to do.
     #[error("{detail}")]
-    Told { code: Code, detail: String },
+    Request { code: Code, detail: String },
     /// A body whose fields cannot be used.
     #[error("the body cannot be used; see `errors`")]
     Fields(Vec<FieldFault>),
@@ -42,13 +42,13 @@ pub enum Error {
 }
 
 impl Error {
-    pub fn told(code: Code, detail: impl Into<String>) -> Self {
-        Self::Told { code, detail: detail.into() }
+    pub fn of_code(code: Code, detail: impl Into<String>) -> Self {
+        Self::Request { code, detail: detail.into() }
     }
 
     /// The form is right, but it cannot be done as asked.
     pub fn unusable(detail: impl Into<String>) -> Self {
-        Self::told(Code::Unusable, detail)
+        Self::of_code(Code::Unusable, detail)
     }
 
     /// A field of a body whose form is right and whose value cannot be meant.
@@ -62,16 +62,16 @@ impl Error {
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Self {
-        Self::told(Code::BadRequest, detail)
+        Self::of_code(Code::BadRequest, detail)
     }
 
     pub fn not_found(detail: impl Into<String>) -> Self {
-        Self::told(Code::NotFound, detail)
+        Self::of_code(Code::NotFound, detail)
     }
 
     pub fn code(&self) -> Code {
         match self {
-            Self::Told { code, .. } => *code,
+            Self::Request { code, .. } => *code,
             Self::Fields(_) => Code::BadBody,
             Self::Unusable(_) => Code::Unusable,
             Self::NotConfirmed { .. } => Code::ConfirmationRequired,
@@ -164,7 +164,7 @@ impl From<FilterError> for Error {
 
 impl From<KeyError> for Error {
     fn from(error: KeyError) -> Self {
-        Self::told(key(&error), error.to_string())
+        Self::of_code(key(&error), error.to_string())
     }
 }
 

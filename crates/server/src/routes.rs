@@ -90,7 +90,7 @@ fn same_site(app: &App) -> CsrfLayer<Rejection> {
 fn cross_site(_: ProtectionError) -> Response {
     let detail =
         "a browser sent this from a page of another origin; set server.public_url where a proxy changes the name";
-    Error::told(Code::CrossSite, detail).into_response()
+    Error::of_code(Code::CrossSite, detail).into_response()
 }
 
 async fn absent(uri: Uri, State(app): State<App>) -> Error {
@@ -99,5 +99,5 @@ async fn absent(uri: Uri, State(app): State<App>) -> Error {
 }
 
 async fn method_not_allowed(method: Method, uri: Uri) -> Error {
-    Error::told(Code::MethodNotAllowed, format!("{} does not take {method}", uri.path()))
+    Error::of_code(Code::MethodNotAllowed, format!("{} does not take {method}", uri.path()))
 }

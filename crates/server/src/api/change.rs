@@ -132,7 +132,7 @@ impl ChangeBody {
         match caller.role {
             Role::Admin => Ok(()),
             Role::Viewer | Role::Operator | Role::Worker if !self.force => Ok(()),
-            Role::Viewer | Role::Operator | Role::Worker => Err(Error::told(
+            Role::Viewer | Role::Operator | Role::Worker => Err(Error::of_code(
                 Code::Forbidden,
                 "\"force\" needs the role admin; give \"confirm\" and the number instead",
             )),
@@ -193,7 +193,7 @@ impl ChangeBody {
         if filter.is_empty() {
             if !self.all {
                 let detail = "the filter is empty; name something, or say \"all\": true";
-                return Err(Error::told(Code::EmptyFilter, detail));
+                return Err(Error::of_code(Code::EmptyFilter, detail));
             }
             filter.since = Some(insight.bounds().earliest);
         }
@@ -215,7 +215,7 @@ impl ChangeBody {
             (None, true) if self.all => RunSelection::Filter(RunFilter { since: Some(EVER), ..RunFilter::default() }),
             (None, true) => {
                 let detail = "the filter is empty; name something, or say \"all\": true";
-                return Err(Error::told(Code::EmptyFilter, detail));
+                return Err(Error::of_code(Code::EmptyFilter, detail));
             }
         };
         Ok(PlanAsk::Runs(RunRequest { verb, runs, audit: self.audit(caller, route) }))

@@ -41,7 +41,7 @@ async fn data(State(app): State<App>, params: Params) -> Result<Response> {
     }
     if filter.is_empty() && !params.flag("all")? {
         let detail = "the filter is empty and would mean every record there is; name something, or say all=true";
-        return Err(Error::told(Code::EmptyFilter, detail));
+        return Err(Error::of_code(Code::EmptyFilter, detail));
     }
     let runs = insight.current_runs().await?;
     let mut pages = runs.pages(&filter);

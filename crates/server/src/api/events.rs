@@ -28,7 +28,7 @@ pub fn routes() -> Vec<Route> {
 
 async fn events(State(app): State<App>) -> Result<Response> {
     if app.is_draining() {
-        return Err(Error::told(Code::Draining, "the server is about to end; use another one"));
+        return Err(Error::of_code(Code::Draining, "the server is about to end; use another one"));
     }
     let followed = app.events().follow(app.store());
     let seen = *followed.borrow();

@@ -30,7 +30,7 @@ async fn healthz() -> Result<Response> {
 
 async fn readyz(State(app): State<App>) -> Result<Response> {
     if app.is_draining() {
-        return Err(Error::told(Code::Draining, "the server is about to end; use another one"));
+        return Err(Error::of_code(Code::Draining, "the server is about to end; use another one"));
     }
     app.insight().check_ready().await?;
     json(&Health { status: "ready" })

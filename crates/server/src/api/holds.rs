@@ -94,7 +94,7 @@ pub fn check_role(caller: &Caller, scope: &HoldScope) -> Result<()> {
         (HoldScope::Source(_), Role::Admin) => Ok(()),
         (HoldScope::Customer(..) | HoldScope::Query(..), _) => Ok(()),
         (HoldScope::Source(_), Role::Viewer | Role::Operator | Role::Worker) => {
-            Err(Error::told(Code::Forbidden, "a hold on a whole source needs the role admin; name a customer_id"))
+            Err(Error::of_code(Code::Forbidden, "a hold on a whole source needs the role admin; name a customer_id"))
         }
     }
 }

@@ -109,7 +109,7 @@ async fn credentials(headers: &HeaderMap, body: Body) -> Result<(Credentials, bo
             }
             Ok((given, true))
         }
-        Some(_) | None => Err(Error::told(Code::UnsupportedMediaType, "send a form, or application/json")),
+        Some(_) | None => Err(Error::of_code(Code::UnsupportedMediaType, "send a form, or application/json")),
     }
 }
 
@@ -137,7 +137,10 @@ async fn login(State(app): State<App>, request: Request) -> Result<Response> {
 async fn sign_in(app: &App, headers: &HeaderMap, given: &Credentials) -> Result<HeaderValue> {
     if !given.code.is_empty() {
         if !app.first_link().take(&given.code, app.access().now()) {
-            return Err(Error::told(Code::NotSignedIn, "this link has been used, or is too old; sign in with a token"));
+            return Err(Error::of_code(
+                Code::NotSignedIn,
+                "this link has been used, or is too old; sign in with a token",
+            ));
         }
         return session::begin(app, headers, &session::first_admin(), None).await;
     }
@@ -158,7 +161,7 @@ fn welcome(app: &App, cookie: HeaderValue, is_form: bool) -> Response {
 }
 
 fn too_many(seconds: u64) -> Response {
-    let error = Error::told(Code::TooManyRequests, format!("too many failed attempts; wait {seconds} s"));
+    let error = Error::of_code(Code::TooManyRequests, format!("too many failed attempts; wait {seconds} s"));
     let mut response = error.into_response();
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response

@@ -78,7 +78,7 @@ impl From<Slip> for Error {
             Slip::LongName { field } => Self::unusable_field(&format!("/{field}"), detail),
             Slip::UnknownCategory(_) => Self::unusable_field("/categories", detail),
             Slip::Metrics => Self::unusable_field("/metrics", detail),
-            Slip::Forbidden(_) => Self::told(Code::Forbidden, detail),
+            Slip::Forbidden(_) => Self::of_code(Code::Forbidden, detail),
         }
     }
 }
@@ -154,7 +154,7 @@ impl From<GivenRun> for GivenShape {
 
 async fn claim(State(app): State<App>, Worker(caller): Worker, Json(body): Json<Claim>) -> Result<Response> {
     if app.is_draining() {
-        return Err(Error::told(Code::Draining, "the server is about to end; claim again in a moment"));
+        return Err(Error::of_code(Code::Draining, "the server is about to end; claim again in a moment"));
     }
     let Claim { worker, claim_id, categories, max, wait_ms } = body;
     let ask = ClaimAsk { worker, claim_id, categories, max: max.map_or(1, u32::from) };
@@ -277,10 +277,10 @@ fn answer(id: RunId, reported: Reported) -> Result<Response> {
         Reported::LeaseLost => {
             let detail =
                 "the run is no longer this worker's; drop the work. What was reported is kept in the run's history";
-            Err(Error::told(Code::LeaseLost, detail))
+            Err(Error::of_code(Code::LeaseLost, detail))
         }
         Reported::Forbidden => {
-            Err(Error::told(Code::Forbidden, format!("this token is not for the category of run {id}")))
+            Err(Error::of_code(Code::Forbidden, format!("this token is not for the category of run {id}")))
         }
         Reported::Absent => Err(Error::not_found(format!("there is no run {id}"))),
     }

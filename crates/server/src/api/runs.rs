@@ -124,10 +124,10 @@ async fn change(app: &App, (caller, id, headers): RunChange, verb: RunVerb) -> R
 fn one_report(report: &Report) -> Result<Response> {
     if let Some(refused) = report.skipped().find(|skipped| skipped.refused) {
         let code = Code::Refused(refused.reason);
-        return Err(Error::told(code, code.explained()));
+        return Err(Error::of_code(code, code.explained()));
     }
     if let Some(failed) = report.failed.first() {
-        return Err(Error::told(Code::StoreUnavailable, failed.error.clone()));
+        return Err(Error::of_code(Code::StoreUnavailable, failed.error.clone()));
     }
     json(report)
 }

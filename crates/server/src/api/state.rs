@@ -107,7 +107,7 @@ async fn change(app: &App, body: &ChangeBody, ask: &PlanAsk, seen: Option<u64>) 
         && plan.versions().any(|version| version != seen)
     {
         let detail = "it was changed while this request was looked at; look again";
-        return Err(Error::told(Code::Refused(Reason::ChangedSincePlan), detail));
+        return Err(Error::of_code(Code::Refused(Reason::ChangedSincePlan), detail));
     }
     if body.dry_run {
         return json(&counted);

@@ -71,7 +71,7 @@ async fn submit(State(app): State<App>, request: Request) -> Result<Response> {
         Some("application/jsonl" | "application/x-ndjson") => jobs(&bytes)?,
         Some(_) | None => {
             let detail = "send a job as application/json, or many as application/jsonl";
-            return Err(Error::told(Code::UnsupportedMediaType, detail));
+            return Err(Error::of_code(Code::UnsupportedMediaType, detail));
         }
     };
     let rules = app.rules();

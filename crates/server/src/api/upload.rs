@@ -61,7 +61,7 @@ struct Runs {
 
 async fn upload(State(app): State<App>, params: Params, request: Request) -> Result<Response> {
     if app.is_draining() {
-        return Err(Error::told(Code::Draining, "the server is about to end; send the upload to another one"));
+        return Err(Error::of_code(Code::Draining, "the server is about to end; send the upload to another one"));
     }
     let uploads = app.uploads().await?;
     let (parts, body) = request.into_parts();

@@ -259,7 +259,7 @@ async fn lint(State(app): State<App>, PathText(id): PathText<RunId>) -> Result<R
     });
     match looked.await? {
         Ok(findings) => json(&findings),
-        Err(archive::Error::Storage(error)) => Err(Error::told(Code::SinkUnavailable, error.to_string())),
+        Err(archive::Error::Storage(error)) => Err(Error::of_code(Code::SinkUnavailable, error.to_string())),
         Err(error) => Err(Error::unusable(format!("the upload cannot be read: {error}"))),
     }
 }
@@ -325,7 +325,7 @@ async fn search(State(app): State<App>, params: Params) -> Result<Response> {
     let Search { conf, stanza, key, value, word, .. } = &search;
     if conf.is_none() && stanza.is_none() && key.is_none() && value.is_none() && word.is_none() {
         let detail = "there is nothing to look for; give one of conf, stanza, key, value, value_prefix and word";
-        return Err(Error::told(Code::EmptyFilter, detail));
+        return Err(Error::of_code(Code::EmptyFilter, detail));
     }
     if word.as_deref().is_some_and(|word| words_of(word).next().is_none()) {
         return Err(Error::unusable("word: it has neither letters nor digits"));

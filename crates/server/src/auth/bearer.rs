@@ -54,5 +54,5 @@ pub async fn find(app: &App, text: &str) -> Result<Token> {
 }
 
 fn refused(detail: &str) -> Error {
-    Error::told(Code::NotSignedIn, detail)
+    Error::of_code(Code::NotSignedIn, detail)
 }

@@ -38,7 +38,7 @@ impl ForwardAuth {
             let header = &self.user_header;
             let detail =
                 format!("the header {header} is believed only from trusted_proxies; this connection is from none");
-            return Err(Error::told(Code::Forbidden, detail));
+            return Err(Error::of_code(Code::Forbidden, detail));
         }
         let user = one(headers, &self.user_header)?;
         let role = self.role(headers)?;
@@ -58,7 +58,7 @@ impl ForwardAuth {
         let named = groups.split([',', ';', ' ']).map(str::trim).chain([EVERYBODY]);
         let roles = named.filter_map(|group| self.roles.get(group)).copied();
         roles.max_by_key(|role| strength(*role)).ok_or_else(|| {
-            Error::told(Code::Forbidden, "none of the caller's groups has a role in server.forward_auth.roles")
+            Error::of_code(Code::Forbidden, "none of the caller's groups has a role in server.forward_auth.roles")
         })
     }
 }
@@ -80,7 +80,7 @@ fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<&'h str> {
         (None, _) | (Some(_), Some(_)) => "",
     };
     match value.is_empty() {
-        true => Err(Error::told(Code::Forbidden, format!("the header {name} must be given once and say who calls"))),
+        true => Err(Error::of_code(Code::Forbidden, format!("the header {name} must be given once and say who calls"))),
         false => Ok(value),
     }
 }

@@ -80,7 +80,7 @@ fn admitted(app: &App, headers: &HeaderMap) -> Result<(), Error> {
         true => Ok(()),
         false => {
             let todo = "call the server by its own name, or add this one to allowed_hosts in [server]";
-            Err(Error::told(Code::ForeignHost, format!("{host:?} is no name of this server; {todo}")))
+            Err(Error::of_code(Code::ForeignHost, format!("{host:?} is no name of this server; {todo}")))
         }
     }
 }

@@ -34,7 +34,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         if kind.as_deref() != Some("application/json") {
             let found = kind.map_or_else(|| "none".to_owned(), |kind| format!("{kind:?}"));
             let detail = format!("the body must be application/json, and its type is {found}");
-            return Err(Error::told(Code::UnsupportedMediaType, detail));
+            return Err(Error::of_code(Code::UnsupportedMediaType, detail));
         }
         let bytes = read(request.into_body(), MAX_BODY).await?;
         parse(&bytes).map(Self)
@@ -94,13 +94,14 @@ pub async fn read(body: Body, most: usize) -> Result<Bytes> {
     let reading = Limited::new(body, most).collect();
     let late = || {
         let seconds = PATIENCE.as_secs();
-        Error::told(Code::Timeout, format!("the body did not arrive within {seconds} s; send it again"))
+        Error::of_code(Code::Timeout, format!("the body did not arrive within {seconds} s; send it again"))
     };
     match tokio::time::timeout(PATIENCE, reading).await.map_err(|_| late())? {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(Error::told(Code::TooLarge, format!("the body has more than {most} bytes, the most that may be sent")))
-        }
+        Err(error) if error.is::<LengthLimitError>() => Err(Error::of_code(
+            Code::TooLarge,
+            format!("the body has more than {most} bytes, the most that may be sent"),
+        )),
         Err(error) => Err(Error::bad_request(format!("the body cannot be read: {error}"))),
     }
 }

@@ -40,7 +40,7 @@ pub fn read<K: DeserializeOwned>(text: &str, mark: &str) -> Result<K> {
 }
 
 fn bad(detail: &str) -> Error {
-    Error::told(Code::BadCursor, detail)
+    Error::of_code(Code::BadCursor, detail)
 }
 
 #[cfg(test)]

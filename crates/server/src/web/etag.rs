@@ -27,7 +27,7 @@ pub fn if_match(headers: &HeaderMap, version: u64) -> Result<()> {
         true => Ok(()),
         false => {
             let detail = format!("it was changed since it was looked at, and is at version {ours} now; look again");
-            Err(Error::told(Code::Refused(Reason::ChangedSincePlan), detail))
+            Err(Error::of_code(Code::Refused(Reason::ChangedSincePlan), detail))
         }
     }
 }

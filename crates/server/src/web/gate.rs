@@ -27,15 +27,18 @@ pub async fn gate(State((app, gate)): State<(App, Arc<Gate>)>, request: Request,
     if gate.access != Access::Anyone {
         let Some(caller) = &caller else {
             let detail = "nobody is signed in; send a token as `Authorization: Bearer …`";
-            return Err(Error::told(Code::NotSignedIn, detail));
+            return Err(Error::of_code(Code::NotSignedIn, detail));
         };
         if !gate.access.admits(caller.role) {
             let (needed, has) = (gate.access.as_str(), caller.role);
-            return Err(Error::told(Code::Forbidden, format!("this needs the role {needed}, and the caller is {has}")));
+            return Err(Error::of_code(
+                Code::Forbidden,
+                format!("this needs the role {needed}, and the caller is {has}"),
+            ));
         }
     }
     if gate.changes && app.settings().read_only {
-        return Err(Error::told(Code::ReadOnly, "this server only reads; send changes to another one"));
+        return Err(Error::of_code(Code::ReadOnly, "this server only reads; send changes to another one"));
     }
     Params::parse(parts.uri.query()).check(gate.query.iter().copied().flatten())?;
     if let Some(caller) = caller {

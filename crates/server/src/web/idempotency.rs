@@ -67,16 +67,16 @@ pub async fn keyed(State(app): State<App>, request: Request, next: Next) -> Resu
         KeyFound::Answered(answer) => return replayed(&answer),
         KeyFound::Running => {
             let detail = "a request with this Idempotency-Key has not ended yet; send it again in a moment";
-            return Err(Error::told(Code::InProgress, detail));
+            return Err(Error::of_code(Code::InProgress, detail));
         }
         KeyFound::Interrupted => {
             let detail = "the server ended after the change was made and before its answer was kept; look at what is there, \
                           GET /v1/operations among others, and choose a new key for a new request";
-            return Err(Error::told(Code::Interrupted, detail));
+            return Err(Error::of_code(Code::Interrupted, detail));
         }
         KeyFound::OtherBody => {
             let detail = "this Idempotency-Key was sent with another body; choose a new key for a new request";
-            return Err(Error::told(Code::IdempotencyKeyReused, detail));
+            return Err(Error::of_code(Code::IdempotencyKeyReused, detail));
         }
     };
     let response = under_key(hold.clone(), next.run(request)).await;

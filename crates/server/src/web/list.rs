@@ -182,7 +182,7 @@ impl Form {
         };
         kinds.into_iter().find_map(form).ok_or_else(|| {
             let detail = format!("{accept:?} is not known here; ask for application/json or application/jsonl");
-            Error::told(Code::NotAcceptable, detail)
+            Error::of_code(Code::NotAcceptable, detail)
         })
     }
 }

@@ -51,7 +51,7 @@ impl From<Error> for Problem {
                 tracing::error!(%why, "a request failed");
                 (vec![], None)
             }
-            Error::Told { .. }
+            Error::Request { .. }
             | Error::Control(_)
             | Error::Store(_)
             | Error::Raw(_)
