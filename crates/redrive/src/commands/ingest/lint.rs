@@ -53,8 +53,8 @@ enum Subject {
     Stored { id: String, name: String, bytes: Box<BlobReader> },
 }
 
-/// What looking came to.
-enum Told {
+/// What the thread that looks sends to the one that prints.
+enum LintMessage {
     Finding(FindingShape),
     /// Something could not be looked at; the others are.
     Failed(Error),
@@ -62,7 +62,7 @@ enum Told {
 
 pub async fn run(args: &Lint, context: &Context) -> Result<Exit> {
     let config = context.config()?;
-    let (told, mut inbox) = mpsc::channel(AHEAD);
+    let (outbox, mut inbox) = mpsc::channel(AHEAD);
     let limits = config.ingestion.limits.clone();
     let (mut subjects, mut worst) = (Vec::new(), Exit::Done);
     for what in &args.what {
@@ -74,16 +74,16 @@ pub async fn run(args: &Lint, context: &Context) -> Result<Exit> {
     }
     let looking = tokio::task::spawn_blocking(move || {
         for subject in subjects {
-            if let Err(error) = look(subject, &limits, &told) {
-                let _ = told.blocking_send(Told::Failed(error));
+            if let Err(error) = look(subject, &limits, &outbox) {
+                let _ = outbox.blocking_send(LintMessage::Failed(error));
             }
         }
     });
     let mut listing = Listing::new(&FINDINGS, &context.global);
-    while let Some(told) = inbox.recv().await {
-        match told {
-            Told::Finding(finding) => listing.add(&finding)?,
-            Told::Failed(error) => worst = worst.worse(failed(&error)),
+    while let Some(message) = inbox.recv().await {
+        match message {
+            LintMessage::Finding(finding) => listing.add(&finding)?,
+            LintMessage::Failed(error) => worst = worst.worse(failed(&error)),
         }
     }
     looking.await?;
@@ -131,7 +131,7 @@ fn copy_stdin() -> io::Result<fs::File> {
     Ok(file)
 }
 
-type Findings = mpsc::Sender<Told>;
+type Findings = mpsc::Sender<LintMessage>;
 
 fn look(subject: Subject, limits: &Limits, findings: &Findings) -> Result<()> {
     match subject {
@@ -140,7 +140,7 @@ fn look(subject: Subject, limits: &Limits, findings: &Findings) -> Result<()> {
         Subject::Here(path) if path.is_dir() => {
             for file in files_below(&path).map_err(Error::io(format!("cannot read {}", path.display())))? {
                 if let Err(error) = look_at(&file, limits, findings) {
-                    let _ = findings.blocking_send(Told::Failed(error));
+                    let _ = findings.blocking_send(LintMessage::Failed(error));
                 }
             }
             Ok(())
@@ -162,7 +162,7 @@ fn look_into(upload: &str, name: &str, source: &mut dyn Source, limits: &Limits,
             Objection::Finding { path, finding } => FindingShape::new(upload, path, finding),
             Objection::Link { path, target, why } => FindingShape::of_link(upload, path, target, why),
         };
-        match findings.blocking_send(Told::Finding(shape)) {
+        match findings.blocking_send(LintMessage::Finding(shape)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
