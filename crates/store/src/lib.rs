@@ -72,8 +72,8 @@ pub use processes::OutsideCall;
 pub use queues::QueueState;
 pub use runs::{
     ClaimedRun, DecidedRuns, Heartbeat, HeartbeatAnswer, HeldByWorker, InFlightLimit, JudgedAttempt, NewRun,
-    OutsideBeat, OutsideClaim, OutsideReport, PastFailure, PastIncident, Prunable, Pruning, Recorded, RunChangeOutcome,
-    RunClaim, RunGroup, RunPage, Running, Submitted, Terms, Told,
+    OutsideBeat, OutsideClaim, OutsideReport, PastFailure, PastIncident, Prunable, Pruning, Recorded, ReportOutcome,
+    RunChangeOutcome, RunClaim, RunGroup, RunPage, Running, Submitted, Terms,
 };
 pub use stanzas::{
     BATCH_ROWS, FileFacts, FileFault, FilePage, FileRow, Hit, Match, PARSER, ParsedBatch, Search, SettingRow,

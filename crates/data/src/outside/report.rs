@@ -7,7 +7,7 @@ use redrive_core::failure::{ErrorClass, clean_message};
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::{Change, End, Fault, ReportKind, Run, State, Verdict};
 use redrive_core::time::Timestamp;
-use redrive_store::{OutsideReport, Told};
+use redrive_store::{OutsideReport, ReportOutcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -135,18 +135,18 @@ impl OutsideWorkers {
         let allowed = caller.clone();
         let told = self.data.report(report, move |run| allowed.may_touch(run), end, answer).await?;
         let (reported, worker) = match told {
-            Told::Answer { answer, worker, change } => {
+            ReportOutcome::Answer { answer, worker, change } => {
                 if let Some(change) = change {
                     log::reported(&change);
                 }
                 (Reported::Answer(answer), worker)
             }
-            Told::Late { worker } => {
+            ReportOutcome::Late { worker } => {
                 tracing::warn!(%run_id, worker, report = kind.as_str(), "too late: the run is no longer this worker's");
                 (Reported::LeaseLost, worker)
             }
-            Told::NotAllowed => (Reported::Forbidden, None),
-            Told::Absent => (Reported::Absent, None),
+            ReportOutcome::NotAllowed => (Reported::Forbidden, None),
+            ReportOutcome::Absent => (Reported::Absent, None),
         };
         if let Some(worker) = worker.filter(|_| matches!(reported, Reported::Answer(_))) {
             self.meet(&worker, caller, None).await?;

@@ -40,7 +40,7 @@ pub use limit::InFlightLimit;
 pub use list::RunPage;
 pub use prune::{Prunable, Pruning};
 pub use record::Recorded;
-pub use report::{OutsideReport, Told};
+pub use report::{OutsideReport, ReportOutcome};
 pub use submit::{NewRun, Submitted};
 pub use verdicts::JudgedAttempt;
 

@@ -22,9 +22,9 @@ pub struct OutsideReport {
     pub said: String,
 }
 
-/// What the worker is told.
+/// What became of a report, for the answer to its worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum ReportOutcome {
     /// The answer, and the worker that held the run; and what the report has changed, unless it was recorded before.
     Answer { answer: String, worker: Option<String>, change: Option<Box<Change>> },
     /// The claim was over; the report is kept in the run's history.
@@ -53,7 +53,7 @@ impl DataStore {
         is_allowed: impl Fn(&Run) -> bool + Send + Sync + 'static,
         end: impl Fn(&Run) -> End + Send + Sync + 'static,
         answer: impl Fn(&Change) -> String + Send + Sync + 'static,
-    ) -> Result<Told> {
+    ) -> Result<ReportOutcome> {
         transact!(self.inner, "report of an outside worker", |tx, report, is_allowed, end, answer| {
             let meaning = Meaning { is_allowed: &*is_allowed, end: &*end, answer: &*answer };
             take_report(tx, &report, &meaning).await
@@ -68,16 +68,20 @@ impl ControlStore {
     }
 }
 
-async fn take_report(tx: &mut Tx<'_>, report: &OutsideReport, meaning: &Meaning<'_>) -> Result<Told> {
+async fn take_report(tx: &mut Tx<'_>, report: &OutsideReport, meaning: &Meaning<'_>) -> Result<ReportOutcome> {
     let now = tx.now();
-    let Some(run) = get(tx, report.run_id).await? else { return Ok(Told::Absent) };
+    let Some(run) = get(tx, report.run_id).await? else { return Ok(ReportOutcome::Absent) };
     if !(meaning.is_allowed)(&run) {
-        return Ok(Told::NotAllowed);
+        return Ok(ReportOutcome::NotAllowed);
     }
     let worker = run.worker.clone();
     if let Some((kind, answer)) = answered(tx, report).await? {
         let same = kind == report.kind;
-        return Ok(if same { Told::Answer { answer, worker, change: None } } else { Told::Late { worker } });
+        return Ok(if same {
+            ReportOutcome::Answer { answer, worker, change: None }
+        } else {
+            ReportOutcome::Late { worker }
+        });
     }
     let ended = Event::Ended { task_id: report.task_id, end: (meaning.end)(&run) };
     if let Ok(change) = run::apply(&run, ended, now)
@@ -87,11 +91,11 @@ async fn take_report(tx: &mut Tx<'_>, report: &OutsideReport, meaning: &Meaning<
         keep_answer(tx, report, &answer, now).await?;
         // A run that has ended makes room under its section's limit.
         tx.wake_for(change.after.workload());
-        return Ok(Told::Answer { answer, worker, change: Some(Box::new(change)) });
+        return Ok(ReportOutcome::Answer { answer, worker, change: Some(Box::new(change)) });
     }
     // The same report may have been recorded between the look and the write.
     if let Some((_, answer)) = answered(tx, report).await?.filter(|(kind, _)| *kind == report.kind) {
-        return Ok(Told::Answer { answer, worker, change: None });
+        return Ok(ReportOutcome::Answer { answer, worker, change: None });
     }
     let late = Noted {
         run_id: report.run_id,
@@ -102,7 +106,7 @@ async fn take_report(tx: &mut Tx<'_>, report: &OutsideReport, meaning: &Meaning<
         detail: Some(&report.said),
     };
     incidents::insert(tx, &[late]).await?;
-    Ok(Told::Late { worker })
+    Ok(ReportOutcome::Late { worker })
 }
 
 static ANSWERED: Sql = Sql::new(

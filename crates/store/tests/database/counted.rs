@@ -11,7 +11,7 @@ use redrive_core::lane::Lane;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Change, End, ReportKind, State, Verdict, Workload};
 use redrive_metrics::Page;
-use redrive_store::{JudgedAttempt, OutsideClaim, OutsideReport, RunClaim, Told};
+use redrive_store::{JudgedAttempt, OutsideClaim, OutsideReport, ReportOutcome, RunClaim};
 
 use crate::steps::{accepted, fault, fault_under, keys, recorded, rejected};
 use crate::support::{LEASE, TestStore};
@@ -166,7 +166,7 @@ async fn what_outside_workers_do_is_counted(subject: TestStore) {
     for _ in 0..2 {
         let answer = |change: &Change| change.after.state.to_string();
         let told = data.report(report.clone(), |_| true, |_| DONE, answer).await.unwrap();
-        assert!(matches!(told, Told::Answer { .. }), "{told:?}");
+        assert!(matches!(told, ReportOutcome::Answer { .. }), "{told:?}");
     }
     assert_eq!(attempts(&subject, "process", "a", "success", ""), 1.0, "the same report is one attempt");
     assert_eq!(data.deliver_runs(claim("c2")).await.unwrap().len(), 1);

@@ -7,8 +7,8 @@ use redrive_core::process::Kind;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Change, End, Fault, Incident, ReportKind, Run, State, Verdict, Workload};
 use redrive_store::{
-    ClaimedRun, HeartbeatAnswer, HeldByWorker, InFlightLimit, OutsideCall, OutsideClaim, OutsideReport, RunClaim,
-    Terms, Told,
+    ClaimedRun, HeartbeatAnswer, HeldByWorker, InFlightLimit, OutsideCall, OutsideClaim, OutsideReport, ReportOutcome,
+    RunClaim, Terms,
 };
 
 use crate::support::{LEASE, TestStore};
@@ -36,18 +36,18 @@ async fn sweep(subject: &TestStore) -> usize {
     subject.store.data().expire(Workload::Process, 99, |_| RetryPolicy::process()).await.unwrap().len()
 }
 
-async fn report(subject: &TestStore, run: &Run, kind: ReportKind, end: End) -> Told {
+async fn report(subject: &TestStore, run: &Run, kind: ReportKind, end: End) -> ReportOutcome {
     let said = format!(r#"{{"report":"{kind}"}}"#);
     let report = OutsideReport { run_id: run.run_id, task_id: run.task_id.unwrap(), kind, said };
     let answer = |change: &Change| format!("{} {}", change.after.state, change.after.version);
     subject.store.data().report(report, |_| true, move |_| end.clone(), answer).await.unwrap()
 }
 
-async fn complete(subject: &TestStore, run: &Run) -> Told {
+async fn complete(subject: &TestStore, run: &Run) -> ReportOutcome {
     report(subject, run, ReportKind::Complete, End::Completed { verdict: Verdict::Passed, metrics: None }).await
 }
 
-async fn fail(subject: &TestStore, run: &Run) -> Told {
+async fn fail(subject: &TestStore, run: &Run) -> ReportOutcome {
     let fault = Fault { class: ErrorClass::Retryable, message: "boom".to_owned(), trace: None, retry_after: None };
     let end = End::Failed { fault, metrics: None, policy: RetryPolicy::process() };
     report(subject, run, ReportKind::Fail, end).await
@@ -107,8 +107,8 @@ async fn a_lost_delivery_burns_nothing_and_is_told(subject: TestStore) {
     assert_eq!(beat(&subject, &given).await, HeartbeatAnswer::Lost);
     let next = deliver(&subject, "c1", 1).await.remove(0).run;
     assert_ne!(next.task_id, given.task_id, "the old claim is over: this is a new one");
-    assert!(matches!(complete(&subject, &given).await, Told::Late { .. }));
-    assert!(matches!(complete(&subject, &next).await, Told::Answer { .. }), "and its own worker ends it");
+    assert!(matches!(complete(&subject, &given).await, ReportOutcome::Late { .. }));
+    assert!(matches!(complete(&subject, &next).await, ReportOutcome::Answer { .. }), "and its own worker ends it");
     let late = subject.store.view().run_incidents(id).await.unwrap().pop().unwrap();
     assert_eq!((late.incident, late.detail.as_deref()), (Incident::Late, Some(r#"{"report":"complete"}"#)));
 }
@@ -126,10 +126,10 @@ async fn silence_after_the_first_word_counts(subject: TestStore) {
 }
 
 /// What a report is answered, and whether this call has recorded it.
-fn answer(told: Told) -> (String, bool) {
+fn answer(told: ReportOutcome) -> (String, bool) {
     match told {
-        Told::Answer { answer, change, .. } => (answer, change.is_some()),
-        Told::Late { .. } | Told::NotAllowed | Told::Absent => panic!("{told:?}"),
+        ReportOutcome::Answer { answer, change, .. } => (answer, change.is_some()),
+        ReportOutcome::Late { .. } | ReportOutcome::NotAllowed | ReportOutcome::Absent => panic!("{told:?}"),
     }
 }
 
@@ -141,7 +141,10 @@ async fn the_same_report_gets_the_same_answer(subject: TestStore) {
     assert!(first.starts_with("waiting") && is_recorded, "{first}");
     let again = (first, false);
     assert_eq!(answer(fail(&subject, &given).await), again);
-    assert!(matches!(complete(&subject, &given).await, Told::Late { .. }), "another report of the same claim is none");
+    assert!(
+        matches!(complete(&subject, &given).await, ReportOutcome::Late { .. }),
+        "another report of the same claim is none"
+    );
     subject.clock.advance(Duration::from_secs(60));
     let next = deliver(&subject, "c2", 1).await.remove(0).run;
     assert_eq!((next.attempt, subject.store.view().run_failures(id).await.unwrap().len()), (2, 1));
@@ -160,12 +163,12 @@ async fn a_run_is_released_cancelled_or_over(subject: TestStore) {
     subject.clock.advance(Duration::from_secs(3));
     let given = deliver(&subject, "c1", 3).await;
     let released = report(&subject, &given[0].run, ReportKind::Release, End::Released { why: None }).await;
-    assert!(matches!(&released, Told::Answer { .. }));
+    assert!(matches!(&released, ReportOutcome::Answer { .. }));
     let back = subject.run(ids[0]).await;
     assert_eq!((back.state, back.attempt), (State::Queued, 0));
     subject.store.control().cancel_run(ids[1], "ada").await.unwrap();
     assert_eq!(beat(&subject, &given[1].run).await, HeartbeatAnswer::Cancelled);
-    assert!(matches!(complete(&subject, &given[1].run).await, Told::Late { .. }));
+    assert!(matches!(complete(&subject, &given[1].run).await, ReportOutcome::Late { .. }));
     let held = vec![held(&given[2].run, None)];
     let timeout = Duration::from_secs(20);
     let prolong = move |run: &Run, now| run.prolonged(now, LEASE, timeout);
