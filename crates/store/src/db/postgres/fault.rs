@@ -26,15 +26,15 @@ pub(super) enum Remedy {
 /// What went wrong with a call.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The server or the driver has said so.
-    Told(tokio_postgres::Error),
+    /// The server or the driver reported it.
+    Reported(tokio_postgres::Error),
     /// There was no answer within this time. The connection leads nowhere.
     Late(Duration),
 }
 
 impl From<tokio_postgres::Error> for Fault {
     fn from(error: tokio_postgres::Error) -> Self {
-        Self::Told(error)
+        Self::Reported(error)
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn within<T>(
     answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, Fault> {
     match tokio::time::timeout(limit, answer).await {
-        Ok(answer) => answer.map_err(Fault::Told),
+        Ok(answer) => answer.map_err(Fault::Reported),
         Err(_) => Err(Fault::Late(limit)),
     }
 }
@@ -52,7 +52,7 @@ pub(super) async fn within<T>(
 impl Fault {
     /// What may be done about a fault that came before the commit.
     pub(super) fn remedy(&self) -> Remedy {
-        let Self::Told(error) = self else { return Remedy::Reconnect };
+        let Self::Reported(error) = self else { return Remedy::Reconnect };
         let Some(code) = error.code() else {
             return if error.is_closed() { Remedy::Reconnect } else { Remedy::None };
         };
@@ -65,7 +65,7 @@ impl Fault {
     /// Whether the server itself has said what went wrong.
     pub(super) fn is_told(&self) -> bool {
         match self {
-            Self::Told(error) => error.code().is_some(),
+            Self::Reported(error) => error.code().is_some(),
             Self::Late(_) => false,
         }
     }
@@ -73,14 +73,14 @@ impl Fault {
     /// Whether the server has said that a commit did not happen. Otherwise nobody knows.
     pub(super) fn is_refusal(&self) -> bool {
         match self {
-            Self::Told(error) => error.code().is_some_and(|code| !leads_nowhere(code)),
+            Self::Reported(error) => error.code().is_some_and(|code| !leads_nowhere(code)),
             Self::Late(_) => false,
         }
     }
 
     pub(super) fn why(&self) -> String {
         match self {
-            Self::Told(error) => error_text(error),
+            Self::Reported(error) => error_text(error),
             Self::Late(limit) => format!("no answer within {} s", limit.as_secs()),
         }
     }
@@ -88,7 +88,7 @@ impl Fault {
     /// What the fault means to the caller of a transaction that changed nothing.
     pub(super) fn error(&self, place: &str, name: &'static str) -> Error {
         let (place, why) = (place.to_owned(), self.why());
-        let Self::Told(error) = self else { return Error::Lost { place, name, why } };
+        let Self::Reported(error) = self else { return Error::Lost { place, name, why } };
         let Some(code) = error.code() else { return Error::Lost { place, name, why } };
         match code {
             code if *code == SqlState::DISK_FULL => Error::Full { place },

@@ -84,6 +84,6 @@ impl Postgres {
     }
 
     fn fault(&self, name: &'static str, error: tokio_postgres::Error) -> Error {
-        Fault::Told(error).error(&self.place, name)
+        Fault::Reported(error).error(&self.place, name)
     }
 }
