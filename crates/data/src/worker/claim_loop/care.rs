@@ -9,7 +9,7 @@ use redrive_core::count;
 use tokio::task::JoinError;
 use tokio::time::Instant;
 
-use super::{Worker, said};
+use super::{Worker, finished};
 use crate::error::Result;
 use crate::worker::served::Question;
 use crate::worker::sweep;
@@ -108,7 +108,7 @@ impl Worker {
     }
 
     pub(super) fn looked(&mut self, look: std::result::Result<Look, JoinError>) -> Result<()> {
-        match said(look) {
+        match finished(look) {
             Some(Look::Usable { nth, doing, is_usable }) => {
                 self.served[nth].has_said(is_usable.is_ok());
                 is_usable.or_else(|error| self.fault(nth, doing, error))

@@ -11,7 +11,7 @@ use tracing::Span;
 
 use super::attempting::Attempting;
 use super::line::{Line, Ready, go_on};
-use super::{Worker, said};
+use super::{Worker, finished};
 use crate::error::{Error, Result};
 use crate::worker::attempt_end::AttemptResult;
 use crate::worker::lease::Lease;
@@ -84,7 +84,7 @@ impl Worker {
 
     /// Starts what a claim has brought.
     pub(super) fn answered(&mut self, answer: std::result::Result<Answer, JoinError>) -> Result<()> {
-        let Some(Answer { nth, asked, claimed, took, leases }) = said(answer) else { return Ok(()) };
+        let Some(Answer { nth, asked, claimed, took, leases }) = finished(answer) else { return Ok(()) };
         let served = &mut self.served[nth];
         served.answered(asked);
         let claimed = match claimed {

@@ -231,10 +231,10 @@ impl Worker {
     }
 }
 
-/// What a task had to say. Nothing where the runtime is ending, and this task with it.
-fn said<T>(joined: std::result::Result<T, JoinError>) -> Option<T> {
+/// What a task gave at its end. Nothing where the runtime is ending, and this task with it.
+fn finished<T>(joined: std::result::Result<T, JoinError>) -> Option<T> {
     match joined {
-        Ok(said) => Some(said),
+        Ok(given) => Some(given),
         Err(gone) if gone.is_panic() => resume_unwind(gone.into_panic()),
         Err(_) => None,
     }
