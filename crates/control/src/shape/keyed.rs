@@ -46,7 +46,7 @@ pub struct Keyed<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Group<T> {
     members: Members,
-    said: T,
+    remark: T,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,21 +65,21 @@ impl<T> Default for Keyed<T> {
 }
 
 impl<T: Copy + PartialEq> Keyed<T> {
-    pub(crate) fn push(&mut self, subject: SubjectRef<'_>, said: T) {
+    pub(crate) fn push(&mut self, subject: SubjectRef<'_>, remark: T) {
         self.len += 1;
-        let last = self.groups.last_mut().filter(|group| group.said == said).map(|group| &mut group.members);
+        let last = self.groups.last_mut().filter(|group| group.remark == remark).map(|group| &mut group.members);
         match (last, subject) {
             (Some(Members::Days(first, more)), SubjectRef::Partition(key)) if same_query(first, key) => {
                 more.push(key.logical_date);
             }
             (Some(Members::Runs(runs)), SubjectRef::Run(id)) => runs.push(id),
             (Some(Members::Days(..) | Members::Runs(_) | Members::Hold(_)) | None, SubjectRef::Partition(key)) => {
-                self.groups.push(Group { members: Members::Days(key.clone(), vec![]), said });
+                self.groups.push(Group { members: Members::Days(key.clone(), vec![]), remark });
             }
             (Some(Members::Days(..) | Members::Hold(_)) | None, SubjectRef::Run(id)) => {
-                self.groups.push(Group { members: Members::Runs(vec![id]), said });
+                self.groups.push(Group { members: Members::Runs(vec![id]), remark });
             }
-            (_, SubjectRef::Hold(id)) => self.groups.push(Group { members: Members::Hold(id), said }),
+            (_, SubjectRef::Hold(id)) => self.groups.push(Group { members: Members::Hold(id), remark }),
         }
     }
 
@@ -89,17 +89,17 @@ impl<T: Copy + PartialEq> Keyed<T> {
 
     /// Each partition or run with what is said of it, in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = (SubjectShape, T)> + '_ {
-        self.groups.iter().flat_map(|group| group.members.iter().map(|subject| (subject, group.said)))
+        self.groups.iter().flat_map(|group| group.members.iter().map(|subject| (subject, group.remark)))
     }
 
-    /// What is said, and of how many.
+    /// Each remark, and about how many it is.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (T, u64)> + '_ {
-        self.groups.iter().map(|group| (group.said, group.members.count()))
+        self.groups.iter().map(|group| (group.remark, group.members.count()))
     }
 
-    /// Everything that is said, without the partitions.
-    pub(crate) fn said(&self) -> impl Iterator<Item = T> + '_ {
-        self.groups.iter().map(|group| group.said)
+    /// Each remark, without the partitions and runs that it is about.
+    pub(crate) fn remarks(&self) -> impl Iterator<Item = T> + '_ {
+        self.groups.iter().map(|group| group.remark)
     }
 }
 

@@ -173,7 +173,7 @@ impl Report {
     }
 
     pub fn any_refused(&self) -> bool {
-        self.skipped.said().any(is_rule)
+        self.skipped.remarks().any(is_rule)
     }
 }
 
