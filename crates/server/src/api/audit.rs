@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Gives, Route};
-use crate::web::{List, PAGING, Page, Param, ParamKind, Params, PathText, answer, json, paged, wrong};
+use crate::web::{List, PAGING, Page, Param, ParamKind, Params, PathText, answer, bad_param, json, paged};
 
 const FILTER: &[Param] = &[
     Param::new("actor", ParamKind::Text, "Only of this actor"),
@@ -58,7 +58,7 @@ async fn list(State(app): State<App>, params: Params, headers: HeaderMap) -> Res
     let since = params.get("since").map(|text| dates::first_moment(text, insight.now()));
     let filter = OperationFilter {
         actor: params.get("actor").map(str::to_owned),
-        since: since.transpose().map_err(|why| wrong("since", &why))?,
+        since: since.transpose().map_err(|why| bad_param("since", &why))?,
         verb: params.get("operation").map(str::to_owned),
     };
     answer(Operations { insight, filter }, &params, &headers).await

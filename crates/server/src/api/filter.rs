@@ -7,7 +7,7 @@ use redrive_core::key::LogicalDate;
 use redrive_core::time::Timestamp;
 
 use crate::error::{Error, Result};
-use crate::web::{Code, Param, ParamKind, Params, wrong};
+use crate::web::{Code, Param, ParamKind, Params, bad_param};
 
 /// Which partitions.
 pub const FILTER: &[Param] = &[
@@ -51,7 +51,7 @@ pub const RUN_FILTER: &[Param] = &[
 pub async fn partitions(params: &Params, insight: &Insight) -> Result<Filter> {
     let mut filter = Filter::exact(params.all("source"), params.all("customer_id"), params.all("query_name"))?;
     let day = |name: &str| -> Result<Option<LogicalDate>> {
-        params.get(name).map(|text| dates::parse(text, insight.now()).map_err(|why| wrong(name, &why))).transpose()
+        params.get(name).map(|text| dates::parse(text, insight.now()).map_err(|why| bad_param(name, &why))).transpose()
     };
     match day("logical_date")? {
         Some(_) if params.get("since").is_some() || params.get("until").is_some() => {
@@ -73,9 +73,9 @@ pub async fn partitions(params: &Params, insight: &Insight) -> Result<Filter> {
 pub async fn runs(params: &Params, insight: &Insight) -> Result<RunFilter> {
     let now = insight.now();
     let moment = |name: &str, read: fn(&str, Timestamp) -> Result<Timestamp, String>| {
-        params.get(name).map(|text| read(text, now).map_err(|why| wrong(name, &why))).transpose()
+        params.get(name).map(|text| read(text, now).map_err(|why| bad_param(name, &why))).transpose()
     };
-    let states = params.all("state").map(|text| text.parse().map_err(|error| wrong("state", &error)));
+    let states = params.all("state").map(|text| text.parse().map_err(|error| bad_param("state", &error)));
     let filter = RunFilter {
         workload: params.parsed("workload")?,
         category: params.all("category").map(str::to_owned).collect(),

@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::error::Result;
 use crate::routes::{Access, Route};
 use crate::web::{
-    self, Caller, Code, Json, List, Note, PAGING, Page, Param, ParamKind, Params, PathText, answer, wrong,
+    self, Caller, Code, Json, List, Note, PAGING, Page, Param, ParamKind, Params, PathText, answer, bad_param,
 };
 
 const OUTCOME: &[Param] =
@@ -96,7 +96,8 @@ async fn items(
     let outcome = match params.get("outcome") {
         None => None,
         Some(word) => {
-            let unknown = || wrong("outcome", &format!("{word:?} is unknown; it is one of changed, skipped, failed"));
+            let unknown =
+                || bad_param("outcome", &format!("{word:?} is unknown; it is one of changed, skipped, failed"));
             Some(ItemOutcome::of(word).ok_or_else(unknown)?)
         }
     };

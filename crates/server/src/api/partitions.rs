@@ -17,7 +17,7 @@ use super::filter::{self, FILTER, FILTERED};
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::routes::{Access, Route};
-use crate::web::{Code, List, PAGING, Page, Param, ParamKind, Params, PathText, answer, etag, json, wrong};
+use crate::web::{Code, List, PAGING, Page, Param, ParamKind, Params, PathText, answer, bad_param, etag, json};
 
 const MARKS: &[Param] = &[
     Param::new("terminal", ParamKind::Flag, "Only terminal failures, by mark and by policy"),
@@ -155,7 +155,7 @@ type KeyText = (String, String, String, String);
 
 /// The key that a path names.
 pub fn key((source, customer_id, query_name, date): &KeyText, insight: &Insight) -> Result<PartitionKey> {
-    let date = dates::parse(date, insight.now()).map_err(|why| wrong("logical_date", &why))?;
+    let date = dates::parse(date, insight.now()).map_err(|why| bad_param("logical_date", &why))?;
     Ok(PartitionKey::new(source, customer_id, query_name, &date.to_string())?)
 }
 

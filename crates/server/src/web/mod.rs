@@ -26,7 +26,7 @@ pub use host::{is_loopback_host, is_loopback_name};
 pub use idempotency::{LONGEST_KEY, answering, keyed};
 pub use list::{List, PAGING, Page, answer, as_json, json, json_bytes, paged};
 pub use listener::{Listener, Peer};
-pub use params::{Param, ParamKind, Params, wrong};
+pub use params::{Param, ParamKind, Params, bad_param};
 pub use path::PathText;
 pub use problem::{FieldFault, Problem};
 pub use recent::Recent;

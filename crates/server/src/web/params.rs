@@ -109,11 +109,11 @@ impl Params {
                 return Err(Error::bad_request(format!("the parameter {name} is given twice; give it once")));
             }
             if value.contains('\0') {
-                return Err(wrong(name, &"it holds a NUL character, which no database keeps; take it out"));
+                return Err(bad_param(name, &"it holds a NUL character, which no database keeps; take it out"));
             }
         }
         match known.filter(|param| param.is_required).find(|param| self.get(param.name).is_none()) {
-            Some(missing) => Err(wrong(missing.name, &"it is needed; give it")),
+            Some(missing) => Err(bad_param(missing.name, &"it is needed; give it")),
             None => Ok(()),
         }
     }
@@ -128,7 +128,7 @@ impl Params {
 
     /// A value that is parsed by its type.
     pub fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>> {
-        self.get(name).map(|text| text.parse().map_err(|error| wrong(name, &error))).transpose()
+        self.get(name).map(|text| text.parse().map_err(|error| bad_param(name, &error))).transpose()
     }
 
     /// `true` and `false`; without a value it is true.
@@ -136,7 +136,7 @@ impl Params {
         match self.get(name) {
             None | Some("false") => Ok(false),
             Some("" | "true") => Ok(true),
-            Some(other) => Err(wrong(name, &format!("{other:?} is neither true nor false"))),
+            Some(other) => Err(bad_param(name, &format!("{other:?} is neither true nor false"))),
         }
     }
 
@@ -144,13 +144,13 @@ impl Params {
         let Some(text) = self.get(name) else { return Ok(None) };
         match text.parse() {
             Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
-            Ok(_) | Err(_) => Err(wrong(name, &format!("{text:?} is no number from {least} to {most}"))),
+            Ok(_) | Err(_) => Err(bad_param(name, &format!("{text:?} is no number from {least} to {most}"))),
         }
     }
 }
 
-/// Says which parameter is wrong, and why.
-pub fn wrong(name: &str, why: &impl Display) -> Error {
+/// An error that names the parameter and what is wrong with it.
+pub fn bad_param(name: &str, why: &impl Display) -> Error {
     Error::bad_request(format!("{name}: {why}"))
 }
 
