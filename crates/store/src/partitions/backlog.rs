@@ -11,7 +11,7 @@ use redrive_core::lane::Lane;
 use redrive_core::share::{Capacity, Gate};
 use redrive_core::time::Timestamp;
 
-use super::claim::{Room, gates, has_any, in_flight, source_columns};
+use super::claim::{ClaimRoom, gates, has_any, in_flight, source_columns};
 use crate::db::{Kind, Lookup, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{View, read};
@@ -98,7 +98,7 @@ async fn backlog(
 /// Whether something of these sources is queued and not withheld.
 async fn has_any_of(tx: &mut Tx<'_>, sources: &[Source], gates: &[Gate], now: Timestamp) -> Result<bool> {
     let capacity = Capacity::new(Some(sources), gates.to_vec(), BTreeMap::new());
-    let room = Room::new(tx, capacity, now).await?;
+    let room = ClaimRoom::new(tx, capacity, now).await?;
     for &lane in Lane::ALL {
         if has_any(tx, lane, &room).await? {
             return Ok(true);

@@ -5,7 +5,7 @@ use redrive_core::partition::Partition;
 use redrive_core::share::{CustomerQueue, take_round_robin};
 
 use super::customers::{Customer, CustomerCursor};
-use super::room::Room;
+use super::room::ClaimRoom;
 use crate::db::{Column, Kind, Lookup, Tx};
 use crate::error::Result;
 use crate::partitions::row::read_from;
@@ -55,7 +55,7 @@ pub(super) async fn fill_lane(
     lane: Lane,
     quota: u32,
     served: &mut Scope,
-    room: &mut Room<'_>,
+    room: &mut ClaimRoom<'_>,
     chosen: &mut Vec<Partition>,
 ) -> Result<LaneEnd> {
     let goal = chosen.len().saturating_add(usize::try_from(quota).unwrap_or(usize::MAX));
@@ -78,7 +78,7 @@ async fn take_from(
     customers: &[Customer],
     goal: usize,
     served: &mut Scope,
-    room: &mut Room<'_>,
+    room: &mut ClaimRoom<'_>,
     chosen: &mut Vec<Partition>,
 ) -> Result<()> {
     let mut depth = (goal - chosen.len()).div_ceil(customers.len().max(1));
@@ -119,7 +119,7 @@ async fn waiting(
     lane: Lane,
     customers: &[Customer],
     limits: &[usize],
-    room: &Room<'_>,
+    room: &ClaimRoom<'_>,
 ) -> Result<Vec<Vec<Partition>>> {
     let columns = [
         Column::texts(customers, |_| Some(lane.as_str())),
@@ -159,7 +159,7 @@ pub(super) async fn with_work(tx: &mut Tx<'_>) -> Result<Vec<Lane>> {
 }
 
 /// Whether a lane has anything that may be claimed.
-pub(in crate::partitions) async fn has_any(tx: &mut Tx<'_>, lane: Lane, room: &Room<'_>) -> Result<bool> {
+pub(in crate::partitions) async fn has_any(tx: &mut Tx<'_>, lane: Lane, room: &ClaimRoom<'_>) -> Result<bool> {
     let mut cursor = CustomerCursor::first(lane);
     loop {
         let customers = cursor.next(tx, LOOKED_AT, &room.capacity).await?;

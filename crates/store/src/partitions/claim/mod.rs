@@ -31,7 +31,7 @@ use crate::ids::Ids;
 use crate::runs;
 use crate::series::Scope;
 pub(super) use lane::has_any;
-pub(super) use room::{Room, gates, in_flight, source_columns};
+pub(super) use room::{ClaimRoom, gates, in_flight, source_columns};
 
 /// "claims", as the advisory lock that makes claims take turns.
 const CLAIMS: i64 = 0x636c_6169_6d73;
@@ -124,7 +124,7 @@ async fn claim(
     let now = tx.now();
     let holds = holds::in_force(tx, now).await?;
     let capacity = room::capacity(tx, claim, &holds, now).await?;
-    let mut room = Room::new(tx, capacity, now).await?;
+    let mut room = ClaimRoom::new(tx, capacity, now).await?;
     let mut rotation = claim.rotation.clone();
     let shares = quotas(rotation.turn, claim.limit);
     let mut chosen: Vec<Partition> = Vec::new();

@@ -16,14 +16,14 @@ use crate::holds;
 use crate::series::{self, source_no};
 
 /// What there is room for, and what of a customer who may be served is withheld all the same.
-pub(in crate::partitions) struct Room<'a> {
+pub(in crate::partitions) struct ClaimRoom<'a> {
     pub(super) capacity: Capacity<'a>,
     /// Series that are held by themselves.
     pub(super) held_series: Vec<i64>,
     pub(super) now: Timestamp,
 }
 
-impl<'a> Room<'a> {
+impl<'a> ClaimRoom<'a> {
     pub(in crate::partitions) async fn new(tx: &mut Tx<'_>, capacity: Capacity<'a>, now: Timestamp) -> Result<Self> {
         let names = |scope: &'_ HoldScope| match scope {
             HoldScope::Query(source, customer, query) => {
