@@ -24,7 +24,7 @@ use crate::measure::{OnPhase, phase, rate, ratio};
 use crate::{Error, Result, conf_store};
 
 #[derive(Debug, Serialize)]
-pub struct Figures {
+pub struct ConfFigures {
     bench: &'static str,
     files: u64,
     bytes: u64,
@@ -71,7 +71,7 @@ struct KsconfReport {
 /// Each measurement goes on until this much time has gone by, and makes at least one pass.
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
 
-pub async fn run(args: &BenchConf, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<Figures> {
+pub async fn run(args: &BenchConf, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<ConfFigures> {
     let scratch = tempfile::tempdir().map_err(Error::io("cannot make a folder for the bench"))?;
     let (files, _) = phase(on_phase, "unpacking", async { unpack(&args.dir, scratch.path()) }).await?;
     let bytes: u64 = files.iter().map(|bytes| count::of(bytes.len())).sum();
@@ -101,7 +101,7 @@ pub async fn run(args: &BenchConf, url: &StoreUrl, on_phase: OnPhase<'_>) -> Res
     let stored = conf_store::run(url, &args.dir, &files, on_phase).await?;
     let end_to_end = megabytes(bytes * u64::from(stored.rounds), stored.took);
     let (inserts, bare) = (rate(stored.rows, stored.inserts), rate(stored.rows, stored.bare_inserts));
-    Ok(Figures {
+    Ok(ConfFigures {
         bench: "conf",
         files: u64::try_from(files.len())?,
         bytes,
@@ -259,7 +259,7 @@ fn ksconf(python: &Path, folder: &Path) -> Result<KsconfReport> {
     serde_json::from_slice(&output.stdout).map_err(Error::failed)
 }
 
-impl Figures {
+impl ConfFigures {
     pub fn summary(&self) -> Summary {
         let rows = vec![
             compared("parse", " MB/s", self.parse_mb_per_s, self.baseline_mb_per_s, self.parse_ratio),

@@ -25,7 +25,7 @@ use crate::measure::{OnPhase, phase, rate, ratio};
 use crate::{Error, Result};
 
 #[derive(Debug, Serialize)]
-pub struct Figures {
+pub struct ExtractFigures {
     bench: &'static str,
     bytes: u64,
     records: u64,
@@ -36,7 +36,7 @@ pub struct Figures {
     peak_memory_mb: Option<u64>,
 }
 
-pub async fn run(args: &BenchExtract, on_phase: OnPhase<'_>) -> Result<Figures> {
+pub async fn run(args: &BenchExtract, on_phase: OnPhase<'_>) -> Result<ExtractFigures> {
     let scratch = tempfile::tempdir().map_err(Error::io("cannot make a folder for the bench"))?;
     let file = scratch.path().join("lines.jsonl");
     let bytes = args.megabytes * 1_000_000;
@@ -63,7 +63,7 @@ pub async fn run(args: &BenchExtract, on_phase: OnPhase<'_>) -> Result<Figures> 
     };
     let ours = megabytes(bytes, extracting);
     let theirs = baseline.map(|took| megabytes(bytes, took));
-    Ok(Figures {
+    Ok(ExtractFigures {
         bench: "extract",
         bytes,
         records: manifest.records,
@@ -167,7 +167,7 @@ fn peak_memory() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes / 1000)
 }
 
-impl Figures {
+impl ExtractFigures {
     pub(crate) fn summary(&self) -> Summary {
         let memory = self.peak_memory_mb.map_or_else(String::new, |memory| format!("{memory} MB"));
         Summary {

@@ -7,11 +7,11 @@ use crate::{conf, extract, partitions, queue, state};
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Figures {
-    Queue(queue::Figures),
-    State(state::Figures),
-    Extract(extract::Figures),
-    Partitions(partitions::Figures),
-    Conf(conf::Figures),
+    Queue(queue::QueueFigures),
+    State(state::StateFigures),
+    Extract(extract::ExtractFigures),
+    Partitions(partitions::PartitionFigures),
+    Conf(conf::ConfFigures),
 }
 
 /// The figures as people read them.

@@ -25,7 +25,7 @@ const DAYS: u32 = 1000;
 const FIRST_DAY: jiff::civil::Date = jiff::civil::date(2020, 1, 1);
 
 #[derive(Debug, Serialize)]
-pub struct Figures {
+pub struct PartitionFigures {
     bench: &'static str,
     store: &'static str,
     partitions: u32,
@@ -35,12 +35,12 @@ pub struct Figures {
     ratio: Option<f64>,
 }
 
-pub async fn run(args: &BenchExtract, count: u32, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<Figures> {
+pub async fn run(args: &BenchExtract, count: u32, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<PartitionFigures> {
     let scratch = Scratch::make(url, args.force).await?;
     scratch.during(async |scratch| measure(args, count, &scratch.url, on_phase).await).await
 }
 
-async fn measure(args: &BenchExtract, count: u32, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<Figures> {
+async fn measure(args: &BenchExtract, count: u32, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<PartitionFigures> {
     let bed = TestBed::make(args, url)?;
     phase(on_phase, "wanting partitions", bed.want(count)).await?;
     let ((), worker) = phase(on_phase, "worker", bed.drain(count)).await?;
@@ -49,7 +49,7 @@ async fn measure(args: &BenchExtract, count: u32, url: &StoreUrl, on_phase: OnPh
         false => None,
     };
     let per_s = |took: Duration| rate(u64::from(count), took);
-    Ok(Figures {
+    Ok(PartitionFigures {
         bench: "extract_partitions",
         store: match url {
             StoreUrl::Sqlite(_) => "sqlite",
@@ -144,7 +144,7 @@ fn shown(program: &Path) -> String {
     format!("cannot run {}", program.display())
 }
 
-impl Figures {
+impl PartitionFigures {
     pub(crate) fn summary(&self) -> Summary {
         let Self { store, partitions, concurrency, .. } = self;
         Summary {

@@ -19,7 +19,7 @@ const SINGLES: &str = "single";
 pub const LEASE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Serialize)]
-pub struct Figures {
+pub struct QueueFigures {
     bench: &'static str,
     store: &'static str,
     jobs: u32,
@@ -58,7 +58,7 @@ const CALLERS: u32 = 64;
 /// How many runs are claimed to see what a claim costs.
 const CLAIMED: u32 = 20_000;
 
-pub async fn run(args: &BenchQueue, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<Figures> {
+pub async fn run(args: &BenchQueue, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<QueueFigures> {
     let baseline = match args.common.baseline {
         true => {
             let scratch = Scratch::make(url, args.common.force).await?;
@@ -107,7 +107,7 @@ pub async fn run(args: &BenchQueue, url: &StoreUrl, on_phase: OnPhase<'_>) -> Re
     let (p50, p99) = percentiles(pickups);
     let worker = worker.map(|worker| (rate(jobs, worker.drain), percentiles(worker.pickups)));
     let (enqueue_per_s, drain_per_s) = (rate(jobs, enqueue), rate(jobs, drain));
-    Ok(Figures {
+    Ok(QueueFigures {
         bench: "queue",
         store: kind,
         jobs: args.jobs,
@@ -157,7 +157,7 @@ async fn limits(url: &StoreUrl, args: &BenchQueue, on_phase: OnPhase<'_>) -> Res
     Ok(Limits { drain, singles })
 }
 
-impl Figures {
+impl QueueFigures {
     pub(crate) fn summary(&self) -> Summary {
         let Self { store, jobs, batch, workers, .. } = self;
         let singles = self.single_submit_per_s.map(|ours| {

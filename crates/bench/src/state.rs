@@ -22,7 +22,7 @@ use crate::{Error, Result, plain};
 const LOOKS: u32 = 200;
 
 #[derive(Debug, Serialize)]
-pub struct Figures {
+pub struct StateFigures {
     bench: &'static str,
     store: &'static str,
     partitions: u32,
@@ -43,7 +43,7 @@ pub struct Figures {
     pub(crate) sequential_scan: bool,
 }
 
-pub async fn run(args: &BenchState, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<Figures> {
+pub async fn run(args: &BenchState, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<StateFigures> {
     let scratch = Scratch::make(url, args.common.force).await?;
     let work = async |scratch: &Scratch| {
         let store = scratch.open(4).await?;
@@ -52,7 +52,7 @@ pub async fn run(args: &BenchState, url: &StoreUrl, on_phase: OnPhase<'_>) -> Re
     scratch.during(work).await
 }
 
-async fn measure(store: Store, url: &StoreUrl, args: &BenchState, on_phase: OnPhase<'_>) -> Result<Figures> {
+async fn measure(store: Store, url: &StoreUrl, args: &BenchState, on_phase: OnPhase<'_>) -> Result<StateFigures> {
     let failed = args.failed.unwrap_or(args.partitions).max(args.due);
     let all = args.rows.unwrap_or(failed.saturating_mul(10));
     let rows = Rows { retried: args.partitions, failed, due: args.due, all };
@@ -72,7 +72,7 @@ async fn measure(store: Store, url: &StoreUrl, args: &BenchState, on_phase: OnPh
         return Err(Error::Failed(format!("{changed} of {} partitions were retried", args.partitions)));
     }
     let count = u64::from(args.partitions);
-    Ok(Figures {
+    Ok(StateFigures {
         bench: "state",
         store: store.kind(),
         partitions: args.partitions,
@@ -218,7 +218,7 @@ fn scans_all(line: &str) -> bool {
     line.contains("Seq Scan on partitions ") || line.trim_start().starts_with("SCAN p")
 }
 
-impl Figures {
+impl StateFigures {
     pub(crate) fn summary(&self) -> Summary {
         let Self { store, partitions, failed, rows, .. } = self;
         let (plain, same_effect) = (self.baseline_retry_per_s, self.same_effect_retry_per_s);
