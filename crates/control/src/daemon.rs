@@ -53,7 +53,7 @@ pub struct Tick {
     pub is_behind: bool,
     /// What each requeued or enqueued partition is, with `--dry-run`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub would: Vec<Action>,
+    pub would: Vec<TickAction>,
 }
 
 impl Tick {
@@ -72,7 +72,7 @@ impl Tick {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Action {
+pub struct TickAction {
     #[serde(flatten)]
     pub key: PartitionKey,
     pub action: &'static str,
@@ -259,8 +259,8 @@ fn due(found: Vec<Partition>, policy: &RetryPolicy, holds: &[Hold], now: Timesta
     due
 }
 
-fn action(partition: &Partition, action: &'static str, delay: Duration) -> Action {
-    Action {
+fn action(partition: &Partition, action: &'static str, delay: Duration) -> TickAction {
+    TickAction {
         key: partition.state.key.clone(),
         action,
         attempt_count: partition.state.attempt_count,

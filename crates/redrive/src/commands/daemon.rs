@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive_control::daemon::{Action, Tick};
+use redrive_control::daemon::{Tick, TickAction};
 use redrive_control::{ControlPlane, Insight};
 use redrive_core::process::{Kind, Serves};
 use redrive_store::Store;
@@ -189,8 +189,8 @@ fn show(tick: &Tick, dry_run: bool, context: &Context) -> Result<()> {
 }
 
 fn in_words(tick: &Tick, dry_run: bool) -> String {
-    let action = |action: &Action| {
-        let Action { action, key, attempt_count, delay_seconds, .. } = action;
+    let action = |action: &TickAction| {
+        let TickAction { action, key, attempt_count, delay_seconds, .. } = action;
         format!("would {action} {key} (attempts {attempt_count}, delay {delay_seconds} s)")
     };
     let mut text: Vec<String> = tick.would.iter().map(action).collect();
