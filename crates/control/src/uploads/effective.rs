@@ -10,7 +10,7 @@ use crate::insight::Insight;
 
 /// For whom, and of which files.
 #[derive(Debug, Clone)]
-pub struct Selection {
+pub struct EffectiveOptions {
     pub context: Context,
     /// The name of the files without their ending; none for all.
     pub conf: Option<String>,
@@ -23,7 +23,7 @@ pub fn conf_name(conf: &str) -> String {
 
 impl Insight {
     /// Merges the files of an upload. Memory holds what takes effect, and a page of what is read.
-    pub async fn effective(&self, run_id: RunId, selection: &Selection) -> Result<Effective> {
+    pub async fn effective(&self, run_id: RunId, selection: &EffectiveOptions) -> Result<Effective> {
         let exports = match &selection.context {
             Context::Global => Exports::default(),
             Context::App { .. } => self.exports(run_id).await?,

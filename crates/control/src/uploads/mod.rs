@@ -6,6 +6,6 @@ mod effective;
 mod pages;
 mod rules;
 
-pub use effective::{Selection, conf_name};
+pub use effective::{EffectiveOptions, conf_name};
 pub use pages::{FilePages, StanzaPages};
 pub use rules::UploadRules;

@@ -10,7 +10,7 @@ use redrive_control::Insight;
 use redrive_control::shape::{
     DifferenceShape, EffectiveShape, FindingShape, HitShape, StanzaShape, UploadRunShape, UploadShape,
 };
-use redrive_control::uploads::{FilePages, Selection, conf_name};
+use redrive_control::uploads::{EffectiveOptions, FilePages, conf_name};
 use redrive_core::id::RunId;
 use redrive_core::run::{Run, Workload};
 use redrive_data::ingest::{Objection, archive};
@@ -214,9 +214,9 @@ async fn effective(State(app): State<App>, PathText(id): PathText<RunId>, params
         (None, None) => Sight::Global,
         (None, Some(_)) => return Err(Error::unusable("user: give the app that the user is of, too")),
     };
-    let selection = Selection { context, conf: params.get("conf").map(conf_name) };
+    let options = EffectiveOptions { context, conf: params.get("conf").map(conf_name) };
     let inherit = if params.flag("no_inherit")? { Inherit::Nothing } else { Inherit::Default };
-    let effective = app.insight().effective(run_id, &selection).await?;
+    let effective = app.insight().effective(run_id, &options).await?;
     let mut stanzas = Vec::new();
     for conf in effective.confs() {
         stanzas.extend(effective.stanzas(conf, inherit).map(|stanza| EffectiveShape::new(conf, &stanza)));

@@ -2,7 +2,7 @@
 
 use redrive_conf::{Context as Sight, Inherit};
 use redrive_control::shape::EffectiveShape;
-use redrive_control::uploads::{Selection, conf_name};
+use redrive_control::uploads::{EffectiveOptions, conf_name};
 
 use super::find;
 use crate::cli;
@@ -57,8 +57,8 @@ pub async fn run(args: &cli::Effective, context: &Context) -> Result<Exit> {
         None => Sight::Global,
         Some(app) => Sight::App { app: app.clone(), user: args.user.clone() },
     };
-    let selection = Selection { context: sight, conf: args.conf.as_deref().map(conf_name) };
-    let effective = insight.effective(run.run_id, &selection).await?;
+    let options = EffectiveOptions { context: sight, conf: args.conf.as_deref().map(conf_name) };
+    let effective = insight.effective(run.run_id, &options).await?;
     let inherit = if args.no_inherit { Inherit::Nothing } else { Inherit::Default };
     let mut listing = Listing::new(&STANZAS, &context.global);
     for conf in effective.confs() {
