@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::receiver::{Envelope, Nothing, ReceiverSettings};
+use super::receiver::{Envelope, ReceiverSettings};
 use crate::failure::Failure;
 use crate::program::{ChildTracker, Cut, Launch, Program, Start, Stdin};
-use crate::settings::{SettingError, Surroundings};
+use crate::settings::{Nothing, SettingError, Surroundings};
 
 const LONGEST_LINE: usize = 1 << 20;
 

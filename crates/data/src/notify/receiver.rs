@@ -13,20 +13,7 @@ use serde_json::json;
 use super::command::Command;
 use super::web::Web;
 use crate::failure::Failure;
-use crate::settings::{Placeholders, SecretRef, SettingError, Surroundings, ValueRef};
-
-/// Nothing is filled into a receiver's settings: what happened is in the message.
-#[derive(Debug)]
-pub(super) struct Nothing;
-
-impl Placeholders for Nothing {
-    type Name = ();
-    const NAMES: &'static [(&'static str, ())] = &[];
-
-    fn value(&self, (): ()) -> String {
-        String::new()
-    }
-}
+use crate::settings::{SecretRef, SettingError, Surroundings, ValueRef};
 
 /// In which form a receiver is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use redrive_store::clock::Clock;
 use reqwest::header::{HeaderName, HeaderValue};
 use url::Url;
 
-use super::receiver::{Envelope, Nothing, ReceiverSettings};
+use super::receiver::{Envelope, ReceiverSettings};
 use super::{signature, slack};
 use crate::failure::Failure;
-use crate::settings::{Secret, SettingError, Surroundings, ValueRef, redact};
+use crate::settings::{Nothing, Secret, SettingError, Surroundings, ValueRef, redact};
 use crate::web::{Client, ClientOptions, MAX_RATIO, Request, ResolvedHeader, retry_after};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
