@@ -43,7 +43,7 @@ pub enum Error {
     Unknown { place: String, name: &'static str, why: String },
     /// The program was told to stop before the commit.
     #[error(
-        "{name:?} was given up before {place} had answered, because this program was told to stop; nothing of it was changed"
+        "this program was told to stop, and gave up {name:?} before {place} had answered; nothing of it was changed"
     )]
     Stopped { place: String, name: &'static str },
     /// The server ended a statement, because it took too long or because an administrator wanted it.

@@ -28,7 +28,7 @@ pub enum Slip {
     #[error("a heartbeat is about {MAX_RUNS} runs at most; send several")]
     TooMany,
     #[error(
-        "the category {0:?} is of no section for outside workers; one without command and url in [process.NAME] is"
+        "no section leaves the category {0:?} to outside workers: a [process.NAME] does that without command and url"
     )]
     UnknownCategory(String),
     #[error("this token is not for the category {0:?}; ask for others, or have a token made for it")]

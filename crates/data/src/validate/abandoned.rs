@@ -13,7 +13,7 @@ pub async fn leave_word(data: &DataStore, sink: &RawSink, abandoned: &[Run]) {
     for run in abandoned {
         if let Err(error) = commit_as_failed(data, sink, run).await {
             let (run_id, key) = (run.run_id, run.key().map(tracing::field::display));
-            tracing::warn!(%run_id, key, %error, "no word could be left of an abandoned attempt");
+            tracing::warn!(%run_id, key, %error, "the manifest of an abandoned attempt could not be written");
         }
         clear_staged(sink, run).await;
     }

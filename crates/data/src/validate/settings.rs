@@ -66,7 +66,9 @@ impl Settings {
                 ("env", !self.env.is_empty()),
             ];
             return match set.iter().find(|(_, is_set)| *is_set) {
-                Some((key, _)) => Err(SettingError::at(*key, "is for command, which is not there; leave it out")),
+                Some((key, _)) => {
+                    Err(SettingError::at(*key, "needs command, which is not set; set that, or leave this out"))
+                }
                 None => Ok(None),
             };
         };

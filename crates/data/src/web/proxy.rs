@@ -25,7 +25,7 @@ impl Proxy {
     ) -> Result<Option<Self>, SettingError> {
         let wrong = |why: &str| SettingError::at("proxy", why);
         let Some(text) = url else {
-            let why = "is for proxy, which is not there; leave it out";
+            let why = "needs proxy, which is not set; set that, or leave this out";
             return password.map_or(Ok(None), |_| Err(SettingError::at("proxy_password", why)));
         };
         let mut url = Url::parse(text).map_err(|_| wrong("is no URL; write it like \"http://proxy.example:3128\""))?;

@@ -152,5 +152,5 @@ fn a_proxy_that_cannot_be_one_is_a_slip() {
     }
     let told =
         settings(json!({"kind": "http", "url": "https://a.example/", "proxy_password": {"env": "P"}})).unwrap_err();
-    assert!(told.starts_with("proxy_password: is for proxy"), "{told}");
+    assert!(told.starts_with("proxy_password: needs proxy"), "{told}");
 }

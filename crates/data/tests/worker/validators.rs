@@ -131,8 +131,8 @@ async fn one_that_is_missing_burns_no_attempt_and_asks_nothing(house: TestDataPl
 #[test]
 fn settings_of_no_program_are_a_slip() {
     for (settings, part) in [
-        ("timeout = '5s'", "timeout: is for command"),
-        ("env = { A = 'b' }", "env: is for command"),
+        ("timeout = '5s'", "timeout: needs command"),
+        ("env = { A = 'b' }", "env: needs command"),
         ("command = []", "command: names no program"),
         ("command = ['x']\ntimeout = '0s'", "timeout: 0 is too little"),
         ("command = ['{day}']", "command[0]: {day} is no placeholder"),

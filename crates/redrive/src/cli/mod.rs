@@ -106,7 +106,7 @@ pub enum Command {
     /// Make, list and revoke the tokens that callers of the server sign in with
     #[command(subcommand)]
     Token(Token),
-    /// Look at what people were told, and try out who is told
+    /// List notifications, and send a test to their receivers
     #[command(subcommand)]
     Notify(Notify),
     /// Measure this machine
@@ -346,7 +346,7 @@ Examples:
   redrive worker --metrics 127.0.0.1:9464
 
 A drain ends with 0 when nothing is due any more, with 1 when it left what is due: a source cannot be used here, or a section
-could not be asked for new jobs. What failed is told by cause, with what to type next.")]
+could not be asked for new jobs. Failures are listed by cause, with what to type next.")]
 pub struct Worker {
     /// What kinds of work to do [default: all that is configured]
     #[arg(long, value_enum, value_delimiter = ',')]

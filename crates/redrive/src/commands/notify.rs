@@ -62,7 +62,7 @@ static NOTIFICATIONS: Layout = Layout {
     name: "notifications",
     header: &[Column::new("at"), Column::new("event"), Column::detail("what"), Column::text("receivers")],
     columns: &["id", "at", "event", "what", "count", "since", "next", "audit_head"],
-    nothing: Some("nobody was told anything yet"),
+    nothing: Some("there are no notifications yet"),
 };
 
 impl Row for NotificationShape {

@@ -251,7 +251,7 @@ command = ["./review"]
         "set allow_private = true",
         "nowhere connects to api.nowhere.invalid, which cannot be looked up here: ",
         "each cannot be used here for 111-1, 333: the environment has no TOKEN_111_1; set it",
-        "bare has no extract",
+        "no worker can extract bare",
         "calendar has a calendar and no customers and queries",
         "process.reviews cannot be used here: review does not exist",
         "/no/such/folder cannot be written",

@@ -25,7 +25,7 @@ fn help_lists_the_commands() {
       worker       Do what is wanted: extract partitions, parse uploads, handle jobs
       serve        Serve the HTTP API, with a worker and a daemon in the same process
       token        Make, list and revoke the tokens that callers of the server sign in with
-      notify       Look at what people were told, and try out who is told
+      notify       List notifications, and send a test to their receivers
       bench        Measure this machine
       completions  Print a completion script for a shell
       man          Write the manual pages into a directory

@@ -127,7 +127,7 @@ fn what_a_variable_has_set_is_named_with_the_variable() {
 #[test]
 fn an_address_to_listen_at_that_cannot_be_used_is_named_with_its_line() {
     let store = |rest: &str| told(&format!("[store]\nurl = 'sqlite:redrive.db'\n{rest}"));
-    assert_snapshot!(store("listen_url = 'sqlite:x.db'"), @"error: redrive.toml:3: store.listen_url: a file announces nothing; write postgres://user@host/database");
+    assert_snapshot!(store("listen_url = 'sqlite:x.db'"), @"error: redrive.toml:3: store.listen_url: a SQLite file cannot wake other processes; write postgres://user@host/database, or leave it out");
     assert_snapshot!(store("listen_url = 'postgres://u:hunter2@h/db?sslmode=verify'"), @r#"error: redrive.toml:3: store.listen_url: sslmode "verify" is not known; write disable, prefer, require, verify-ca or verify-full"#);
     assert_snapshot!(store("listen_url = 'postgres://h/db'\nlisten = false"), @"error: redrive.toml:3: store.listen_url: listen is false, so nothing is listened to; leave one of them out");
 }

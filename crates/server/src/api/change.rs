@@ -154,7 +154,7 @@ impl ChangeBody {
         ];
         match options.into_iter().find(|(_, is_given, is_known)| *is_given && !is_known) {
             Some((name, ..)) => {
-                Err(Error::unusable_field(&format!("/{name}"), format!("{name} says nothing to {verb}; leave it out")))
+                Err(Error::unusable_field(&format!("/{name}"), format!("{verb} has no use for {name}; leave it out")))
             }
             None => Ok(()),
         }

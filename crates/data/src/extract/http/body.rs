@@ -23,7 +23,8 @@ pub(super) async fn read(
         Format::Jsonl => {
             if !answer.is_framed() && !settings.unframed {
                 let todo = "set unframed = true if its lines can be trusted all the same";
-                let why = "the answer has neither a length nor chunks, so that a cut would pass for its end";
+                let why =
+                    "the answer has neither a length nor chunks, so a connection that breaks would look like its end";
                 return Err(Failure::retryable(format!("{}: {why}; {todo}", answer.name())).into());
             }
             // One more than a record may have, for a carriage return.

@@ -24,7 +24,7 @@ async fn look(view: &View, config: &Config, findings: &mut Findings) -> redrive_
     let (workers, daemons) = (count(Kind::Worker), count(Kind::Daemon));
     findings.add(match (workers, daemons) {
         (0, 0) => Finding::note(CHECK, "no worker and no daemon is alive; start `redrive worker` and `redrive daemon`"),
-        (0, _) => Finding::note(CHECK, "no worker is alive, so that nothing is brought; start `redrive worker`"),
+        (0, _) => Finding::note(CHECK, "no worker is alive, so nothing is extracted; start `redrive worker`"),
         (_, 0) => Finding::note(CHECK, "no daemon is alive, so that nothing is retried; start `redrive daemon`"),
         (workers, daemons) => Finding::good(CHECK, format!("workers alive: {workers}, daemons alive: {daemons}")),
     });

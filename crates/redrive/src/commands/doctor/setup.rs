@@ -24,9 +24,7 @@ fn sources(config: &Config, plan: &Plan, findings: &mut Findings) {
     told.extend(customers::missing(config, plan));
     for (source, section) in sections {
         if section.extract.is_none() {
-            told.push(format!(
-                "{source} has no extract; no worker brings it before [sources.{source}.extract] is there"
-            ));
+            told.push(format!("no worker can extract {source}; add [sources.{source}.extract]"));
         }
         let lacks = match (section.customers.is_empty(), section.queries.is_empty()) {
             _ if section.calendar.is_none() => continue,

@@ -44,7 +44,7 @@ pub(super) async fn find(insight: &Insight, sources: &[Source], config: &str) ->
 /// Says what was left and why, and what to type when it is put right.
 pub(super) fn tell(left: &[Leftover]) {
     for Leftover { source, count, why } in left {
-        let todo = "put it right and drain again; `redrive doctor` says whether it is";
+        let todo = "correct that and drain again; `redrive doctor` says what is still wrong";
         output::note(&one_line(&format!("left: {count} partitions of {source}, {why}; {todo}")));
     }
 }

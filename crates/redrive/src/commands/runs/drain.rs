@@ -17,7 +17,7 @@ pub async fn run(args: &Drain, changes: &StateChanges<'_>) -> Result<Exit> {
     }
     if !changes.context.global.quiet {
         output::note(&match drain {
-            true => format!("{worker} is told to take on nothing more; --resume lets it go on"),
+            true => format!("the server gives {worker} no more jobs; --resume lets it go on"),
             false => format!("{worker} may take on work again"),
         });
     }

@@ -167,7 +167,7 @@ impl StateChanges<'_> {
     pub async fn backfill(&self, args: &BackfillEnqueue) -> Result<Exit> {
         if args.filter.status.is_some() || args.filter.error_class.is_some() {
             return Err(Error::Usage(
-                "a backfill is about days, and heeds neither --status nor --error-class".to_owned(),
+                "a backfill wants days whatever became of them; leave out --status and --error-class".to_owned(),
             ));
         }
         let (force_pending, audit) = (args.force_pending, self.audit(&args.change));

@@ -97,7 +97,9 @@ impl Store {
         match StoreUrl::parse(url) {
             Ok(StoreUrl::Postgres(_)) => Ok(()),
             Ok(StoreUrl::Sqlite(_)) => {
-                Err(SettingError::at("listen_url", "a file announces nothing; write postgres://user@host/database"))
+                let why =
+                    "a SQLite file cannot wake other processes; write postgres://user@host/database, or leave it out";
+                Err(SettingError::at("listen_url", why))
             }
             Err(redrive_store::Error::Url { why, .. }) => Err(SettingError::at("listen_url", why)),
             Err(error) => Err(SettingError::at("listen_url", error.to_string())),
