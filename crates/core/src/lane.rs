@@ -85,7 +85,7 @@ mod tests {
         let quotas = quotas(0, 10);
         let fresh_first = [(Lane::Fresh, 6), (Lane::Retry, 3), (Lane::Backfill, 1)];
         let leftovers = [(Lane::Fresh, 10), (Lane::Retry, 10), (Lane::Backfill, 10)];
-        assert_eq!(quotas.rounds(10, &Lane::ALL), [fresh_first, leftovers].concat());
+        assert_eq!(quotas.rounds(10, Lane::ALL), [fresh_first, leftovers].concat());
         let two = [(Lane::Fresh, 6), (Lane::Backfill, 1), (Lane::Fresh, 10), (Lane::Backfill, 10)];
         assert_eq!(quotas.rounds(10, &[Lane::Fresh, Lane::Backfill]), two);
         assert_eq!(quotas.rounds(10, &[Lane::Retry]), [(Lane::Retry, 13)]);

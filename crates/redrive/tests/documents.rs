@@ -73,7 +73,7 @@ fn the_map_names_every_file() {
             Some(beside) => beside.trim_end_matches('/') == folder,
             None => *name == path || name.ends_with('/') && path.starts_with(*name),
         };
-        ["lib.rs", "mod.rs", "tests.rs"].contains(&file) || named.iter().any(|name| stands_for(name))
+        ["lib.rs", "mod.rs", "tests.rs"].contains(&file) || named.iter().any(stands_for)
     };
     let crates = std::fs::read_dir(root().join("crates")).unwrap();
     let crates = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -64,8 +64,8 @@ fn retry_as_a_table_and_as_json() {
     shown!(world.run("state retry --source ads --dry-run"), @r#"
      source  customer  query  date
      ads  111  daily  2026-01-02  would change  failed → pending
-     ads  111  daily  2026-01-04  refused  no_raw_partition
      ads  111  daily  2026-01-03  skipped  paused
+     ads  111  daily  2026-01-04  refused  no_raw_partition
     1 no_raw_partition: no attempt has left anything in the raw sink; --allow-missing-raw retries all the same
     1 paused: `redrive state resume` lets them go on
     retry: 3 matched, 1 would change, 2 skipped, 0 failed
@@ -75,8 +75,8 @@ fn retry_as_a_table_and_as_json() {
     shown!(world.run("state retry --source ads"), @r#"
      source  customer  query  date
      ads  111  daily  2026-01-02  changed  failed → pending
-     ads  111  daily  2026-01-04  refused  no_raw_partition
      ads  111  daily  2026-01-03  skipped  paused
+     ads  111  daily  2026-01-04  refused  no_raw_partition
     1 no_raw_partition: no attempt has left anything in the raw sink; --allow-missing-raw retries all the same
     1 paused: `redrive state resume` lets them go on
     retry: 3 matched, 1 changed, 2 skipped, 0 failed; operation [id]
@@ -84,7 +84,7 @@ fn retry_as_a_table_and_as_json() {
     --- exit 4
     "#);
     shown!(world.run("state retry --source ads -o json"), @r#"
-    {"operation":"retry","op_id":null,"dry_run":false,"matched":3,"changed":[],"skipped":[{"source":"ads","customer_id":"111","query_name":"daily","logical_date":"2026-01-04","reason":"no_raw_partition"},{"source":"ads","customer_id":"111","query_name":"daily","logical_date":"2026-01-02","reason":"already_pending"},{"source":"ads","customer_id":"111","query_name":"daily","logical_date":"2026-01-03","reason":"paused"}],"failed":[]}
+    {"operation":"retry","op_id":null,"dry_run":false,"matched":3,"changed":[],"skipped":[{"source":"ads","customer_id":"111","query_name":"daily","logical_date":"2026-01-02","reason":"already_pending"},{"source":"ads","customer_id":"111","query_name":"daily","logical_date":"2026-01-03","reason":"paused"},{"source":"ads","customer_id":"111","query_name":"daily","logical_date":"2026-01-04","reason":"no_raw_partition"}],"failed":[]}
     --- stderr
     --- exit 4
     "#);

@@ -153,7 +153,7 @@ static WITH_WORK: Lookup = Lookup::new(
 
 /// The lanes in which something is queued, be it held.
 pub(super) async fn with_work(tx: &mut Tx<'_>) -> Result<Vec<Lane>> {
-    let lanes = [Column::texts(&Lane::ALL, |lane| Some(lane.as_str()))];
+    let lanes = [Column::texts(Lane::ALL, |lane| Some(lane.as_str()))];
     let found = tx.lookup(&WITH_WORK, &lanes, |_| Ok(())).await?;
     Ok(found.into_iter().map(|(nth, ())| Lane::ALL[nth]).collect())
 }
