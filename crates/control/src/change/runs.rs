@@ -18,7 +18,7 @@ use crate::shape::Report;
 /// What is to be done to runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunVerb {
-    /// Start a fresh count of what is dead.
+    /// Start a fresh count of what is dead, or waits after a failure.
     Retry,
     Cancel,
 }

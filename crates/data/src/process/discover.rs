@@ -224,9 +224,12 @@ impl Discovery {
             [only] => Some(only.as_str()),
             _ => None,
         };
-        let job = run::Job::parse(line, only).map_err(|error| match error {
-            JobError::NoCategory => format!("it has no category, and process.{name} has several"),
-            error => format!("it is no job: {error}"),
+        let job = run::Job::parse(line, only).map_err(|error| {
+            if matches!(error, JobError::NoCategory) {
+                format!("it has no category, and process.{name} has several")
+            } else {
+                format!("it is no job: {error}")
+            }
         })?;
         if job.external_id.is_none() {
             return Err("it has no external_id, by which it would be known again".to_owned());
