@@ -38,10 +38,10 @@ impl Trail {
         Self { seen: None, is_looking: false, look_at: Instant::now() }
     }
 
-    /// Whether it has grown since the last look.
+    /// Whether it has grown since the last look. The first look is made beside the first claim, and finds nothing new.
     fn has_grown(&mut self, now: Option<i64>) -> bool {
         self.is_looking = false;
-        let has_grown = now.is_some() && now != self.seen;
+        let has_grown = self.seen.is_some() && now.is_some() && now != self.seen;
         self.seen = now.or(self.seen);
         has_grown
     }
@@ -59,7 +59,8 @@ impl Worker {
             self.sweep_at = Instant::now() + (self.options.terms.lease / 4).max(Duration::from_millis(100));
             self.sweep();
         }
-        if self.under_way > 0 && !self.trail.is_looking && Instant::now() >= self.trail.look_at {
+        let is_followed = self.under_way > 0 || self.trail.seen.is_none();
+        if is_followed && !self.trail.is_looking && Instant::now() >= self.trail.look_at {
             self.follow_trail();
         }
     }
