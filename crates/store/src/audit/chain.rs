@@ -18,6 +18,11 @@ impl View {
         read!(self, "audit head", |tx| head(tx))
     }
 
+    /// Where the chain ends, and whether a run was changed by an operation since it ended at `seen`.
+    pub async fn runs_changed_since(&self, seen: i64) -> Result<(i64, bool)> {
+        read!(self.read_by_index, "runs changed since", |tx, seen| runs_changed_since(tx, *seen))
+    }
+
     /// Checks the whole chain.
     pub async fn verify_audit(&self) -> Result<Verified> {
         read!(self, "verify audit", |tx| verify(tx, None))
@@ -94,6 +99,21 @@ static MOVE_HEAD: Sql = Sql::new(
      SET seq = ?1, hash = ?2
      WHERE one = 1",
 );
+
+static RUN_CHANGED: Sql = Sql::new(
+    "/* audit::run_changed */
+     SELECT 1
+     FROM operation_changes
+     WHERE seq > CAST(?1 AS BIGINT)
+       AND run_id IS NOT NULL
+     LIMIT 1",
+);
+
+async fn runs_changed_since(tx: &mut Tx<'_>, seen: i64) -> Result<(i64, bool)> {
+    let head = head(tx).await?.seq;
+    let has_changed = head > seen && tx.row(&RUN_CHANGED, &[seen.into()], |_| Ok(())).await?.is_some();
+    Ok((head, has_changed))
+}
 
 /// Where the chain ends now.
 pub(crate) async fn head(tx: &mut Tx<'_>) -> Result<Head> {

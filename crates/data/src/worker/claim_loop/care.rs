@@ -20,14 +20,16 @@ pub(super) enum Look {
     Usable { nth: usize, doing: &'static str, is_usable: Result<()> },
     /// How many abandoned runs were ended for each of these workloads.
     Swept(Vec<(usize, Result<usize>)>),
-    /// How far the audit trail goes; none where that could not be read.
-    Trail(Option<i64>),
+    /// How far the audit trail goes, and whether a run was changed since the last look; none where that could not be read.
+    Trail(Option<(i64, bool)>),
 }
 
-/// The audit trail as a worker follows it while it has something under way: where it has grown, a person may have cancelled a run.
-/// Cancels are announced, too, but not to other processes on SQLite, nor on PostgreSQL to a worker that cannot listen.
+/// The audit trail as a worker follows it while it has something under way: where an operation has changed a run, it may have cancelled
+/// one of this worker's. Cancels are announced, too, but not to other processes on SQLite, nor on PostgreSQL to a worker that cannot
+/// listen.
 #[derive(Debug)]
 pub(super) struct Trail {
+    /// None before the first look, which is made beside the first claim and finds nothing new.
     seen: Option<i64>,
     is_looking: bool,
     look_at: Instant,
@@ -36,14 +38,6 @@ pub(super) struct Trail {
 impl Trail {
     pub(super) fn new() -> Self {
         Self { seen: None, is_looking: false, look_at: Instant::now() }
-    }
-
-    /// Whether it has grown since the last look. The first look is made beside the first claim, and finds nothing new.
-    fn has_grown(&mut self, now: Option<i64>) -> bool {
-        self.is_looking = false;
-        let has_grown = self.seen.is_some() && now.is_some() && now != self.seen;
-        self.seen = now.or(self.seen);
-        has_grown
     }
 }
 
@@ -68,8 +62,8 @@ impl Worker {
     fn follow_trail(&mut self) {
         self.trail.is_looking = true;
         self.trail.look_at = Instant::now() + self.options.poll;
-        let view = self.data.view();
-        self.looks.spawn(async move { Look::Trail(view.audit_head().await.ok().map(|head| head.seq)) });
+        let (view, seen) = (self.data.view(), self.trail.seen);
+        self.looks.spawn(async move { Look::Trail(view.runs_changed_since(seen.unwrap_or(i64::MAX)).await.ok()) });
     }
 
     fn ask(&mut self, nth: usize, question: Question) {
@@ -125,9 +119,13 @@ impl Worker {
                 });
                 heard.fold(Ok(()), Result::and)
             }
-            Some(Look::Trail(head)) => {
-                if self.trail.has_grown(head) {
-                    self.keeper.beat_now();
+            Some(Look::Trail(found)) => {
+                self.trail.is_looking = false;
+                if let Some((head, has_changed)) = found {
+                    self.trail.seen = Some(head);
+                    if has_changed {
+                        self.keeper.beat_now();
+                    }
                 }
                 Ok(())
             }
