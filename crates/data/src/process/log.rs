@@ -1,4 +1,4 @@
-//! What is logged of attempts at jobs, whoever makes them: this program's own worker, or one of somebody else's making.
+//! The log lines about attempts at jobs, the same for this program's own workers and for outside workers.
 
 use std::time::Duration;
 

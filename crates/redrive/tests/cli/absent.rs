@@ -126,7 +126,7 @@ fn what_brings_in_something_new_makes_the_file_and_says_so_once() {
 }
 
 /// In the wrong folder they would change nothing, and leave a database that looks like the right one.
-/// A slip is told before anything is made.
+/// `runs submit` checks its flags before it makes a database.
 #[test]
 fn a_job_that_is_none_makes_no_file() {
     let home = Home::new();

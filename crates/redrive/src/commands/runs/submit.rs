@@ -50,7 +50,7 @@ pub async fn run(args: &Submit, config: &Config, context: &Context) -> Result<Ex
         let strangers = Strangers::of(config, context);
         return many(input, args.category.clone(), &plane, strangers, context).await;
     }
-    // A slip is told before a database is made. Only spans need its time.
+    // Checks the flags before a database is made. Only spans such as "2h" need the database's time, so any time will do here.
     one(args, Timestamp::from_micros(0))?;
     let plane = context.control(config, Missing::Make).await?;
     let job = one(args, plane.insight().now())?;

@@ -1,4 +1,4 @@
-//! What is told, and what the program ends with, when an operation ended before its time.
+//! What a command prints, and its exit code, when an operation ended before its time.
 
 use redrive_control::Halt;
 
