@@ -26,14 +26,16 @@ pub fn ask(address: &str, request: &str) -> Answer {
 }
 
 impl Answer {
-    fn is_chunked(&self) -> bool {
-        self.head.to_ascii_lowercase().contains("transfer-encoding: chunked")
+    fn header(&self, name: &str) -> Option<&str> {
+        let headers = self.head.lines().filter_map(|line| line.split_once(": "));
+        headers.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
 
-    /// The body; of one in chunks those that came, and whether the last one did.
+    /// The body as far as it came, and whether that is all of it. A connection that was cut before the head is no answer, and not whole.
     pub fn body(&self) -> (String, bool) {
-        if !self.is_chunked() {
-            return (String::from_utf8_lossy(&self.raw).into_owned(), true);
+        if self.header("transfer-encoding") != Some("chunked") {
+            let announced = self.header("content-length").and_then(|length| length.parse().ok());
+            return (String::from_utf8_lossy(&self.raw).into_owned(), announced == Some(self.raw.len()));
         }
         let (mut body, mut rest) = (Vec::new(), &self.raw[..]);
         while let Some(end) = rest.windows(2).position(|two| two == b"\r\n") {

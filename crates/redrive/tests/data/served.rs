@@ -4,6 +4,7 @@ use std::fs::File;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use redrive_core::key::PartitionKey;
 use redrive_fixture::until_within;
 
 use crate::http::ask;
@@ -59,18 +60,36 @@ fn consumers_get_the_current_runs_of_successes(world: MigratedProgram) {
     }
 }
 
-/// A damaged part ends the stream without its last chunk: no caller takes a part for the whole.
-fn a_damaged_part_ends_the_stream_early(world: MigratedProgram) {
-    let days = furnish(&world, &Sink::files(&world));
-    let file = current_directory(&world, &days[1]).join("part-00000.jsonl.zst");
+fn damage(world: &MigratedProgram, day: &PartitionKey) {
+    let file = current_directory(world, day).join("part-00000.jsonl.zst");
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[9] ^= 1;
     std::fs::write(&file, bytes).unwrap();
+}
+
+/// Before anything is sent, damage is refused in words.
+fn a_damaged_first_part_is_refused(world: MigratedProgram) {
+    let days = furnish(&world, &Sink::files(&world));
+    damage(&world, &days[0]);
+    let server = Server::start(&world);
+    let answer = ask(&server.address, "GET /v1/data?all=true");
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert!(answer.text().contains("sink_unavailable") && answer.text().contains("part-00000"), "{}", answer.text());
+}
+
+/// A damaged part ends the stream without its last chunk: no caller takes a part for the whole.
+fn a_damaged_part_ends_the_stream_early(world: MigratedProgram) {
+    let days = furnish(&world, &Sink::files(&world));
+    damage(&world, &days[1]);
     let server = Server::start(&world);
     let (body, is_whole) = ask(&server.address, "GET /v1/data?all=true").body();
     assert!(!is_whole, "{body}");
-    // What was written just before the connection was cut may not have arrived.
+    // What was written just before the connection was cut, the head too, may not have arrived.
     assert!(text(&days[0], 1).starts_with(&body), "{body}");
 }
 
-redrive_fixture::on_both!(consumers_get_the_current_runs_of_successes, a_damaged_part_ends_the_stream_early);
+redrive_fixture::on_both!(
+    consumers_get_the_current_runs_of_successes,
+    a_damaged_first_part_is_refused,
+    a_damaged_part_ends_the_stream_early,
+);

@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream};
-use futures_util::{Stream, TryStreamExt as _};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use redrive_core::partition::{PartitionState, Status};
 use redrive_store::{CurrentPages, CurrentRuns, NotReadable, raw};
 
@@ -49,8 +49,10 @@ async fn data(State(app): State<App>, params: Params) -> Result<Response> {
     if first.is_empty() {
         return Err(Error::not_found("no partition of this filter is a success; …/explain says why for one of them"));
     }
-    let walk = Walk { runs, pages, states: first.into(), chunks: None };
-    let body = Body::from_stream(walk.stream());
+    let mut walk = Walk { runs, pages, states: first.into(), chunks: None };
+    // Before the head is sent, so that a sink that is down or a damaged first run is refused in words.
+    let begin = walk.next().await?;
+    let body = Body::from_stream(stream::iter(begin.map(Ok)).chain(walk.stream()));
     Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/jsonl"))], body).into_response())
 }
 
