@@ -58,7 +58,7 @@ pub use hurry::Hurry;
 pub use idempotency::{KeyFound, KeyHold, KeyedRequest, answering, under_key};
 pub use integrity::{Depth, Integrity};
 pub use memory::{MemoryBudget, MemoryShare};
-pub use metrics::{PartitionMetrics, RunMetrics};
+pub use metrics::RunMetrics;
 pub use migrate::SUPPORTED as SCHEMA_VERSION;
 pub use notifications::{
     Delivery, DeliveryState, EpisodeStep, Notification, OpenEpisode, Outbox, OutboxDepth, RetriedGroups,

@@ -1,10 +1,8 @@
-//! Counts and averages over everything, for the metrics pages.
+//! Counts and averages of runs, for the metrics pages.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::lane::Lane;
-use redrive_core::partition::Status;
 use redrive_core::run::{State, Workload};
 
 use crate::db::{Sql, Tx};
@@ -16,11 +14,6 @@ impl View {
     /// How a workload is doing, with its newest failures.
     pub async fn run_metrics(&self, workload: Workload, failures: u32) -> Result<RunMetrics> {
         read!(self, "run metrics", |tx, workload, failures| runs(tx, *workload, *failures))
-    }
-
-    /// How the partitions stand.
-    pub async fn partition_metrics(&self) -> Result<PartitionMetrics> {
-        read!(self, "partition metrics", |tx| partitions(tx))
     }
 }
 
@@ -104,51 +97,5 @@ async fn runs(tx: &mut Tx<'_>, workload: Workload, failures: u32) -> Result<RunM
         max_retries: count(retries.2),
         average_duration: average.map(|micros| Duration::from_micros(count(micros))),
         recent_failures: runs::recent_failures(tx, workload, failures).await?,
-    })
-}
-
-/// How the partitions stand.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartitionMetrics {
-    pub by_status: Vec<(Status, u64)>,
-    /// What can be claimed now, lane by lane.
-    pub queued: Vec<(Lane, u64)>,
-    pub in_flight: u64,
-    pub terminal: u64,
-    pub paused: u64,
-}
-
-static BY_STATUS: Sql = Sql::new(
-    "/* metrics::by_status */
-     SELECT status, count(*)
-     FROM partitions
-     GROUP BY status
-     ORDER BY status",
-);
-static QUEUED: Sql = Sql::new(
-    "/* metrics::queued */
-     SELECT lane, count(*)
-     FROM partition_control
-     WHERE lane IS NOT NULL AND active_run_id IS NULL AND paused_at IS NULL
-     GROUP BY lane
-     ORDER BY lane",
-);
-static WITHHELD: Sql = Sql::new(
-    "/* metrics::withheld */
-     SELECT count(active_run_id), count(terminal_at), count(paused_at)
-     FROM partition_control",
-);
-
-async fn partitions(tx: &mut Tx<'_>) -> Result<PartitionMetrics> {
-    let by_status = tx.rows(&BY_STATUS, &[], |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
-    let queued = tx.rows(&QUEUED, &[], |row| Ok((row.word(0)?, count(row.int(1)?)))).await?;
-    let withheld =
-        tx.row(&WITHHELD, &[], |row| Ok((row.int(0)?, row.int(1)?, row.int(2)?))).await?.unwrap_or((0, 0, 0));
-    Ok(PartitionMetrics {
-        by_status,
-        queued,
-        in_flight: count(withheld.0),
-        terminal: count(withheld.1),
-        paused: count(withheld.2),
     })
 }

@@ -45,7 +45,7 @@ async fn an_operator_stops_a_parse(lab: Lab) {
     let terms = LeaseTerms { lease: Duration::from_secs(60), heartbeat: Duration::from_millis(50) };
     let working = tokio::spawn(lab.worker(terms).await.0.run());
     eventually("something is added", async || lab.database.number("SELECT count(*) FROM stanzas") > 0).await;
-    lab.store.control().cancel_run(run_id, "ada").await.unwrap();
+    lab.cancel(run_id).await;
     let counts = working.await.unwrap().unwrap();
     assert_eq!((counts.accepted, counts.cancelled + counts.lost), (0, 1), "{counts:?}");
     let run = lab.run(run_id).await;

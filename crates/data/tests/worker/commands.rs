@@ -135,7 +135,7 @@ async fn a_cancel_and_a_time_out_kill_everything_the_program_started(house: Test
     let sections = vec![section("a", script(&house, text))];
     let working = tokio::spawn(house.serve(sections, Work { terms, ..work() }).await.0.run());
     eventually("the program is at work", async || pids(&house).len() == 2).await;
-    house.store.control().cancel_run(ids[0], "ada").await.unwrap();
+    house.cancel(ids[0]).await;
     assert_eq!(working.await.unwrap().unwrap().cancelled, 1);
     let id = house.submit_jobs("a", 1).await[0];
     let slow = Section { timeout: Duration::from_millis(300), ..section("a", script(&house, text)) };

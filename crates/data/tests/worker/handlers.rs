@@ -64,7 +64,7 @@ async fn an_operators_cancel_reaches_the_handler_at_once(house: TestDataPlane) {
     let worker = house.serve(vec![section("a", Arc::clone(&handler) as _)], Work { terms, ..work() }).await.0;
     let working = tokio::spawn(worker.run());
     eventually("both are under way", async || handler.running() == 2).await;
-    house.store.control().cancel_run(ids[0], "ada").await.unwrap();
+    house.cancel(ids[0]).await;
     eventually("one was dropped", async || handler.running() == 1).await;
     gate.add_permits(1);
     let counts = working.await.unwrap().unwrap();

@@ -326,7 +326,7 @@ async fn a_job_that_an_operator_cancels_is_stopped(house: TestDataPlane) {
     let counts = worker.counts();
     let work = tokio::spawn(worker.run());
     eventually("both are under way", async || jobs.running.load(Ordering::SeqCst) == 2).await;
-    house.store.control().cancel_run(ids[0], "ada").await.unwrap();
+    house.cancel(ids[0]).await;
     eventually("one has stopped", async || counts.borrow().cancelled == 1).await;
     assert_eq!(jobs.running.load(Ordering::SeqCst), 1);
     gate.add_permits(1);

@@ -1,7 +1,7 @@
 //! Claims of outside workers, which come over a network that may lose the answer: the worker names its claim, and the same name
 //! again gives the same runs. Until the worker speaks of a run, the run's lease is the time within which it must.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use redrive_core::id::{RunId, TaskId};
@@ -198,8 +198,9 @@ async fn beat(
         run::apply(run, beat, now).ok()?.after.lease_until
     };
     let beats: Vec<(&HeldByWorker, Option<Timestamp>)> = held.iter().map(|held| (held, prolonged(held))).collect();
-    let alive: Vec<_> = beats.iter().filter_map(|(held, until)| Some((*held, (*until)?))).collect();
-    note_progress(tx, &alive).await?;
+    let mut alive: Vec<_> = beats.iter().filter_map(|(held, until)| Some((*held, (*until)?))).collect();
+    // In the order in which reports take them, so that no two transactions wait for each other.
+    alive.sort_unstable_by_key(|(held, _)| (held.run_id, held.task_id));
     let columns = [
         Column::ids(&alive, |(held, _)| Some(held.run_id.uuid())),
         Column::ids(&alive, |(held, _)| Some(held.task_id.uuid())),
@@ -207,10 +208,14 @@ async fn beat(
         Column::ints(&alive, |_| Some(now.micros())),
         Column::ints(&alive, |(_, until)| Some(until.micros())),
     ];
-    let mut took = tx.batch(&BEAT, &columns).await?.into_iter();
+    let took = tx.batch(&BEAT, &columns).await?;
+    let beaten: HashSet<(RunId, TaskId)> =
+        alive.iter().zip(took).filter(|(_, took)| *took).map(|((held, _), _)| (held.run_id, held.task_id)).collect();
+    // Of rows that are locked already.
+    note_progress(tx, &alive).await?;
     let answer = |(held, until): (&HeldByWorker, Option<Timestamp>)| {
         let run_id = held.run_id;
-        let until = until.filter(|_| took.next() == Some(true));
+        let until = until.filter(|_| beaten.contains(&(run_id, held.task_id)));
         let is_cancelled = runs.get(&run_id).is_some_and(|run| run.ended_by == Some(EndedBy::Cancelled));
         let answer = match (until, is_cancelled) {
             (Some(_), _) => HeartbeatAnswer::Held,

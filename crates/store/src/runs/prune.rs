@@ -12,7 +12,7 @@ use super::list::categories_of;
 use super::standing::Table;
 use super::submit::NOTED_EVERY;
 use crate::audit::{self, Operation};
-use crate::db::{Batch, Column, Effect, Kind, Lookup, Param, Sql, Tx};
+use crate::db::{Batch, Column, Effect, Kind, Lookup, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{ControlStore, View, read, transact};
 use crate::uploads;
@@ -75,12 +75,17 @@ impl ControlStore {
     }
 }
 
-/// How many ends one statement looks at: most of them may be kept, because their submitters name them.
-const LOOKED_AT: i64 = 1000;
+/// How many ends one statement looks at, at the least: most of them may be kept, because their submitters name them.
+const LOOKED_AT: u32 = 1000;
 
+/// Ends in the order of their submission, each with the time when its submitter last named it.
 static ENDED: Sql = Sql::new(
     "/* runs::ended_before */
-     SELECT run_id
+     SELECT ended.run_id, (
+         SELECT coalesce(s.named_at, s.submitted_at)
+         FROM run_specs s
+         WHERE s.run_id = ended.run_id
+           AND s.external_id IS NOT NULL)
      FROM (
          SELECT run_id
          FROM run_ends
@@ -90,31 +95,8 @@ static ENDED: Sql = Sql::new(
            AND run_id < ?4
            AND completed_at < CAST(?5 AS BIGINT)
          ORDER BY run_id
-         LIMIT CAST(?6 AS BIGINT)
-     ) ended
-     WHERE NOT EXISTS (
-         SELECT 1
-         FROM run_specs s
-         WHERE s.run_id = ended.run_id
-           AND s.external_id IS NOT NULL
-           AND coalesce(s.named_at, s.submitted_at) >= CAST(?7 AS BIGINT)
-     )
-     ORDER BY run_id
-     LIMIT CAST(?8 AS BIGINT)",
-);
-/// The last that [`ENDED`] looks at, where there are as many.
-static LAST_LOOKED_AT: Sql = Sql::new(
-    "/* runs::last_looked_at */
-     SELECT run_id
-     FROM run_ends
-     WHERE workload = ?1
-       AND category = ?2
-       AND run_id > ?3
-       AND run_id < ?4
-       AND completed_at < CAST(?5 AS BIGINT)
-     ORDER BY run_id
-     LIMIT 1
-     OFFSET CAST(?6 AS BIGINT)",
+         LIMIT CAST(?6 AS BIGINT)) ended
+     ORDER BY ended.run_id",
 );
 
 async fn page(tx: &mut Tx<'_>, pruning: &Pruning, after: Option<&Prunable>, limit: u32) -> Result<Option<Prunable>> {
@@ -153,26 +135,24 @@ async fn first_between(
     limit: u32,
 ) -> Result<Vec<RunId>> {
     let (ended_before, named_before) = (pruning.ended_before.micros(), pruning.named_before().micros());
+    let looked_at = limit.max(LOOKED_AT);
     loop {
-        let looked_at = |last: i64| -> [Param<'_>; 6] {
-            [
-                pruning.workload.as_str().into(),
-                category.into(),
-                from.into(),
-                to.into(),
-                ended_before.into(),
-                last.into(),
-            ]
-        };
-        let mut params = looked_at(LOOKED_AT).to_vec();
-        params.extend([Param::from(named_before), Param::from(i64::from(limit))]);
-        let runs = tx.rows(&ENDED, &params, |row| row.id(0).map(RunId::from_uuid)).await?;
-        if !runs.is_empty() {
-            return Ok(runs);
-        }
-        match tx.row(&LAST_LOOKED_AT, &looked_at(LOOKED_AT - 1), |row| row.id(0)).await? {
-            Some(last) => from = last,
-            None => return Ok(runs),
+        let params = [
+            pruning.workload.as_str().into(),
+            category.into(),
+            from.into(),
+            to.into(),
+            ended_before.into(),
+            i64::from(looked_at).into(),
+        ];
+        let ended = tx.rows(&ENDED, &params, |row| Ok((row.id(0)?, row.opt_int(1)?))).await?;
+        let unnamed = ended.iter().filter(|(_, named)| named.is_none_or(|at| at < named_before));
+        let runs: Vec<RunId> =
+            unnamed.map(|(run, _)| RunId::from_uuid(*run)).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
+        let is_last = count::of(ended.len()) < u64::from(looked_at);
+        match ended.last() {
+            Some((last, _)) if runs.is_empty() && !is_last => from = *last,
+            _ => return Ok(runs),
         }
     }
 }

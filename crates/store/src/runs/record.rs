@@ -22,7 +22,7 @@ use super::standing;
 use super::verdicts::{JudgedAttempt, noted_verdict};
 use crate::db::Tx;
 use crate::error::{Error, Result};
-use crate::handles::{ControlStore, DataStore, Inner, Verdicts, transact};
+use crate::handles::{DataStore, Inner, Verdicts, transact};
 use crate::holds;
 use crate::ids::Ids;
 use crate::partitions;
@@ -227,23 +227,6 @@ impl Ending {
         }
         tx.wake_for(Workload::Extract);
         Ok(run_change.after)
-    }
-}
-
-impl ControlStore {
-    /// Has a dead run tried again, with a fresh count.
-    pub async fn retry_run(&self, id: RunId) -> Result<Run> {
-        self.move_run("retry run", id, Event::RetryRequested).await
-    }
-
-    /// Ends a run that is not finished; its worker's result will be refused.
-    pub async fn cancel_run(&self, id: RunId, by: &str) -> Result<Run> {
-        self.move_run("cancel run", id, Event::Cancelled { by: by.to_owned() }).await
-    }
-
-    async fn move_run(&self, name: &'static str, id: RunId, event: Event) -> Result<Run> {
-        let now = self.inner.now();
-        transact!(self.inner, name, |tx, event| move_run(tx, id, &event, now).await)
     }
 }
 

@@ -124,9 +124,25 @@ async fn the_chain_is_whole_after_concurrent_operations(subject: TestStore) {
     assert_eq!(whole(&subject).await, 6 * (5 + 20 + 40));
 }
 
+/// A busy worker asks this once a poll, and beats before its time where the answer is yes.
+async fn only_a_change_of_a_run_is_one_to_a_worker(subject: TestStore) {
+    let view = subject.store.view();
+    let run = subject.submit(&["a"]).await[0];
+    let day = subject.failed(&keys("ads", &["a"], 1)[0]).await;
+    let (seen, _) = view.runs_changed_since(i64::MAX).await.unwrap();
+    assert!(changed(&subject.put(day, pause()).await));
+    let (after_partition, has_changed) = view.runs_changed_since(seen).await.unwrap();
+    assert!(after_partition > seen && !has_changed, "a partition's change concerns no run");
+    subject.cancel(run).await;
+    let (after_run, has_changed) = view.runs_changed_since(after_partition).await.unwrap();
+    assert!(after_run > after_partition && has_changed);
+    assert_eq!(view.runs_changed_since(after_run).await.unwrap(), (after_run, false), "it was seen");
+}
+
 crate::on_both_databases!(
     an_operation_is_kept_as_it_was_asked_for,
     nothing_is_audited_for_what_was_not_changed,
+    only_a_change_of_a_run_is_one_to_a_worker,
     operations_and_changes_are_listed_page_by_page,
     the_chain_is_whole_after_concurrent_operations,
 );

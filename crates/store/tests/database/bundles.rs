@@ -126,7 +126,7 @@ async fn claimed_anew(subject: &TestStore) -> Vec<Run> {
 async fn a_job_that_is_cancelled_leaves_its_bundle_and_its_worker_hears_of_it(subject: TestStore) {
     let claimed = claimed(&subject, 20).await;
     let (news, before) = (subject.store.wakeups(), *subject.store.wakeups().borrow());
-    let cancelled = subject.store.control().cancel_run(claimed[7].run_id, "ada").await.unwrap();
+    let cancelled = subject.cancel(claimed[7].run_id).await;
     let there_is_room = news.borrow().of(Workload::Process) != before.of(Workload::Process);
     assert!(there_is_room, "whoever waits below a limit looks again");
     assert_eq!((cancelled.state, cancelled.lease_until), (State::Dead, claimed[7].lease_until));

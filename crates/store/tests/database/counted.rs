@@ -183,7 +183,7 @@ async fn a_cancelled_attempt_is_counted_and_a_cancelled_job_is_not(subject: Test
     subject.submit(&["a", "a"]).await;
     let claimed = subject.claim_jobs(1).await;
     for run in subject.store.view().runs(redrive_store::RunPage { limit: 9, ..Default::default() }).await.unwrap() {
-        subject.store.control().cancel_run(run.run_id, "ada").await.unwrap();
+        subject.cancel(run.run_id).await;
     }
     assert_eq!(attempts(&subject, "process", "a", "cancelled", ""), 1.0);
     let _ = subject.report(&claimed[0], DONE).await;

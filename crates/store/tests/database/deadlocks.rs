@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redrive_core::failure::ErrorClass;
+use redrive_core::id::{RunId, TaskId};
 use redrive_core::lane::Lane;
 use redrive_core::partition::ControlEvent;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Run, Workload};
-use redrive_store::{HeartbeatAnswer, Page, Store};
+use redrive_store::{DataStore, HeartbeatAnswer, HeldByWorker, Page, Store};
 use tokio::task::JoinSet;
 
 use crate::raw::Raw;
@@ -157,9 +158,12 @@ async fn a_report_that_waits_for_a_bundle_holds_no_other_row() {
     reporting.await.unwrap().into_iter().for_each(|outcome| drop(recorded(outcome)));
 }
 
-/// Reports take the rows of jobs in the order of their ids.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_heartbeat_takes_rows_in_the_order_of_their_jobs() {
+/// Reports take the rows of jobs in the order of their ids. So must a heartbeat: here it names the younger of two jobs first, waits for
+/// the older one's row, and must not hold the younger one's meanwhile.
+async fn takes_rows_in_order<F>(beat: impl FnOnce(DataStore, Vec<(RunId, TaskId)>) -> F)
+where
+    F: Future<Output = Vec<HeartbeatAnswer>> + Send + 'static,
+{
     let subject = TestStore::postgres().await;
     subject.submit(&["a"; 2]).await;
     let held = subject.claim_jobs(2).await.into_iter().map(|run| (run.run_id, run.task_id.unwrap()));
@@ -169,12 +173,29 @@ async fn a_heartbeat_takes_rows_in_the_order_of_their_jobs() {
     let (first, second) = (row(1), row(0));
     raw.run("BEGIN").await;
     raw.run(&first).await;
-    let data = subject.again().await.data();
-    let beating = tokio::spawn(async move { data.beat(held, LEASE).await.unwrap() });
+    let beating = tokio::spawn(beat(subject.again().await.data(), held));
     Raw::of(&subject).await.wait_for_lock().await;
     raw.run(&format!("{second} NOWAIT")).await;
     raw.run("COMMIT").await;
-    assert_eq!(beating.await.unwrap().answers, [HeartbeatAnswer::Held; 2]);
+    assert_eq!(beating.await.unwrap(), [HeartbeatAnswer::Held; 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heartbeat_takes_rows_in_the_order_of_their_jobs() {
+    takes_rows_in_order(async |data, held| data.beat(held, LEASE).await.unwrap().answers).await;
+}
+
+/// The worker says how far it is with the younger job alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heartbeat_of_an_outside_worker_takes_rows_in_the_order_of_their_jobs() {
+    takes_rows_in_order(async |data, held| {
+        let progress = [Some("0.5".to_owned()), None];
+        let held = held.into_iter().zip(progress);
+        let held = held.map(|((run_id, task_id), progress)| HeldByWorker { run_id, task_id, progress }).collect();
+        let beats = data.beat_outside(held, |run, now| run.prolonged(now, LEASE, LEASE * 10)).await.unwrap();
+        beats.into_iter().map(|beat| beat.answer).collect()
+    })
+    .await;
 }
 
 crate::on_both_databases!(

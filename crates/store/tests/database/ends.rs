@@ -14,7 +14,7 @@ async fn runs_that_end_together_end_each_by_its_own_claim(subject: TestStore) {
     let claimed = subject.claim_jobs(343).await;
     assert_eq!(claimed.len(), ids.len());
     let [cancelled, goes_on, anothers] = [50, 150, 320].map(|nth| claimed[nth].clone());
-    subject.store.control().cancel_run(cancelled.run_id, "ada").await.unwrap();
+    subject.cancel(cancelled.run_id).await;
     recorded(subject.report(&anothers, End::Released { why: None }).await);
     let again = subject.store.data().claim_runs(job_claim(9)).await.unwrap();
     assert_eq!(again.iter().map(|claimed| claimed.run.run_id).collect::<Vec<_>>(), [anothers.run_id]);

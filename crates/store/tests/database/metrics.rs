@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
-use redrive_core::lane::Lane;
-use redrive_core::partition::Status;
 use redrive_core::run::{End, State, Verdict, Workload};
-use redrive_store::{NewRun, PartitionMetrics};
+use redrive_store::NewRun;
 
-use crate::steps::{accepted, changed, fault, keys, mark, pause, recorded, rejected};
+use crate::steps::{fault, keys, recorded, rejected};
 use crate::support::TestStore;
 
 const DONE: End = End::Completed { verdict: Verdict::Passed, metrics: None };
@@ -58,27 +56,6 @@ async fn recent_failures_are_those_of_the_workload_asked_for(subject: TestStore)
     assert_eq!(failures.iter().map(|failure| failure.run_id).collect::<Vec<_>>(), [run.run_id]);
 }
 
-/// RP-8.1
-async fn partitions_are_counted_by_status_lane_and_mark(subject: TestStore) {
-    let failed = subject.judged(keys("ads", &["a"], 3), rejected(ErrorClass::Final, "gone")).await;
-    subject.judged(keys("ads", &["b"], 2), accepted(1)).await;
-    assert!(changed(&subject.put(failed[0].clone(), mark(1)).await));
-    assert!(changed(&subject.put(failed[1].clone(), pause()).await));
-    subject.want(Lane::Retry, keys("crm", &["a"], 4)).await;
-    subject.claim(1).await;
-    subject.want(Lane::Backfill, keys("crm", &["b"], 5)).await;
-    assert!(changed(&subject.ask(&keys("crm", &["b"], 1)[0], pause()).await));
-    let metrics = subject.store.view().partition_metrics().await.unwrap();
-    let expected = PartitionMetrics {
-        by_status: vec![(Status::Failed, 3), (Status::Pending, 9), (Status::Success, 2)],
-        queued: vec![(Lane::Backfill, 4), (Lane::Retry, 3)],
-        in_flight: 1,
-        terminal: 1,
-        paused: 2,
-    };
-    assert_eq!(metrics, expected);
-}
-
 /// However many runs there are, as many are looked at as are told.
 async fn many_runs_are_counted_up_to_a_bound(subject: TestStore) {
     let new = (0..10_050).map(|_| NewRun::job("a", None, subject.now())).collect();
@@ -92,5 +69,4 @@ crate::on_both_databases!(
     runs_are_counted_by_state_and_retry,
     an_average_is_cut_to_whole_microseconds,
     recent_failures_are_those_of_the_workload_asked_for,
-    partitions_are_counted_by_status_lane_and_mark,
 );

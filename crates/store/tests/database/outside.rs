@@ -166,7 +166,7 @@ async fn a_run_is_released_cancelled_or_over(subject: TestStore) {
     assert!(matches!(&released, ReportOutcome::Answer { .. }));
     let back = subject.run(ids[0]).await;
     assert_eq!((back.state, back.attempt), (State::Queued, 0));
-    subject.store.control().cancel_run(ids[1], "ada").await.unwrap();
+    subject.cancel(ids[1]).await;
     assert_eq!(beat(&subject, &given[1].run).await, HeartbeatAnswer::Cancelled);
     assert!(matches!(complete(&subject, &given[1].run).await, ReportOutcome::Late { .. }));
     let held = vec![held(&given[2].run, None)];
@@ -180,6 +180,15 @@ async fn a_run_is_released_cancelled_or_over(subject: TestStore) {
     );
     subject.clock.advance(timeout);
     assert_eq!(subject.store.data().beat_outside(held, prolong).await.unwrap()[0].answer, HeartbeatAnswer::Lost);
+}
+
+/// SV-2: a worker that names a run twice is not told that it has lost it.
+async fn a_run_that_is_named_twice_is_held_twice(subject: TestStore) {
+    subject.submit(&["a"]).await;
+    let run = deliver(&subject, "c1", 1).await.remove(0).run;
+    let twice = vec![held(&run, Some("0.1")), held(&run, Some("0.2"))];
+    let beats = subject.store.data().beat_outside(twice, |run, now| run.prolonged(now, LEASE, LEASE * 10)).await;
+    assert_eq!(beats.unwrap().into_iter().map(|beat| beat.answer).collect::<Vec<_>>(), [HeartbeatAnswer::Held; 2]);
 }
 
 /// SV-2: what a worker says of its progress is kept with its claim, and gone with it.
@@ -261,6 +270,7 @@ async fn any_call_makes_a_worker_known_and_drain_is_repeated(subject: TestStore)
 crate::on_both_databases!(
     the_same_claim_gives_the_same_runs,
     a_lost_delivery_burns_nothing_and_is_told,
+    a_run_that_is_named_twice_is_held_twice,
     progress_is_kept_while_a_worker_is_at_it,
     a_time_out_is_no_silence,
     silence_after_the_first_word_counts,

@@ -196,7 +196,7 @@ async fn an_upload_is_not_claimed_while_it_is_being_stored(subject: TestStore) {
     let ingest = RunClaim { workload: Workload::Ingest, ..job_claim(9) };
     let claimed = subject.store.data().claim_runs(ingest).await.unwrap();
     assert_eq!(claimed.iter().map(|claimed| claimed.run.run_id).collect::<Vec<_>>(), [ids[1]]);
-    let cancelled = subject.store.control().cancel_run(ids[0], "ada").await.unwrap();
+    let cancelled = subject.cancel(ids[0]).await;
     assert_eq!((cancelled.ended_by, subject.run(ids[0]).await), (Some(EndedBy::Cancelled), cancelled.clone()));
 }
 

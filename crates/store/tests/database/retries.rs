@@ -5,8 +5,8 @@ use std::time::Duration;
 use redrive_core::failure::ErrorClass;
 use redrive_core::refusal::{Reason, Refused};
 use redrive_core::retry::{RetryPolicy, StopReason};
-use redrive_core::run::{End, Run, State, Verdict, Workload};
-use redrive_store::{Error, HeartbeatAnswer, Recorded, RunClaim};
+use redrive_core::run::{ControlEvent, End, Run, State, Verdict, Workload};
+use redrive_store::{HeartbeatAnswer, Recorded, RunChangeOutcome, RunClaim};
 
 use crate::steps::{fault, fault_under, job_claim, recorded, upload};
 use crate::support::TestStore;
@@ -110,30 +110,30 @@ async fn an_archive_is_retried_after_1_3_and_10_minutes(subject: TestStore) {
 
 async fn a_dead_run_can_be_granted_another_attempt(subject: TestStore) {
     let id = subject.submit(&["a"]).await[0];
-    let control = subject.store.control();
-    let refused = |result: Result<Run, Error>| match result {
-        Err(Error::Refused(refused)) => refused,
-        other => panic!("{other:?}"),
+    let refused = async |event| {
+        let outcome = subject.ask_run(id, event).await;
+        let RunChangeOutcome::Refused(refused) = outcome else { panic!("{outcome:?}") };
+        refused
     };
-    assert_eq!(refused(control.retry_run(id).await), Refused::NoOp(Reason::AlreadyPending));
+    assert_eq!(refused(ControlEvent::Retry).await, Refused::NoOp(Reason::AlreadyPending));
     fail_when_due(&subject, ErrorClass::Final, None).await;
-    assert_eq!(refused(control.cancel_run(id, "ada").await), Refused::NoOp(Reason::AlreadyCompleted));
-    let queued = control.retry_run(id).await.unwrap();
+    assert_eq!(refused(ControlEvent::Cancel { by: "ada".to_owned() }).await, Refused::NoOp(Reason::AlreadyCompleted));
+    let RunChangeOutcome::Changed { after: queued, .. } = subject.ask_run(id, ControlEvent::Retry).await else {
+        panic!("a dead run is retried")
+    };
     assert_eq!((queued.state, queued.completed_at), (State::Queued, None));
     assert_eq!(subject.run(id).await, queued);
     let run = subject.claim_jobs(1).await.remove(0);
-    assert_eq!(refused(control.retry_run(id).await), Refused::Rule(Reason::InFlight));
+    assert_eq!(refused(ControlEvent::Retry).await, Refused::Rule(Reason::InFlight));
     recorded(subject.report(&run, End::Completed { verdict: Verdict::Failed, metrics: None }).await);
-    assert_eq!(refused(control.retry_run(id).await), Refused::NoOp(Reason::AlreadyCompleted));
-    let absent = redrive_core::id::RunId::from_uuid(uuid::Uuid::nil());
-    assert!(matches!(control.retry_run(absent).await, Err(Error::Absent { .. })));
+    assert_eq!(refused(ControlEvent::Retry).await, Refused::NoOp(Reason::AlreadyCompleted));
 }
 
 async fn a_cancelled_runs_worker_changes_nothing_any_more(subject: TestStore) {
     let ids = subject.submit(&["a"; 3]).await;
     let run = subject.claim_jobs(1).await.remove(0);
     for id in &ids[..2] {
-        let dead = subject.store.control().cancel_run(*id, "ada").await.unwrap();
+        let dead = subject.cancel(*id).await;
         assert_eq!((dead.state, dead.error_message.as_deref()), (State::Dead, Some("cancelled by ada")));
         assert_eq!(subject.run(*id).await, dead);
     }

@@ -60,13 +60,13 @@ async fn after_a_failover_the_store_finds_the_new_primary() {
     assert!(error.is_transient(), "{error:?}");
     one_line(&error);
     // Reads are still answered, on the connections that are there.
-    store.view().partition_metrics().await.unwrap();
+    store.view().audit_head().await.unwrap();
 
     // More connections than a call may try, all of them to the old primary.
     let pooled =
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'redrive' AND query <> 'LISTEN redrive'";
     eventually("every connection leads to the old primary", async || {
-        join_all((0..16).map(|_| store.view()).map(async |view| view.partition_metrics().await.unwrap())).await;
+        join_all((0..16).map(|_| store.view()).map(async |view| view.audit_head().await.unwrap())).await;
         primary.query(pooled) == "4"
     })
     .await;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use redrive_core::id::RunId;
 use redrive_core::partition::{ControlEvent, ControlSnapshot, Partition, Status};
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{Run, Workload};
+use redrive_core::run::{Fault, Run, Workload};
 use redrive_fixture::Postgres;
 use redrive_store::{Error, Store, StoreUrl, Submitted};
 use tokio::task::JoinSet;
@@ -49,12 +49,9 @@ async fn enqueue(store: Store, name: String) -> Told {
     told(name, new.map(|new| assert_eq!(new, [true])))
 }
 
-async fn absent(store: Store) -> Told {
-    told(String::new(), store.control().cancel_run(RunId::from_uuid(uuid::Uuid::nil()), "me").await)
-}
-
-async fn not_dead(store: Store, run: RunId) -> Told {
-    told(String::new(), store.control().retry_run(run).await)
+/// The end of an upload that is not there, or is no upload that waits for its bytes.
+async fn not_stored(store: Store, run: RunId) -> Told {
+    told(String::new(), store.data().not_stored(run, Fault::lease_expired(), None).await)
 }
 
 /// Everything at once, good and bad in turn.
@@ -69,8 +66,8 @@ async fn throng(store: &Store) -> JoinSet<Told> {
         callers.spawn(forbidden(store.clone(), victim.clone()));
         callers.spawn(enqueue(store.clone(), format!("partition-{nth}")));
         callers.spawn(forbidden_insert(store.clone(), nth));
-        callers.spawn(absent(store.clone()));
-        callers.spawn(not_dead(store.clone(), queued));
+        callers.spawn(not_stored(store.clone(), RunId::from_uuid(uuid::Uuid::nil())));
+        callers.spawn(not_stored(store.clone(), queued));
     }
     callers
 }

@@ -51,7 +51,7 @@ async fn call(store: Store, caller: usize) {
         for recorded in data.record(reports).await.unwrap() {
             assert!(matches!(recorded, Recorded::As(_)), "{recorded:?}");
         }
-        store.view().partition_metrics().await.unwrap();
+        assert!(store.view().partition(&wanted("ads", &name).state.key).await.unwrap().is_some());
     }
 }
 

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use redrive_core::id::RunId;
 use redrive_core::partition::Judgement;
 use redrive_fixture::{Database, Durability, Postgres, Proxy};
 use redrive_store::{ClaimedPartition, Error, Hurry, NewRun, Open, Options, Recorded, Store, StoreUrl};
@@ -35,7 +36,7 @@ async fn a_frozen_server_ends_every_call_and_is_used_again_when_it_thaws() {
     let store = open(&database.url, standing_still()).await;
     warm(&store).await;
     let frozen = postgres.freeze();
-    let reads = async { store.view().partition_metrics().await.map(drop) };
+    let reads = async { store.view().partition(&wanted("ads", "1").state.key).await.map(drop) };
     let writes = async { store.control().submit(vec![job("a")]).await.map(drop) };
     let audited =
         async { store.control().enqueue(&operation(&store, "want"), vec![wanted("ads", "1")]).await.map(drop) };
@@ -57,7 +58,7 @@ async fn a_lock_that_another_session_holds_is_not_waited_for_without_end() {
     let database = Postgres::shared().fresh_database();
     let store = open(&database.url, standing_still()).await;
     let held = database.hold("LOCK TABLE run_specs, partitions IN ACCESS EXCLUSIVE MODE");
-    let look = async { store.view().partition_metrics().await.map(drop) };
+    let look = async { store.view().run(RunId::from_uuid(uuid::Uuid::nil())).await.map(drop) };
     let submit = async { store.control().submit(vec![job("a")]).await.map(drop) };
     let ended = within(Duration::from_secs(12), "an answer", async { tokio::join!(look, submit) }).await;
     for ended in [ended.0, ended.1] {
@@ -155,7 +156,9 @@ async fn a_program_in_a_hurry_ends_the_calls_that_are_under_way_and_those_that_c
     };
     let (ended, _) = within(Duration::from_secs(3), "the call's end", async { tokio::join!(under_way, told) }).await;
     assert!(matches!(ended, Err(Error::Stopped { .. })), "{ended:?}");
-    let next = within(Duration::from_secs(3), "the next one's end", store.view().partition_metrics()).await;
+    let next =
+        within(Duration::from_secs(3), "the next one's end", store.view().partition(&wanted("ads", "1").state.key))
+            .await;
     assert!(matches!(next, Err(Error::Stopped { .. })), "{next:?}");
     let url = StoreUrl::parse(&database.url).unwrap();
     let options = Options { hurry, ..standing_still() };
