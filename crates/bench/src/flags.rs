@@ -58,6 +58,12 @@ pub struct BenchExtract {
     /// With --partitions: the program whose worker is measured [default: this one]
     #[arg(long, value_name = "PATH", requires = "partitions")]
     pub program: Option<PathBuf>,
+    /// With --partitions: another build of the program, whose worker takes turns with the first one's
+    #[arg(long, value_name = "PATH", requires = "partitions")]
+    pub beside: Option<PathBuf>,
+    /// With --partitions: how many turns each takes; the medians are shown
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "partitions", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
 }
 
 #[derive(Debug, Clone, Args)]

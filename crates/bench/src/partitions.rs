@@ -2,11 +2,10 @@
 //! and syncs the same files.
 //!
 //! The worker is the program itself, started in a folder of its own, so that what is measured is what users run, and two
-//! versions of the program can be compared.
+//! versions of the program can be compared in turns.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 use redrive_store::StoreUrl;
 use serde::Serialize;
@@ -15,7 +14,7 @@ use tokio::process::Command;
 
 use crate::figures::{Summary, compared};
 use crate::flags::BenchExtract;
-use crate::measure::{OnPhase, phase, rate, ratio};
+use crate::measure::{OnPhase, Rounds, phase, rate};
 use crate::partition_files;
 use crate::scratch::Scratch;
 use crate::{Error, Result};
@@ -30,25 +29,19 @@ pub struct PartitionFigures {
     store: &'static str,
     partitions: u32,
     concurrency: u32,
+    rounds: u32,
     partitions_per_s: f64,
     baseline_partitions_per_s: Option<f64>,
     ratio: Option<f64>,
+    beside_partitions_per_s: Option<f64>,
+    beside_ratio: Option<f64>,
 }
 
 pub async fn run(args: &BenchExtract, count: u32, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<PartitionFigures> {
     let scratch = Scratch::make(url, args.force).await?;
-    scratch.during(async |scratch| measure(args, count, &scratch.url, on_phase).await).await
-}
-
-async fn measure(args: &BenchExtract, count: u32, url: &StoreUrl, on_phase: OnPhase<'_>) -> Result<PartitionFigures> {
-    let bed = TestBed::make(args, url)?;
-    phase(on_phase, "wanting partitions", bed.want(count)).await?;
-    let ((), worker) = phase(on_phase, "worker", bed.drain(count)).await?;
-    let bare = match args.baseline {
-        true => Some(phase(on_phase, "bare files", bed.make_files(count, args.concurrency)).await?.1),
-        false => None,
-    };
-    let per_s = |took: Duration| rate(u64::from(count), took);
+    let workers_a_round = 1 + u32::from(args.beside.is_some());
+    let work = async |places: &[Scratch]| measure(args, count, places, on_phase).await;
+    let rates = scratch.with_more(args.rounds * workers_a_round, work).await?;
     Ok(PartitionFigures {
         bench: "extract_partitions",
         store: match url {
@@ -57,10 +50,51 @@ async fn measure(args: &BenchExtract, count: u32, url: &StoreUrl, on_phase: OnPh
         },
         partitions: count,
         concurrency: args.concurrency,
-        partitions_per_s: per_s(worker),
-        baseline_partitions_per_s: bare.map(per_s),
-        ratio: bare.map(|bare| ratio(per_s(worker), per_s(bare))),
+        rounds: args.rounds,
+        partitions_per_s: rates.ours.median().unwrap_or_default(),
+        baseline_partitions_per_s: rates.bare.median(),
+        ratio: rates.ours.median_ratio(&rates.bare),
+        beside_partitions_per_s: rates.beside.median(),
+        beside_ratio: rates.ours.median_ratio(&rates.beside),
     })
+}
+
+/// What each of those that take turns did a second, round by round.
+#[derive(Default)]
+struct Rates {
+    ours: Rounds,
+    beside: Rounds,
+    bare: Rounds,
+}
+
+/// Has the programs and the bare loop take turns, each worker in a place of its own. What a turn leaves is kept until the last turn is
+/// over: a file system may be slow for minutes after many files were removed.
+async fn measure(args: &BenchExtract, count: u32, places: &[Scratch], on_phase: OnPhase<'_>) -> Result<Rates> {
+    let mut places = places.iter();
+    let mut worker = async |program: Option<&Path>, name: &'static str| {
+        let place = places.next().ok_or_else(|| Error::Failed("there are more turns than places".to_owned()))?;
+        let bed = TestBed::make(program, args.concurrency, &place.url)?;
+        phase(on_phase, "wanting partitions", bed.want(count)).await?;
+        let ((), took) = phase(on_phase, name, bed.drain(count)).await?;
+        Ok::<_, Error>((bed, rate(u64::from(count), took)))
+    };
+    let mut rates = Rates::default();
+    let mut kept = Vec::new();
+    for _ in 0..args.rounds {
+        let (bed, per_s) = worker(args.program.as_deref(), "worker").await?;
+        rates.ours.add(per_s);
+        if args.baseline {
+            let ((), took) = phase(on_phase, "bare files", bed.make_files(count, args.concurrency)).await?;
+            rates.bare.add(rate(u64::from(count), took));
+        }
+        kept.push(bed);
+        if let Some(program) = &args.beside {
+            let (bed, per_s) = worker(Some(program), "the other worker").await?;
+            rates.beside.add(per_s);
+            kept.push(bed);
+        }
+    }
+    Ok(rates)
 }
 
 /// A folder with a configuration in which the program is run.
@@ -71,10 +105,10 @@ struct TestBed {
 
 impl TestBed {
     /// Makes the folder here and not among temporary files, which are often kept in memory.
-    fn make(args: &BenchExtract, url: &StoreUrl) -> Result<Self> {
+    fn make(program: Option<&Path>, concurrency: u32, url: &StoreUrl) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("redrive_bench_").tempdir_in(".");
         let folder = folder.map_err(Error::io("cannot make a folder for the bench here"))?;
-        let program = match &args.program {
+        let program = match program {
             Some(program) => std::path::absolute(program),
             None => std::env::current_exe(),
         };
@@ -87,8 +121,7 @@ impl TestBed {
             StoreUrl::Postgres(url) => url.clone(),
         };
         let text = format!(
-            "[store]\nurl = {url:?}\n\n[worker]\nconcurrency = {}\n\n[sources.bench.extract]\nkind = \"sample\"\nrecords = 10\n",
-            args.concurrency
+            "[store]\nurl = {url:?}\n\n[worker]\nconcurrency = {concurrency}\n\n[sources.bench.extract]\nkind = \"sample\"\nrecords = 10\n",
         );
         std::fs::write(folder.path().join("redrive.toml"), text).map_err(Error::io("cannot write redrive.toml"))?;
         Ok(Self { folder, program })
@@ -146,12 +179,22 @@ fn shown(program: &Path) -> String {
 
 impl PartitionFigures {
     pub(crate) fn summary(&self) -> Summary {
-        let Self { store, partitions, concurrency, .. } = self;
+        let Self { store, partitions, concurrency, rounds, .. } = self;
+        let beside =
+            |per_s: f64, ratio: f64| format!("the other program: {per_s:.0}/s; this is {ratio:.2} times as fast");
         Summary {
-            heading: format!("{partitions} partitions on {store}, {concurrency} at once"),
+            heading: match rounds {
+                1 => format!("{partitions} partitions on {store}, {concurrency} at once"),
+                _ => format!("{partitions} partitions on {store}, {concurrency} at once, medians of {rounds} rounds"),
+            },
             columns: ["", "redrive", "bare files", "of it"],
             rows: vec![compared("partitions", "/s", self.partitions_per_s, self.baseline_partitions_per_s, self.ratio)],
-            notes: Vec::new(),
+            notes: self
+                .beside_partitions_per_s
+                .zip(self.beside_ratio)
+                .map(|(per_s, ratio)| beside(per_s, ratio))
+                .into_iter()
+                .collect(),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! A place to measure in: a file or a schema of its own beside the user's, removed afterwards.
 
-use std::path::PathBuf;
-
 use redrive_store::{Open, Options, Schema, Store, StoreUrl};
 
 use crate::{Error, Result, plain};
@@ -9,13 +7,9 @@ use crate::{Error, Result, plain};
 #[derive(Debug)]
 pub struct Scratch {
     pub url: StoreUrl,
-    home: Home,
-}
-
-#[derive(Debug)]
-enum Home {
-    File(PathBuf),
-    Schema { url: String, name: String },
+    /// The user's database.
+    beside: StoreUrl,
+    name: String,
 }
 
 impl Scratch {
@@ -24,38 +18,55 @@ impl Scratch {
         if !force {
             refuse_foreign(url).await?;
         }
-        let name = format!("redrive_bench_{}", std::process::id());
-        match url {
+        Self::named(url, format!("redrive_bench_{}", std::process::id())).await
+    }
+
+    async fn named(url: &StoreUrl, name: String) -> Result<Self> {
+        let place = match url {
             StoreUrl::Sqlite(path) => {
                 let file = path.with_file_name(format!("{name}.db"));
                 if file.exists() {
                     return Err(Error::Refused(format!("{} is in the way; remove it", file.display())));
                 }
-                Ok(Self { url: StoreUrl::Sqlite(file.clone()), home: Home::File(file) })
+                StoreUrl::Sqlite(file)
             }
-            StoreUrl::Postgres(url) => {
-                execute(url, &format!("CREATE SCHEMA {name}")).await?;
-                let joint = if url.contains('?') { '&' } else { '?' };
-                let inside = format!("{url}{joint}options=-c%20search_path%3D{name}");
-                Ok(Self { url: StoreUrl::Postgres(inside), home: Home::Schema { url: url.clone(), name } })
+            StoreUrl::Postgres(text) => {
+                plain::execute(url, &format!("CREATE SCHEMA {name}")).await?;
+                let joint = if text.contains('?') { '&' } else { '?' };
+                StoreUrl::Postgres(format!("{text}{joint}options=-c%20search_path%3D{name}"))
             }
-        }
+        };
+        Ok(Self { url: place, beside: url.clone(), name })
     }
 
-    /// Does the work and removes the place, also when it fails or is interrupted.
+    /// Does the work and removes the place, also when the work fails or is interrupted.
     pub async fn during<T>(self, work: impl AsyncFnOnce(&Self) -> Result<T>) -> Result<T> {
-        let result = tokio::select! {
-            biased;
-            _ = tokio::signal::ctrl_c() => Err(Error::Interrupted),
-            result = work(&self) => result,
-        };
+        let result = unless_interrupted(work(&self)).await;
         let removed = self.remove().await;
         result.and_then(|value| removed.map(|()| value))
     }
 
+    /// Does the work with this place and with more of them, as many as there are in all, and removes them together.
+    pub async fn with_more<T>(self, count: u32, work: impl AsyncFnOnce(&[Self]) -> Result<T>) -> Result<T> {
+        let (beside, first) = (self.beside.clone(), self.name.clone());
+        let mut places = vec![self];
+        let result = unless_interrupted(async {
+            for nth in 1..count {
+                places.push(Self::named(&beside, format!("{first}_{nth}")).await?);
+            }
+            work(&places).await
+        });
+        let mut result = result.await;
+        for place in places {
+            let removed = place.remove().await;
+            result = result.and_then(|value| removed.map(|()| value));
+        }
+        result
+    }
+
     async fn remove(self) -> Result<()> {
-        match self.home {
-            Home::File(file) => {
+        match self.url {
+            StoreUrl::Sqlite(file) => {
                 for suffix in ["", "-wal", "-shm"] {
                     let mut path = file.clone().into_os_string();
                     path.push(suffix);
@@ -68,7 +79,7 @@ impl Scratch {
                 }
                 Ok(())
             }
-            Home::Schema { url, name } => execute(&url, &format!("DROP SCHEMA {name} CASCADE")).await,
+            StoreUrl::Postgres(_) => plain::execute(&self.beside, &format!("DROP SCHEMA {} CASCADE", self.name)).await,
         }
     }
 
@@ -94,6 +105,10 @@ async fn refuse_foreign(url: &StoreUrl) -> Result<()> {
     }
 }
 
-async fn execute(url: &str, sql: &str) -> Result<()> {
-    plain::execute(&StoreUrl::Postgres(url.to_owned()), sql).await
+async fn unless_interrupted<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::select! {
+        biased;
+        _ = tokio::signal::ctrl_c() => Err(Error::Interrupted),
+        result = work => result,
+    }
 }

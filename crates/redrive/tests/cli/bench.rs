@@ -160,17 +160,43 @@ fn many_small_partitions_are_measured_beside_bare_files(subject: TestProgram) {
     let report = told.json();
     assert_eq!(
         fields(&report),
-        ["baseline_partitions_per_s", "bench", "concurrency", "partitions", "partitions_per_s", "ratio", "store"]
+        [
+            "baseline_partitions_per_s",
+            "bench",
+            "beside_partitions_per_s",
+            "beside_ratio",
+            "concurrency",
+            "partitions",
+            "partitions_per_s",
+            "ratio",
+            "rounds",
+            "store"
+        ]
     );
     assert_eq!((&report["bench"], &report["store"]), (&"extract_partitions".into(), &Value::from(subject.kind)));
     assert_eq!((&report["partitions"], &report["concurrency"]), (&30.into(), &4.into()));
     assert_positive(&report, &["partitions_per_s", "baseline_partitions_per_s", "ratio"]);
-    assert_eq!(subject.home.run(&words).done().json()["ratio"], Value::Null);
+    let report = subject.home.run(&words).done().json();
+    assert_eq!((&report["ratio"], &report["beside_ratio"]), (&Value::Null, &Value::Null));
+    assert_eq!(subject.inventory(), before);
+}
+
+/// Each turn has a database and a folder of its own, which are removed with the others'.
+fn two_builds_are_measured_in_turns(subject: TestProgram) {
+    let before = subject.inventory();
+    let words =
+        ["bench", "extract", "--partitions", "5", "-q", "--rounds", "2", "--beside", env!("CARGO_BIN_EXE_redrive")];
+    let report = subject.home.run(&[words.as_slice(), &["--baseline", "-o", "json"]].concat()).done().json();
+    assert_eq!(report["rounds"], 2);
+    assert_positive(&report, &["partitions_per_s", "ratio", "beside_partitions_per_s", "beside_ratio"]);
+    let shown = subject.home.run(&words).done().stdout;
+    assert!(shown.contains("medians of 2 rounds") && shown.contains("the other program: "), "{shown}");
     assert_eq!(subject.inventory(), before);
 }
 
 redrive_fixture::on_both!(
     many_small_partitions_are_measured_beside_bare_files,
+    two_builds_are_measured_in_turns,
     the_queue_is_measured_beside_a_bare_loop,
     without_a_baseline_there_is_nothing_to_compare_with,
     a_worker_is_measured_beside_a_minimal_queue_and_xargs,
