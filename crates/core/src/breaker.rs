@@ -51,7 +51,12 @@ impl BreakerPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreakVerdict {
     Accepted,
-    Rejected { class: ErrorClass, group: GroupId },
+    Rejected {
+        class: ErrorClass,
+        group: GroupId,
+    },
+    /// The worker fell silent. Many attempts end so when one machine fails, which tells nothing of their sources.
+    Abandoned,
 }
 
 /// What the last verdicts of a scope have in common.
@@ -66,7 +71,11 @@ pub struct Streak {
 impl Streak {
     /// The streak after one more verdict.
     pub fn after(self, answer: StreakVerdict) -> Self {
-        let StreakVerdict::Rejected { class, group } = answer else { return Self::default() };
+        let (class, group) = match answer {
+            StreakVerdict::Accepted => return Self::default(),
+            StreakVerdict::Abandoned => return self,
+            StreakVerdict::Rejected { class, group } => (class, group),
+        };
         let finals = match class {
             ErrorClass::Final => self.finals.saturating_add(1),
             ErrorClass::Retryable | ErrorClass::RateLimited => 0,
@@ -103,17 +112,18 @@ impl Probing {
         Self { trip: Trip::Unusable, at: now.saturating_add(UNUSABLE), every: UNUSABLE, canary: None }
     }
 
-    /// What becomes of a hold whose canary has a verdict: none where it is lifted. Any verdict shows that a source can be
-    /// used; a breaker that failures tripped is lifted by a success, and waits twice as long after another failure.
-    pub fn after_canary(&self, is_accepted: bool, now: Timestamp) -> Option<Self> {
-        match self.trip {
-            Trip::Unusable => None,
-            Trip::Finals | Trip::Group(_) if is_accepted => None,
-            Trip::Finals | Trip::Group(_) => {
-                let every = self.every.saturating_mul(2).min(LONGEST.max(self.every));
-                Some(Self { at: now.saturating_add(every), every, canary: None, ..*self })
-            }
-        }
+    /// What becomes of a hold whose canary has a verdict: none where it is lifted. Any answer shows that a source can be
+    /// used; a breaker that failures tripped is lifted by a success, and waits twice as long after another failure. A canary whose worker
+    /// fell silent may have killed it, so that the next one waits, too.
+    pub fn after_canary(&self, answer: StreakVerdict, now: Timestamp) -> Option<Self> {
+        let twice = self.every.saturating_mul(2).min(LONGEST.max(self.every));
+        let every = match (self.trip, answer) {
+            (Trip::Unusable, StreakVerdict::Accepted | StreakVerdict::Rejected { .. })
+            | (Trip::Finals | Trip::Group(_), StreakVerdict::Accepted) => return None,
+            (Trip::Unusable, StreakVerdict::Abandoned) => self.every,
+            (Trip::Finals | Trip::Group(_), StreakVerdict::Rejected { .. } | StreakVerdict::Abandoned) => twice,
+        };
+        Some(Self { at: now.saturating_add(every), every, canary: None, ..*self })
     }
 }
 
@@ -121,28 +131,33 @@ impl Probing {
 mod tests {
     use proptest::prelude::*;
 
+    use uuid::Uuid;
+
     use super::*;
     use crate::fingerprint::fingerprint;
+    use crate::id::RunId;
 
     fn answer() -> impl Strategy<Value = StreakVerdict> {
         let class = prop::sample::select(vec![ErrorClass::Final, ErrorClass::Retryable]);
         let rejected = (class, prop::sample::select(vec!["token expired", "no such table", "teapot"]));
         prop_oneof![
             1 => Just(StreakVerdict::Accepted),
+            1 => Just(StreakVerdict::Abandoned),
             6 => rejected.prop_map(|(class, message)| {
                 StreakVerdict::Rejected { class, group: fingerprint(class, None, message, &[]).group }
             }),
         ]
     }
 
-    /// The rule as it is told: the last `after` verdicts are all final, or all of one group, and none of them a success.
-    fn told(answers: &[StreakVerdict], after: usize) -> bool {
+    /// The rule as users read it: the last `after` answers are all final, or all of one group, and none of them a success.
+    fn expected(answers: &[StreakVerdict], after: usize) -> bool {
+        let answers: Vec<_> = answers.iter().copied().filter(|answer| *answer != StreakVerdict::Abandoned).collect();
         let Some(from) = answers.len().checked_sub(after).filter(|_| after > 0) else { return false };
         let last = &answers[from..];
         let all_final =
             last.iter().all(|answer| matches!(answer, StreakVerdict::Rejected { class: ErrorClass::Final, .. }));
         let group = |answer: &StreakVerdict| match answer {
-            StreakVerdict::Accepted => None,
+            StreakVerdict::Accepted | StreakVerdict::Abandoned => None,
             StreakVerdict::Rejected { group, .. } => Some(*group),
         };
         all_final || last.iter().all(|answer| group(answer).is_some() && group(answer) == group(&last[0]))
@@ -157,7 +172,7 @@ mod tests {
             let mut streak = Streak::default();
             for until in 0..answers.len() {
                 streak = streak.after(answers[until]);
-                let expected = told(&answers[..=until], after as usize);
+                let expected = expected(&answers[..=until], after as usize);
                 prop_assert_eq!(streak.trips(&policy).is_some(), expected, "{:?}", &answers[..=until]);
             }
         }
@@ -183,6 +198,10 @@ mod tests {
         }
     }
 
+    fn rejected() -> StreakVerdict {
+        StreakVerdict::Rejected { class: ErrorClass::Final, group: GroupId::from_number(7).unwrap() }
+    }
+
     #[test]
     fn a_canary_lifts_it_or_doubles_the_wait_up_to_an_hour() {
         let now = Timestamp::from_micros(0);
@@ -190,11 +209,26 @@ mod tests {
         assert_eq!(probing.at, now.saturating_add(Duration::from_secs(300)));
         let mut waits = Vec::new();
         for _ in 0..5 {
-            probing = probing.after_canary(false, now).unwrap();
+            probing = probing.after_canary(rejected(), now).unwrap();
             waits.push(probing.every.as_secs() / 60);
         }
         assert_eq!(waits, [10, 20, 40, 60, 60]);
-        assert_eq!(probing.after_canary(true, now), None);
-        assert_eq!(Probing::unusable(now).after_canary(false, now), None, "it can be used again, whatever it answers");
+        assert_eq!(probing.after_canary(StreakVerdict::Accepted, now), None);
+        let unusable = Probing::unusable(now);
+        assert_eq!(unusable.after_canary(rejected(), now), None, "it can be used again, whatever it answers");
+    }
+
+    /// It may be what kills its workers: the next one does not go ahead at once.
+    #[test]
+    fn a_canary_that_was_abandoned_has_the_next_one_wait() {
+        let now = Timestamp::from_micros(0);
+        let tripped = Probing {
+            canary: Some(RunId::from_uuid(Uuid::from_u128(1))),
+            ..Probing::tripped(Trip::Finals, &BreakerPolicy::default(), now)
+        };
+        let next = tripped.after_canary(StreakVerdict::Abandoned, now).unwrap();
+        assert_eq!((next.at, next.canary), (now.saturating_add(Duration::from_secs(600)), None));
+        let next = Probing::unusable(now).after_canary(StreakVerdict::Abandoned, now).unwrap();
+        assert_eq!((next.at, next.every), (now.saturating_add(UNUSABLE), UNUSABLE), "nothing was learned of it");
     }
 }

@@ -173,6 +173,11 @@ impl Hold {
         }
     }
 
+    /// Whether this attempt was the last to go ahead for it.
+    pub fn sent(&self, run_id: RunId) -> bool {
+        self.probing().is_some_and(|probing| probing.canary == Some(run_id))
+    }
+
     pub fn is_in_force(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| until > now)
     }

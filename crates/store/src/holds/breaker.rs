@@ -135,22 +135,33 @@ pub(crate) async fn note(tx: &mut Tx<'_>, ids: &Ids, verdicts: &[NotedVerdict<'_
         [(source, ""), (source, customer)]
     });
     let scopes: Vec<StreakScope<'_>> = scopes.collect::<BTreeSet<_>>().into_iter().collect();
-    let is_quiet =
-        verdicts.iter().all(|verdict| verdict.answer == StreakVerdict::Accepted || verdict.policy.after == 0);
-    if is_quiet && streaks(tx, &scopes).await?.is_empty() && breakers(tx, now).await?.is_empty() {
-        return Ok(());
+    let adds = |verdict: &NotedVerdict<'_>| match verdict.answer {
+        StreakVerdict::Accepted | StreakVerdict::Abandoned => false,
+        StreakVerdict::Rejected { .. } => verdict.policy.after > 0,
+    };
+    // The lock is kept until the commit is durable, and verdicts of every source would wait for it.
+    if !verdicts.iter().any(adds) && streaks(tx, &scopes).await?.is_empty() {
+        let is_canary = |hold: &Hold| verdicts.iter().any(|verdict| hold.sent(verdict.run_id));
+        if !breakers(tx, now).await?.iter().any(is_canary) {
+            return Ok(());
+        }
     }
-    // Two transactions that both add to a streak must not both be the one before the last.
-    tx.exclusive(BREAKER).await?;
-    let before = streaks(tx, &scopes).await?;
-    let mut noting = Noting { tx, ids, now, streaks: before.clone(), holds: vec![] };
+    exclusive(tx).await?;
+    let kept = streaks(tx, &scopes).await?;
+    let mut noting = Noting { tx, ids, now, streaks: kept.clone(), kept, holds: vec![] };
     noting.holds = breakers(noting.tx, now).await?;
     for verdict in verdicts {
         noting.canary(verdict).await?;
         noting.count(verdict).await?;
     }
-    let after = noting.streaks;
-    write(tx, &before, &after).await
+    let Noting { streaks, kept, .. } = noting;
+    write(tx, &kept, &streaks).await
+}
+
+/// Lets only one transaction at a time move streaks and the breaker's holds. Two that both add to a streak must not both be the one before
+/// the last, and a hold that a person lifts must not be written again by a verdict that has read it before.
+pub(super) async fn exclusive(tx: &mut Tx<'_>) -> Result<()> {
+    tx.exclusive(BREAKER).await
 }
 
 async fn breakers(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<Hold>> {
@@ -188,6 +199,8 @@ struct Noting<'n, 'a, 't> {
     ids: &'n Ids,
     now: Timestamp,
     streaks: BTreeMap<StreakScope<'a>, Streak>,
+    /// The streaks as the table has them.
+    kept: BTreeMap<StreakScope<'a>, Streak>,
     /// The breaker's holds in force.
     holds: Vec<Hold>,
 }
@@ -196,12 +209,11 @@ impl<'a> Noting<'_, 'a, '_> {
     /// A canary's verdict lifts the holds that sent it ahead, or lets them wait for longer.
     async fn canary(&mut self, verdict: &NotedVerdict<'_>) -> Result<()> {
         let is_accepted = verdict.answer == StreakVerdict::Accepted;
-        let (sent, others): (Vec<Hold>, Vec<Hold>) = std::mem::take(&mut self.holds)
-            .into_iter()
-            .partition(|hold| hold.probing().is_some_and(|probing| probing.canary == Some(verdict.run_id)));
+        let (sent, others): (Vec<Hold>, Vec<Hold>) =
+            std::mem::take(&mut self.holds).into_iter().partition(|hold| hold.sent(verdict.run_id));
         self.holds = others;
         for hold in sent {
-            match hold.probing().and_then(|probing| probing.after_canary(is_accepted, self.now)) {
+            match hold.probing().and_then(|probing| probing.after_canary(verdict.answer, self.now)) {
                 Some(probing) => {
                     let hold = Hold { cause: Cause::Breaker(probing), ..hold };
                     put(self.tx, &hold).await?;
@@ -229,6 +241,7 @@ impl<'a> Noting<'_, 'a, '_> {
     async fn forget(&mut self, source: &Source) -> Result<()> {
         let of_source = self.streaks.iter_mut().filter(|(scope, _)| scope.0 == source.as_str());
         of_source.for_each(|(_, streak)| *streak = Streak::default());
+        self.kept.retain(|scope, _| scope.0 != source.as_str());
         forget(self.tx, source).await
     }
 
@@ -336,7 +349,7 @@ impl DataStore {
             },
         );
         transact!(self.inner, "hold unusable", |tx, inner, hold| {
-            tx.exclusive(BREAKER).await?;
+            exclusive(tx).await?;
             let known = of_source_locked(tx, &hold.scope).await?;
             let known = known.into_iter().find(|known| known.scope == hold.scope && known.kind() == HoldKind::Breaker);
             match known {
@@ -351,6 +364,7 @@ impl DataStore {
         let now = self.inner.now();
         let sources = sources.to_vec();
         transact!(self.inner, "look again", |tx, sources| {
+            exclusive(tx).await?;
             for hold in breakers(tx, now).await? {
                 if let Some(probing) = hold.probing()
                     && probing.trip == Trip::Unusable

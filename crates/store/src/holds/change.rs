@@ -80,6 +80,7 @@ impl ControlStore {
         let now = self.inner.now();
         let (operation, hold) = (operation.clone(), hold.clone());
         transact!(self.inner, "lift hold", |tx, operation, hold| {
+            breaker::exclusive(tx).await?;
             let mut found = of_source_locked(tx, &hold.scope).await?;
             found.retain(|known| known.id == hold.id && known.is_in_force(now));
             Ok(!end(tx, &operation, found).await?.is_empty())
@@ -112,6 +113,7 @@ async fn lift(
     kind: Option<HoldKind>,
     now: Timestamp,
 ) -> Result<Vec<Hold>> {
+    breaker::exclusive(tx).await?;
     let mut lifted: Vec<Hold> = Vec::new();
     for scope in scopes {
         let mut found = of_source_locked(tx, scope).await?;
@@ -145,6 +147,7 @@ async fn end(tx: &mut Tx<'_>, operation: &Operation, lifted: Vec<Hold>) -> Resul
 }
 
 async fn revert(tx: &mut Tx<'_>, operation: &Operation, changes: &[HoldChange]) -> Result<Vec<bool>> {
+    breaker::exclusive(tx).await?;
     let (mut took, mut reverted) = (Vec::with_capacity(changes.len()), Vec::new());
     for change in changes {
         let Some(either) = change.either() else {

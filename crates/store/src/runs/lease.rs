@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::breaker::{BreakerPolicy, StreakVerdict};
 use redrive_core::clock;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::key::PartitionKey;
@@ -20,6 +21,7 @@ use super::row::get_many;
 use crate::db::{Batch, Column, Effect, Kind, Sql, Tx};
 use crate::error::Result;
 use crate::handles::{DataStore, View, read, transact};
+use crate::holds::{self, NotedVerdict};
 use crate::partitions;
 
 /// What a heartbeat found.
@@ -91,7 +93,14 @@ impl DataStore {
         terms: impl Fn(&Run) -> T + Send + Sync + 'static,
     ) -> Result<Vec<Run>> {
         let terms = move |run: &Run| -> Terms { terms(run).into() };
-        transact!(self.inner, "expire leases", |tx, terms| expire(tx, workload, tx.now(), limit, &*terms).await)
+        let inner = Arc::clone(&self.inner);
+        transact!(self.inner, "expire leases", |tx, inner, terms| {
+            let now = tx.now();
+            let ended = expire(tx, workload, now, limit, &*terms).await?;
+            let noted: Vec<_> = ended.iter().filter_map(abandoned).collect();
+            holds::note(tx, &inner.ids, &noted, now).await?;
+            Ok(ended)
+        })
     }
 }
 
@@ -224,6 +233,18 @@ async fn expire(
         tx.wake_for(workload);
     }
     Ok(changes.into_iter().zip(took).filter_map(|(change, took)| took.then_some(change.after)).collect())
+}
+
+/// What the breaker has to know of an attempt whose lease has passed: it may have been a canary.
+fn abandoned(run: &Run) -> Option<NotedVerdict<'_>> {
+    Some(NotedVerdict {
+        key: run.key()?,
+        run_id: run.run_id,
+        worker: run.worker.as_deref().unwrap_or("a worker"),
+        policy: BreakerPolicy::OFF,
+        answer: StreakVerdict::Abandoned,
+        message: "",
+    })
 }
 
 /// Rejects abandoned attempts as the validator would, so that a partition that kills its workers runs out of attempts.
