@@ -16,43 +16,66 @@ pub struct Gate {
 #[derive(Debug, Clone)]
 pub struct Capacity<'a> {
     sources: Option<&'a [Source]>,
-    gates: Vec<Gate>,
+    gates: BTreeMap<Source, SourceGates>,
+    held_queries: Vec<HoldScope>,
     left: BTreeMap<Source, u32>,
+}
+
+/// The gates on a source and on customers of it. Each scope keeps the narrowest of its gates.
+#[derive(Debug, Clone, Default)]
+struct SourceGates {
+    whole: Option<u32>,
+    customers: BTreeMap<CustomerId, u32>,
 }
 
 impl<'a> Capacity<'a> {
     /// None for `sources` means all of them; a source that is not in `left` has no limit.
     pub fn new(sources: Option<&'a [Source]>, gates: Vec<Gate>, left: BTreeMap<Source, u32>) -> Self {
-        Self { sources, gates, left }
+        let mut capacity = Self { sources, gates: BTreeMap::new(), held_queries: vec![], left };
+        for Gate { scope, left } in gates {
+            let of_source = capacity.gates.entry(scope.source().clone()).or_default();
+            match &scope {
+                HoldScope::Source(_) => of_source.whole = Some(of_source.whole.map_or(left, |other| other.min(left))),
+                HoldScope::Customer(_, customer) => {
+                    of_source
+                        .customers
+                        .entry(customer.clone())
+                        .and_modify(|other| *other = left.min(*other))
+                        .or_insert(left);
+                }
+                HoldScope::Query(..) if left == 0 => capacity.held_queries.push(scope),
+                HoldScope::Query(..) => {}
+            }
+        }
+        capacity
     }
 
     /// Whether any customer of this source may be served.
     pub fn admits_source(&self, source: &Source) -> bool {
         self.sources.is_none_or(|sources| sources.contains(source))
             && self.left.get(source).is_none_or(|&left| left > 0)
-            && !self.closed().any(|scope| scope.covers_source(source))
+            && self.gates.get(source).is_none_or(|gates| gates.whole != Some(0))
     }
 
     /// Whether any query of this customer may be served, but those that are held themselves.
     pub fn admits(&self, source: &Source, customer: &CustomerId) -> bool {
-        self.admits_source(source) && !self.closed().any(|scope| scope.covers_customer(source, customer))
+        let is_closed = |gates: &SourceGates| gates.customers.get(customer) == Some(&0);
+        self.admits_source(source) && !self.gates.get(source).is_some_and(is_closed)
     }
 
     /// The queries that are held themselves.
-    pub fn held_queries(&self) -> Vec<&HoldScope> {
-        self.closed().filter(|scope| scope.query_name().is_some()).collect()
-    }
-
-    fn closed(&self) -> impl Iterator<Item = &HoldScope> {
-        self.gates.iter().filter(|gate| gate.left == 0).map(|gate| &gate.scope)
+    pub fn held_queries(&self) -> &[HoldScope] {
+        &self.held_queries
     }
 
     fn take(&mut self, source: &Source, customer: &CustomerId) {
         if let Some(left) = self.left.get_mut(source) {
             *left = left.saturating_sub(1);
         }
-        for gate in self.gates.iter_mut().filter(|gate| gate.scope.covers_customer(source, customer)) {
-            gate.left = gate.left.saturating_sub(1);
+        if let Some(gates) = self.gates.get_mut(source) {
+            for left in gates.whole.iter_mut().chain(gates.customers.get_mut(customer)) {
+                *left = left.saturating_sub(1);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redrive_core::breaker::BreakerPolicy;
 use redrive_core::hold::{Hold, HoldScope};
 use redrive_core::id::RunId;
-use redrive_core::key::Source;
+use redrive_core::key::{CustomerId, Source};
 use redrive_core::share::{Capacity, Gate};
 use redrive_core::time::Timestamp;
 
@@ -31,7 +31,7 @@ impl<'a> ClaimRoom<'a> {
             }
             HoldScope::Source(_) | HoldScope::Customer(..) => None,
         };
-        let held: Vec<_> = capacity.held_queries().into_iter().filter_map(names).collect();
+        let held: Vec<_> = capacity.held_queries().iter().filter_map(names).collect();
         let held: Vec<_> = held.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
         let held_series = if held.is_empty() { vec![] } else { series::ids_of(tx, &held).await? };
         Ok(Self { capacity, held_series, now })
@@ -97,25 +97,26 @@ static OF_CUSTOMER_IN_FLIGHT: Lookup = Lookup::new(
     &[("source", Kind::Text), ("customer_id", Kind::Text)],
 );
 
-/// What may still be started of scopes whose last verdicts failed alike.
+/// What may still be started of scopes whose last verdicts failed alike. All are asked about together: every machine's claims wait meanwhile.
 async fn careful(tx: &mut Tx<'_>, breakers: &BTreeMap<Source, BreakerPolicy>) -> Result<Vec<Gate>> {
     let limits = holds::careful(tx, breakers).await?;
-    let mut gates = Vec::with_capacity(limits.len());
-    for (scope, limit) in limits {
-        let active = match &scope {
-            HoldScope::Source(source) => in_flight(tx, std::slice::from_ref(source)).await?[0],
-            HoldScope::Customer(source, customer) | HoldScope::Query(source, customer, _) => {
-                let columns = [
-                    Column::texts(std::slice::from_ref(source), |source| Some(source.as_str())),
-                    Column::texts(std::slice::from_ref(customer), |customer| Some(customer.as_str())),
-                ];
-                let counts = tx.lookup(&OF_CUSTOMER_IN_FLIGHT, &columns, |mut row| row.count()).await?;
-                counts.first().map_or(0, |(_, count)| *count)
-            }
-        };
-        gates.push(Gate { left: limit.saturating_sub(active), scope });
-    }
-    Ok(gates)
+    let (of_customers, of_sources): (Vec<_>, Vec<_>) =
+        limits.into_iter().partition(|(scope, _)| scope.customer_id().is_some());
+    let sources: Vec<Source> = of_sources.iter().map(|(scope, _)| scope.source().clone()).collect();
+    let active = in_flight(tx, &sources).await?.into_iter();
+    let columns = [
+        Column::texts(&of_customers, |(scope, _)| Some(scope.source().as_str())),
+        Column::texts(&of_customers, |(scope, _)| scope.customer_id().map(CustomerId::as_str)),
+    ];
+    let of_each = tx.lookup(&OF_CUSTOMER_IN_FLIGHT, &columns, |mut row| row.count()).await?;
+    // Each question has one answer, in order.
+    let active = active.chain(of_each.into_iter().map(|(_, count)| count));
+    let scopes = of_sources.iter().chain(&of_customers);
+    let gate = |((scope, limit), active): (&(HoldScope, u32), u32)| Gate {
+        scope: scope.clone(),
+        left: limit.saturating_sub(active),
+    };
+    Ok(scopes.zip(active).map(gate).collect())
 }
 
 static IN_FLIGHT: Lookup = Lookup::new(
