@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive_core::failure::ErrorClass;
-use redrive_core::retry::MAX_HINT;
+use redrive_core::retry::{MAX_HINT, bounded_hint};
 
 /// A source, a handler or the way to it failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,19 +58,20 @@ impl Failure {
         Self::new(ErrorClass::RateLimited, message).after(retry_after)
     }
 
-    /// With the source's word on when to come again, no longer than such a word may hold.
+    /// With the source's word on when to come again, as far as such a word is followed.
     pub fn after(self, retry_after: Option<Duration>) -> Self {
         Self { retry_after, ..self }.waiting_at_most(MAX_HINT)
     }
 
-    /// Shortens a wait that is longer than this, and says so in the log.
-    pub(crate) fn waiting_at_most(mut self, longest: Duration) -> Self {
-        if let Some(asked) = self.retry_after.filter(|asked| *asked > longest) {
-            let (asked_s, waits_s) = (asked.as_secs(), longest.as_secs());
+    /// Keeps the wait within bounds, and says in the log where it is shortened.
+    pub(crate) fn waiting_at_most(self, longest: Duration) -> Self {
+        let Some(asked) = self.retry_after else { return self };
+        let waits = bounded_hint(asked, longest);
+        if waits < asked {
+            let (asked_s, waits_s) = (asked.as_secs(), waits.as_secs());
             tracing::warn!(asked_s, waits_s, "a source asks to be left alone for longer than is heeded");
-            self.retry_after = Some(longest);
         }
-        self
+        Self { retry_after: Some(waits), ..self }
     }
 
     /// The same, where what is configured or installed here is to blame and not the work: nothing of the source can be
@@ -91,12 +92,16 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
+    use redrive_core::retry::MIN_HINT;
+
     use super::*;
 
     #[test]
     fn a_hint_is_bounded_whatever_the_source_says() {
         let waits = |seconds| Failure::rate_limited("slow", span(seconds)).retry_after;
         assert_eq!(waits(1.5), Some(Duration::from_millis(1500)));
+        // "Come at once" would be followed for ever: such waits are bounded by their sum.
+        assert_eq!(waits(0.0), Some(MIN_HINT));
         for seconds in [1e7, 1e12, 1e300] {
             assert_eq!(waits(seconds), Some(MAX_HINT), "{seconds}");
         }

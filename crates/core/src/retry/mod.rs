@@ -12,7 +12,7 @@ use crate::key::PartitionKey;
 use crate::time::Timestamp;
 use crate::word::words;
 pub use grant::{Grant, NotAGrant};
-pub use policy::{Backoff, HintRule, MAX_HINT, MIN_HINT, RetryPolicy};
+pub use policy::{Backoff, HintRule, MAX_HINT, MIN_HINT, RetryPolicy, bounded_hint};
 
 words!(
     /// Why there is no further attempt.

@@ -45,6 +45,11 @@ pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// How long a source's hint is followed: [`MIN_HINT`] at least, and no longer than `longest`.
+pub fn bounded_hint(hint: Duration, longest: Duration) -> Duration {
+    hint.min(longest).max(MIN_HINT)
+}
+
 impl RetryPolicy {
     /// Partitions of a source: 5 min × 2, cap 6 h, ±30 s, 8 attempts, 30 days.
     pub fn partitions() -> Self {
@@ -88,9 +93,9 @@ impl RetryPolicy {
         self.max_age.map_or(MAX_HINT, |max_age| MAX_HINT.min(max_age / 4))
     }
 
-    /// How long a source's hint holds back this work: [`MIN_HINT`] at least, and no longer than the policy allows.
+    /// How long a source's hint holds back this work.
     pub fn bounded_hint(&self, hint: Duration) -> Duration {
-        hint.min(self.longest_hint()).max(MIN_HINT)
+        bounded_hint(hint, self.longest_hint())
     }
 
     /// The policy for a run whose submitter may have said how many attempts it has.

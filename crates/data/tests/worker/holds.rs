@@ -110,7 +110,20 @@ async fn past_its_budget_a_rate_limit_counts(house: TestDataPlane) {
     );
 }
 
+/// A source that says "come at once", or names a time that has passed, is asked once a second at the most, and uses the budget up.
+async fn a_rate_limit_that_ends_at_once_counts_as_a_wait(house: TestDataPlane) {
+    let here = key("a", 0);
+    house.want(std::slice::from_ref(&here)).await;
+    let source = Source::new(|_| Act::Fail(Failure::rate_limited("429", Some(Duration::ZERO))));
+    house.drain(Arc::clone(&source) as _).await;
+    let partition = house.partition(&here).await;
+    assert_eq!((partition.state.status, partition.state.attempt_count), (Status::Pending, 0));
+    let waited = partition.control.rate_limit_waited;
+    assert!(waited >= Duration::from_millis(500) * source.asked(), "{waited:?} for {} answers", source.asked());
+}
+
 redrive_fixture::on_both_databases!(
+    a_rate_limit_that_ends_at_once_counts_as_a_wait,
     failures_alike_cost_no_more_than_the_breaker_allows,
     a_source_that_cannot_be_used_burns_no_attempt,
     a_rate_limit_with_a_hint_is_no_verdict,
