@@ -1,7 +1,8 @@
 //! Which servers are trusted when a connection is encrypted: one place for PostgreSQL, S3 and HTTP.
 //!
 //! The system's trust store counts, wherever nothing else is named. Certificates are checked by rustls with ring; no
-//! other library of encryption is in the binary.
+//! other library of encryption is in the binary. S3's library builds its own clients, by the same verifier; it is given the
+//! authorities of a `ca_file`.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};

@@ -5,6 +5,8 @@
 
 #[path = "raw_sink/damage.rs"]
 mod damage;
+#[path = "raw_sink/encrypted.rs"]
+mod encrypted;
 #[cfg(unix)]
 #[path = "raw_sink/foreign.rs"]
 mod foreign;

@@ -106,6 +106,10 @@ impl Config {
         let raw = RawUrl::from_str(&settings.raw.url).map_err(|error| bad_url("raw", error.to_string()))?;
         let (store, raw) = (store_from(store, folder), raw_from(raw, folder));
         let s3 = S3Options::from_vars(environment.0.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let s3 = match settings.raw.ca_file.clone() {
+            Some(ca_file) => s3.trusting(ca_file),
+            None => s3,
+        };
         let sources = sources::resolve(&settings.sources).map_err(|mistake| locations.locate(&mistake))?;
         let ingestion = ingestion::resolve(&settings.ingest).map_err(|mistake| locations.locate(&mistake))?;
         let queues = queues::resolve(&settings.process).map_err(|mistake| locations.locate(&mistake))?;

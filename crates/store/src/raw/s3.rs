@@ -1,31 +1,54 @@
 //! S3 and what speaks like it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
-use object_store::{BackoffConfig, RetryConfig};
+use object_store::{BackoffConfig, Certificate, ClientOptions, RetryConfig};
 
 use crate::trust;
 
 use super::error::{Error, short};
 
-/// Settings by their usual names (`AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_ALLOW_HTTP`, …). The
-/// binary hands its environment in; nothing here reads it.
+/// Settings by their usual names (`AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_ALLOW_HTTP`, `AWS_CA_BUNDLE`, …).
+/// The binary hands its environment in; nothing here reads it.
 #[derive(Clone, Default)]
 pub struct S3Options {
     settings: Vec<(AmazonS3ConfigKey, String)>,
+    /// Authorities that are trusted besides the system's.
+    ca_file: Option<PathBuf>,
 }
 
 impl S3Options {
-    /// Takes the `AWS_*` variables that object_store knows and leaves the others.
+    /// Takes the `AWS_*` variables that object_store knows, and the file of authorities; leaves the others.
     pub fn from_vars<N: AsRef<str>, V: Into<String>>(vars: impl IntoIterator<Item = (N, V)>) -> Self {
-        let known = vars.into_iter().filter_map(|(name, value)| {
-            let name = name.as_ref().strip_prefix("AWS_")?;
-            let key = format!("aws_{}", name.to_ascii_lowercase()).parse().ok()?;
-            Some((key, value.into()))
-        });
-        Self { settings: known.collect() }
+        let mut options = Self::default();
+        for (name, value) in vars {
+            let Some(name) = name.as_ref().strip_prefix("AWS_") else { continue };
+            if name == "CA_BUNDLE" {
+                options.ca_file = Some(value.into()).filter(|file| !file.is_empty()).map(PathBuf::from);
+            } else if let Ok(key) = format!("aws_{}", name.to_ascii_lowercase()).parse() {
+                options.settings.push((key, value.into()));
+            }
+        }
+        options
+    }
+
+    /// The same, with the authorities of a file in place of `AWS_CA_BUNDLE`'s.
+    pub fn trusting(self, ca_file: PathBuf) -> Self {
+        Self { ca_file: Some(ca_file), ..self }
+    }
+
+    /// Connections that trust what the system trusts, and the authorities in the file.
+    fn client_options(&self) -> Result<ClientOptions, String> {
+        let Some(file) = &self.ca_file else { return Ok(ClientOptions::new()) };
+        let mut authorities = trust::certificates(file)?.into_iter();
+        authorities.try_fold(ClientOptions::new(), |options, authority| {
+            let authority =
+                Certificate::from_der(&authority).map_err(|error| format!("{}: {error}", file.display()))?;
+            Ok(options.with_root_certificate(authority))
+        })
     }
 
     fn get(&self, wanted: AmazonS3ConfigKey) -> Option<&str> {
@@ -40,7 +63,8 @@ impl S3Options {
 /// The values may be secrets.
 impl fmt::Debug for S3Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.settings.iter().map(|(key, _)| key.as_ref())).finish()
+        let names = self.settings.iter().map(|(key, _)| key.as_ref());
+        f.debug_set().entries(names).entries(self.ca_file.iter().map(|_| "aws_ca_bundle")).finish()
     }
 }
 
@@ -80,8 +104,9 @@ pub(super) fn client(url: &str, bucket: &str, options: &S3Options, patience: Pat
         }
     }
     trust::install_provider();
-    let configured =
-        options.settings.iter().fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(*key, value));
+    let connecting = options.client_options().map_err(|why| invalid(format!("ca_file {why}")))?;
+    let builder = AmazonS3Builder::new().with_client_options(connecting);
+    let configured = options.settings.iter().fold(builder, |builder, (key, value)| builder.with_config(*key, value));
     configured
         .with_bucket_name(bucket)
         // Create-if-absent is what the sink stands on: no variable may turn it off.

@@ -7,11 +7,11 @@ mod server;
 mod source;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redrive_core::key::{LogicalDate, Source};
-use redrive_data::settings::{SettingError, duration};
+use redrive_data::settings::{SettingError, duration, paths};
 use redrive_store::{Listen, Options, StoreUrl};
 use serde::Deserialize;
 
@@ -111,11 +111,13 @@ impl Store {
 #[serde(default, deny_unknown_fields)]
 pub struct Raw {
     pub url: String,
+    /// Authorities that S3's certificate may be of, besides those that the system trusts.
+    pub ca_file: Option<PathBuf>,
 }
 
 impl Default for Raw {
     fn default() -> Self {
-        Self { url: "file:raw".to_owned() }
+        Self { url: "file:raw".to_owned(), ca_file: None }
     }
 }
 
@@ -178,6 +180,7 @@ impl Default for Safety {
 impl Settings {
     /// Has relative paths of sources and sections begin in the folder of the configuration file.
     pub fn start_from(&mut self, folder: &Path) {
+        paths::start(&mut self.raw.ca_file, folder);
         for source in self.sources.values_mut() {
             source.validate.start_from(folder);
             if let Some(extract) = &mut source.extract {
