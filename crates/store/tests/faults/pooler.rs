@@ -69,6 +69,31 @@ async fn a_store_works_through_a_pooler_that_shares_connections_by_transaction()
     assert_whole(&store, |sql| count_at(&database, sql)).await;
 }
 
+/// PgBouncer keeps track of prepared statements only where it is told to, and older ones cannot.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_loses_prepared_statements_is_named() {
+    let pooled = pooled(3);
+    let options = Options { prepared: true, ..through_a_pooler() };
+    let store = Store::open(&pooled.url, Open::Migrate, options).await.unwrap();
+    let mut told = None;
+    // Until a statement comes to a connection that it was not prepared on.
+    for round in 0..50 {
+        let asked = (0..CALLERS).map(|caller| {
+            let (control, name) = (store.control(), format!("{round}-{caller}"));
+            let jobs = (0..20).map(|nth| job(&format!("{name}-{nth}"))).collect();
+            tokio::spawn(async move { control.submit(jobs).await.map(drop) })
+        });
+        for answer in asked.collect::<Vec<_>>() {
+            told = told.or(answer.await.unwrap().err());
+        }
+        if told.is_some() {
+            break;
+        }
+    }
+    let told = told.expect("this pooler keeps track of prepared statements").to_string();
+    assert!(told.contains("set prepared = false"), "{told}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_leaves_nothing_behind_on_the_connection_that_it_had() {
     let pooled = pooled(1);

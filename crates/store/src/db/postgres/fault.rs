@@ -98,10 +98,19 @@ impl Fault {
             }
             code if *code == SqlState::LOCK_NOT_AVAILABLE => Error::Busy { place, seconds: LOCK.as_secs() },
             code if *code == SqlState::QUERY_CANCELED => Error::Cancelled { place, name, why },
+            code if is_of_a_pooler(code) => {
+                let why = format!("{why}: a pooler before the server loses prepared statements; set prepared = false");
+                Error::Statement { name, why }
+            }
             code if leads_nowhere(code) || code.code().starts_with("57") => Error::Lost { place, name, why },
             _ => Error::Statement { name, why },
         }
     }
+}
+
+/// Whether a statement that was prepared is not there, or one is that nobody prepared: a pooler gave the connection to another.
+fn is_of_a_pooler(code: &SqlState) -> bool {
+    [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT].contains(code)
 }
 
 /// Whether the connection is lost, or leads to a server that takes no writes.
