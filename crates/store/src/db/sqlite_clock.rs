@@ -40,13 +40,26 @@ const KEEP: &str = "/* clock::keep */
      UPDATE clock
      SET boot = ?1, ahead = ?2";
 
-const MOVE_LEASES: [&str; 2] = [
+/// Everything that one process holds for a span. A lease's length is told from its last heartbeat, which moves with it.
+const MOVE_LEASES: [&str; 5] = [
     "/* clock::move_leases */
      UPDATE run_claims
-     SET lease_until = lease_until + ?1",
+     SET lease_until = lease_until + ?1, last_heartbeat = last_heartbeat + ?1",
     "/* clock::move_leases_of_bundles */
      UPDATE run_bundles
-     SET lease_until = lease_until + ?1",
+     SET lease_until = lease_until + ?1, last_heartbeat = last_heartbeat + ?1",
+    "/* clock::move_leases_of_cancelled_runs */
+     UPDATE run_ends
+     SET lease_until = lease_until + ?1
+     WHERE state = 'dead'
+       AND lease_until IS NOT NULL",
+    "/* clock::move_holders_of_operations */
+     UPDATE bulk_operations
+     SET held_until = held_until + ?1
+     WHERE state = 'running'",
+    "/* clock::move_holders_of_keys */
+     UPDATE idempotency_keys
+     SET held_until = held_until + ?1",
 ];
 
 const TELL: &str = "/* clock::tell */

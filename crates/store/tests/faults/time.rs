@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::id::RunId;
 use redrive_core::retry::RetryPolicy;
-use redrive_core::run::{End, Verdict, Workload};
+use redrive_core::run::{ControlEvent, End, Verdict, Workload};
 use redrive_core::time::Timestamp;
 use redrive_fixture::{LEASE, Postgres};
 use redrive_store::clock::{Clock, ManualClock, SystemClock};
-use redrive_store::{HeartbeatAnswer, Open, Options, Recorded, Store, StoreUrl};
+use redrive_store::{HeartbeatAnswer, Open, Options, Recorded, RunChangeOutcome, Store, StoreUrl};
 
-use crate::support::{Place, START, claim_runs, job, with_clock};
+use crate::support::{Place, START, claim_runs, job, operation, with_clock};
 
 const HOURS: Duration = Duration::from_secs(5 * 3600);
 const HOUR: i64 = 3_600_000_000;
@@ -109,6 +110,32 @@ async fn on_sqlite_a_wall_clock_that_is_set_burns_no_lease_and_prolongs_none() {
         let jump = host.store.view().last_jump().await.unwrap().unwrap();
         assert_eq!(jump.by, by);
     }
+}
+
+async fn change(store: &Store, run_id: RunId, event: ControlEvent) {
+    let (control, run) = (store.control(), store.view().run(run_id).await.unwrap().unwrap());
+    let decided = control.decide_runs(vec![(run, event)]);
+    let outcome = control.write_runs(&operation(store, "runs"), decided).await.unwrap().remove(0);
+    assert!(matches!(outcome, RunChangeOutcome::Changed { .. }), "{outcome:?}");
+}
+
+/// Until its old worker's lease ends, a run that was cancelled is not tried again.
+#[tokio::test]
+async fn on_sqlite_a_wall_clock_that_is_set_ends_no_lease_of_a_cancelled_run() {
+    let host = Hosted::new().await;
+    host.store.control().submit(vec![job("a")]).await.unwrap();
+    let claimed = host.store.data().claim_runs(claim_runs("w", 1)).await.unwrap().remove(0).run;
+    change(&host.store, claimed.run_id, ControlEvent::Cancel { by: "ada".to_owned() }).await;
+    host.clock.set_wall_by(HOUR);
+    assert_eq!(host.ended().await, 0);
+    change(&host.store, claimed.run_id, ControlEvent::Retry).await;
+    assert_eq!(
+        host.store.data().claim_runs(claim_runs("v", 1)).await.unwrap().len(),
+        0,
+        "its worker may still be at it"
+    );
+    host.clock.advance(LEASE);
+    assert_eq!(host.store.data().claim_runs(claim_runs("v", 1)).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
