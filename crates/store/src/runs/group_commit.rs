@@ -49,9 +49,10 @@ impl SubmitLine {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the callers that have waited longest.
+    /// Takes the callers that have waited longest. One that has gone submits nothing: it may have looked, found nothing, and asked again.
     fn next_group(&self) -> Vec<Waiting> {
         let mut waiting = self.lock();
+        waiting.retain(|caller| !caller.reply.is_closed());
         let mut runs = 0;
         let fits = waiting.iter().take_while(|caller| {
             runs += caller.runs.len();
@@ -141,15 +142,15 @@ fn of_all(error: &Error) -> Option<Error> {
         Error::Unknown { place, name, why } => Some(Error::Unknown { place: place.clone(), name, why: why.clone() }),
         Error::Stopped { place, name } => Some(Error::Stopped { place: place.clone(), name }),
         Error::Busy { place, seconds } => Some(Error::Busy { place: place.clone(), seconds: *seconds }),
+        Error::ReadOnly { place, why } => Some(Error::ReadOnly { place: place.clone(), why: why.clone() }),
+        Error::Full { place } => Some(Error::Full { place: place.clone() }),
+        Error::Unavailable { place, why } => Some(Error::Unavailable { place: place.clone(), why: why.clone() }),
         Error::Url { .. }
-        | Error::Unavailable { .. }
         | Error::NoDatabase { .. }
         | Error::NewerSchema { .. }
         | Error::OlderSchema { .. }
         | Error::Foreign { .. }
         | Error::Replaced { .. }
-        | Error::ReadOnly { .. }
-        | Error::Full { .. }
         | Error::Cancelled { .. }
         | Error::Statement { .. }
         | Error::Row { .. }

@@ -8,7 +8,8 @@ use redrive_core::partition::Partition;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{Run, Workload};
 use redrive_fixture::eventually;
-use redrive_store::{Outcome, Recorded, Store};
+use redrive_store::clock::Clock as _;
+use redrive_store::{NewRun, Outcome, Recorded, Store};
 
 use crate::raw::{Raw, meanwhile};
 use crate::steps::{accepted, claim, keys, pause, recorded, rejected};
@@ -82,6 +83,31 @@ async fn two_callers_who_want_the_same_new_series_make_one() {
         assert_eq!(caller.await.unwrap().unwrap(), [true]);
     }
     assert_eq!(raw.int("SELECT count(*) FROM series").await, 1);
+}
+
+/// A caller waits in line while another one commits. One that has gone by then may have looked, found nothing, and asked again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_left_the_line_submits_nothing_later() {
+    let subject = TestStore::postgres().await;
+    let (raw, other) = (Raw::of(&subject).await, Raw::of(&subject).await);
+    raw.run("BEGIN; LOCK TABLE run_specs IN ACCESS EXCLUSIVE MODE").await;
+    let job = || NewRun::job("review", None, subject.clock.now());
+    let (control, of_first) = (subject.store.control(), job());
+    let first = tokio::spawn(async move { control.submit(vec![of_first]).await });
+    other.wait_for_lock().await;
+    let control = subject.store.control();
+    let mut left = Box::pin(control.submit(vec![job()]));
+    let in_line = tokio::select! {
+        biased;
+        _ = &mut left => false,
+        () = std::future::ready(()) => true,
+    };
+    assert!(in_line);
+    drop(left);
+    raw.run("COMMIT").await;
+    first.await.unwrap().unwrap();
+    control.submit(vec![job()]).await.unwrap();
+    assert_eq!(raw.int("SELECT count(*) FROM runs").await, 2);
 }
 
 async fn in_flight(subject: &TestStore) -> (Partition, Run, Store) {
