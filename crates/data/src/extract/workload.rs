@@ -17,6 +17,7 @@ use super::Sources;
 use super::attempt::Attempt;
 use crate::error::{Error, Result};
 use crate::program::ChildTracker;
+use crate::settings::LatestRedactor;
 use crate::validate::{self, Recorder};
 use crate::worker::{self, AttemptEnd, AttemptResult, Claimant, Claimed, Lease, Shutdown, Task, attempt_span};
 
@@ -75,7 +76,9 @@ impl Workload {
         let (data, sink, recorder) = (self.data.clone(), self.sink.clone(), self.recorder.clone());
         let (children, judging) = (self.programs.child(), Arc::clone(&self.judging));
         let start = move |lease: Lease, shutdown: Shutdown| {
-            let attempt = Attempt { data, sink, recorder, source, claimed, fence, lease, shutdown, children, judging };
+            let redactor = LatestRedactor::default();
+            let attempt =
+                Attempt { data, sink, recorder, source, claimed, fence, lease, shutdown, children, redactor, judging };
             async move { paced.end(attempt.run().await) }
         };
         Some(Task::new(run_id, fence, start).told_as(span))

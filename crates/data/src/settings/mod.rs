@@ -11,6 +11,7 @@ mod used;
 mod value;
 
 pub use error::{KeyPath, SettingError, Step};
+pub(crate) use redact::LatestRedactor;
 pub use redact::{Redactor, redact};
 pub use secret::{Secret, SecretCommand, SecretRef};
 pub use surroundings::{Surroundings, Variables};

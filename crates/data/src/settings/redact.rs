@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use aho_corasick::AhoCorasick;
 use base64::Engine as _;
@@ -32,6 +33,7 @@ pub fn redact(text: &str, secrets: &[String]) -> String {
 /// Blacks out a set of secrets.
 #[derive(Default)]
 pub struct Redactor {
+    secrets: Vec<String>,
     forms: Vec<Form>,
     /// Finds every form, those that overlap included. None where there are more secrets than it can hold.
     automaton: Option<AhoCorasick>,
@@ -45,11 +47,28 @@ struct Form {
     shared: [bool; 2],
 }
 
+/// The redactor that an attempt made last. It makes another one only where a secret was read or renewed since then.
+#[derive(Debug, Default)]
+pub(crate) struct LatestRedactor(Mutex<Option<Arc<Redactor>>>);
+
+impl LatestRedactor {
+    pub(crate) fn of(&self, secrets: &[String]) -> Arc<Redactor> {
+        // What is inside is whole whenever the lock is free, also after a panic.
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*latest {
+            Some(redactor) if redactor.secrets == secrets => Arc::clone(redactor),
+            // Most work has none.
+            _ if secrets.is_empty() => Arc::default(),
+            _ => Arc::clone(latest.insert(Arc::new(Redactor::new(secrets)))),
+        }
+    }
+}
+
 impl Redactor {
     pub fn new(secrets: &[String]) -> Self {
         let forms: BTreeSet<Form> = secrets.iter().flat_map(|secret| parts(secret)).flat_map(forms).collect();
         let automaton = AhoCorasick::new(forms.iter().map(|form| &form.text)).ok();
-        Self { forms: forms.into_iter().collect(), automaton }
+        Self { secrets: secrets.to_vec(), forms: forms.into_iter().collect(), automaton }
     }
 
     /// The text with every secret in it blacked out: as it is, line by line, as programs quote it, and what a cut has

@@ -15,7 +15,6 @@ use super::{Attempt, Extraction, Judged, NotJudged};
 use crate::error::Result;
 use crate::extract::Failure;
 use crate::failure::Blame;
-use crate::settings::redact;
 use crate::validate::{self, JudgedAttempt, Submission, Verdict};
 use crate::worker::AttemptEnd;
 
@@ -100,7 +99,7 @@ impl Attempt {
             claimed,
             judgement: self.without_secrets(judgement),
             metrics: metrics.clone(),
-            trace: stderr.map(|text| redact(&text, &self.secrets())),
+            trace: stderr.map(|text| self.redacted(&text)),
             breaker: self.source.breaker,
         };
         let answer = self.lease.answered(self.recorder.record(judged)).await.map_err(NotJudged::LeaseEnded)?;

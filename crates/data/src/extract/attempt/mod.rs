@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::{ConfiguredSource, Failure, Job, Records, Scope};
 use crate::error::{Error, Result};
 use crate::program::ChildTracker;
-use crate::settings::{Escape, redact};
+use crate::settings::{Escape, LatestRedactor};
 use crate::validate::Recorder;
 use crate::worker::{AttemptResult, Lease, LeaseEnd, Shutdown};
 
@@ -38,6 +38,7 @@ pub(super) struct Attempt {
     pub shutdown: Shutdown,
     /// The programs that are started for it.
     pub children: ChildTracker,
+    pub redactor: LatestRedactor,
     /// Lets a few long attempts be judged at once.
     pub judging: Arc<Semaphore>,
 }
@@ -149,7 +150,11 @@ impl Attempt {
 
     /// A text as it may be shown: without secrets.
     fn presentable(&self, text: &str) -> String {
-        clean_message(&redact(text, &self.secrets()))
+        clean_message(&self.redacted(text))
+    }
+
+    fn redacted(&self, text: &str) -> String {
+        self.redactor.of(&self.secrets()).redact(text)
     }
 
     /// None of these may be shown.

@@ -19,6 +19,17 @@ fn secrets_are_blacked_out_wherever_they_stand() {
 }
 
 #[test]
+fn a_redactor_is_made_again_only_where_the_secrets_have_changed() {
+    let latest = LatestRedactor::default();
+    let [one, two] = [vec!["abcd".to_owned()], vec!["abcd".to_owned(), "wxyz".to_owned()]];
+    let first = latest.of(&one);
+    assert!(Arc::ptr_eq(&first, &latest.of(&one)));
+    assert_eq!(latest.of(&[]).redact("abcd"), "abcd");
+    assert!(Arc::ptr_eq(&first, &latest.of(&one)), "no secrets are no reason to make it anew");
+    assert_eq!(latest.of(&two).redact("abcd wxyz"), "*** ***");
+}
+
+#[test]
 fn what_a_cut_has_left_of_a_secret_is_blacked_out() {
     for (text, shown) in [
         ("first record: abcdef… and abc…", "first record: ***… and abc…"),
