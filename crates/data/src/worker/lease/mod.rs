@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 use redrive_core::id::{RunId, TaskId};
 use redrive_core::run::Run;
 use redrive_core::time::Timestamp;
-use redrive_store::{Open, Options, Store, StoreUrl};
+use redrive_store::{Listen, Open, Options, Store, StoreUrl};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::Span;
@@ -193,7 +193,8 @@ impl LeaseKeeper {
     pub async fn start(url: &StoreUrl, options: Options, terms: LeaseTerms) -> Result<Self> {
         let (nudge, nudges) = mpsc::channel(1);
         let (ready, opened) = oneshot::channel();
-        let (url, options) = (url.clone(), Options { connections: 1, ..options });
+        // It waits for no announcement.
+        let (url, options) = (url.clone(), Options { connections: 1, listen: Listen::Never, ..options });
         let leases = Arc::new(Leases::new(terms));
         let shared = Arc::clone(&leases);
         let body = move || {
