@@ -13,6 +13,7 @@ mod sqlite;
 mod sqlite_clock;
 mod sqlite_file;
 mod sqlite_lock;
+mod sqlite_statements;
 mod sqlite_watch;
 mod tx;
 mod value;

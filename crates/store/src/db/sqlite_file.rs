@@ -10,7 +10,7 @@ use crate::migrate;
 
 use super::Schema;
 use super::sqlite_lock::{patience, wait_to_read, wait_to_write};
-use super::tx::sqlite_fault;
+use super::sqlite_statements::sqlite_fault;
 
 const STATEMENTS: usize = 256;
 

@@ -1,23 +1,22 @@
 //! A transaction on either database. On SQLite every call is done when it returns, so a future over it is ready at
 //! its first poll; the writer thread relies on that.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use redrive_core::run::Workload;
-use redrive_core::text::one_line;
 use redrive_core::time::Timestamp;
 use redrive_metrics::Event;
 
 use crate::clock::Clock as _;
 use crate::error::{Error, Result};
 
-use super::batch::{Batch, Effect};
-use super::postgres::PgTx;
+use super::batch::Batch;
+use super::postgres::{self, PgTx};
 use super::row::{Cursor, Row};
 use super::shared::Shared;
 use super::sql::{Dialect, Kind, Lookup, Sql, render, render_lookup};
 use super::sqlite_clock::TxClock;
+use super::sqlite_statements::{self, sqlite_fault};
 use super::value::{Column, Param};
 use super::wakeups::{Tells, Workloads};
 
@@ -94,7 +93,7 @@ impl Tx<'_> {
         mut make: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
         match self {
-            Self::Sqlite { connection, name, .. } => sqlite_rows(connection, name, text, params, make),
+            Self::Sqlite { connection, name, .. } => sqlite_statements::rows(connection, name, text, params, make),
             Self::Postgres(tx) => {
                 let rows = tx.query(text, params).await?;
                 rows.iter().map(|row| make(&Row::Postgres(row))).collect()
@@ -133,8 +132,8 @@ impl Tx<'_> {
         }
         let shared = Shared::of(columns);
         match self {
-            Self::Sqlite { connection, name, .. } => sqlite_batch(connection, name, sql, columns, shared),
-            Self::Postgres(tx) => postgres_batch(tx, sql, columns, shared).await,
+            Self::Sqlite { connection, name, .. } => sqlite_statements::batch(connection, name, sql, columns, shared),
+            Self::Postgres(tx) => postgres::batch(tx, sql, columns, shared).await,
         }
     }
 
@@ -181,7 +180,7 @@ impl Tx<'_> {
             return Ok(vec![]);
         }
         match self {
-            Self::Sqlite { connection, name, .. } => sqlite_lookup(connection, name, text, columns, make),
+            Self::Sqlite { connection, name, .. } => sqlite_statements::lookup(connection, name, text, columns, make),
             Self::Postgres(tx) => {
                 let answers = tx.query_arrays(text, columns).await?;
                 let answer = |row| {
@@ -249,156 +248,5 @@ impl Tx<'_> {
             Self::Sqlite { .. } => Ok(()),
             Self::Postgres(_) => self.rows(&LOCK, &[key.into()], |_| Ok(())).await.map(drop),
         }
-    }
-}
-
-/// The unique values of an inserted row, to be found again among the values it was made from.
-fn key_of_row(row: &tokio_postgres::Row, unique: &[(usize, Kind)]) -> Result<Vec<Vec<u8>>> {
-    let row = Row::Postgres(row);
-    let values = unique.iter().enumerate().map(|(nth, (_, kind))| {
-        Ok(match kind {
-            Kind::Int => row.int(nth)?.to_le_bytes().to_vec(),
-            Kind::Text => row.text(nth)?.into_bytes(),
-            Kind::Id => row.id(nth)?.as_bytes().to_vec(),
-            Kind::Bytes => row.bytes(nth)?,
-        })
-    });
-    values.collect()
-}
-
-fn key_of_values(columns: &[Column<'_>], unique: &[(usize, Kind)], nth: usize) -> Vec<Vec<u8>> {
-    let bytes = |param: Param<'_>| match param {
-        Param::Null => vec![],
-        Param::Int(value) => value.to_le_bytes().to_vec(),
-        Param::Text(value) => value.as_bytes().to_vec(),
-        Param::Id(value) => value.as_bytes().to_vec(),
-        Param::Bytes(value) => value.to_vec(),
-    };
-    unique.iter().map(|(column, _)| bytes(columns[*column].row(nth))).collect()
-}
-
-fn sqlite_rows<T>(
-    connection: &rusqlite::Connection,
-    name: &'static str,
-    text: &str,
-    params: &[Param<'_>],
-    mut make: impl FnMut(&Row<'_>) -> Result<T>,
-) -> Result<Vec<T>> {
-    let fault = |error| sqlite_fault(name, error);
-    let mut statement = connection.prepare_cached(text).map_err(fault)?;
-    let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(fault)?;
-    let mut made = Vec::new();
-    while let Some(row) = rows.next().map_err(fault)? {
-        made.push(make(&Row::Sqlite(row))?);
-    }
-    Ok(made)
-}
-
-fn sqlite_lookup<T>(
-    connection: &rusqlite::Connection,
-    name: &'static str,
-    text: &str,
-    columns: &[Column<'_>],
-    mut make: impl FnMut(usize, Cursor<'_>) -> Result<T>,
-) -> Result<Vec<T>> {
-    let fault = |error| sqlite_fault(name, error);
-    let mut statement = connection.prepare_cached(text).map_err(fault)?;
-    let mut made = Vec::new();
-    for nth in 0..columns.first().map_or(0, Column::len) {
-        let params = columns.iter().map(|column| column.row(nth));
-        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(fault)?;
-        while let Some(row) = rows.next().map_err(fault)? {
-            made.push(make(nth, Row::Sqlite(row).cursor())?);
-        }
-    }
-    Ok(made)
-}
-
-async fn postgres_batch(tx: &mut PgTx<'_>, sql: &Batch, columns: &[Column<'_>], shared: Shared) -> Result<Vec<bool>> {
-    let rows = columns.first().map_or(0, Column::len);
-    let (text, shared) = sql.for_postgres(shared);
-    match sql.effect() {
-        Effect::All => {
-            tx.defer_batch(&text, columns, shared).await?;
-            Ok(vec![true; rows])
-        }
-        Effect::Inserted(_) => {
-            let inserted = tx.query_batch(&text, columns, shared).await?;
-            if inserted.len() == rows {
-                return Ok(vec![true; rows]);
-            }
-            let unique = sql.unique_columns();
-            let found = inserted.iter().map(|row| key_of_row(row, &unique)).collect::<Result<HashSet<_>>>()?;
-            Ok((0..rows).map(|nth| found.contains(&key_of_values(columns, &unique, nth))).collect())
-        }
-        Effect::Row => {
-            let mut took = vec![false; rows];
-            for row in tx.query_batch(&text, columns, shared).await? {
-                let nth = usize::try_from(Row::Postgres(&row).int(0)?).unwrap_or(0);
-                if let Some(slot) = took.get_mut(nth.wrapping_sub(1)) {
-                    *slot = true;
-                }
-            }
-            Ok(took)
-        }
-    }
-}
-
-/// A value stays bound until another takes its place: those that all rows share are bound once.
-fn sqlite_batch(
-    connection: &rusqlite::Connection,
-    name: &'static str,
-    sql: &Batch,
-    columns: &[Column<'_>],
-    shared: Shared,
-) -> Result<Vec<bool>> {
-    let fault = |error| sqlite_fault(name, error);
-    let rows = columns.first().map_or(0, Column::len);
-    let mut took = Vec::with_capacity(rows);
-    if let Some(text) = sql.sqlite_rows().filter(|_| rows >= Batch::ROWS_A_STATEMENT) {
-        let mut statement = connection.prepare_cached(text).map_err(fault)?;
-        while took.len() + Batch::ROWS_A_STATEMENT <= rows {
-            let is_first = took.is_empty();
-            for row in 0..Batch::ROWS_A_STATEMENT {
-                for (at, column) in columns.iter().enumerate().filter(|(at, _)| is_first || !shared.has(*at)) {
-                    let value = column.row(took.len() + row);
-                    statement.raw_bind_parameter(row * columns.len() + at + 1, value).map_err(fault)?;
-                }
-            }
-            statement.raw_execute().map_err(fault)?;
-            took.resize(took.len() + Batch::ROWS_A_STATEMENT, true);
-        }
-    }
-    let mut statement = connection.prepare_cached(sql.for_sqlite()).map_err(fault)?;
-    let first = took.len();
-    for nth in first..rows {
-        for (at, column) in columns.iter().enumerate().filter(|(at, _)| nth == first || !shared.has(*at)) {
-            statement.raw_bind_parameter(at + 1, column.row(nth)).map_err(fault)?;
-        }
-        took.push(statement.raw_execute().map_err(fault)? > 0);
-    }
-    Ok(took)
-}
-
-/// What a SQLite error means to the caller.
-pub(super) fn sqlite_fault(name: &'static str, error: rusqlite::Error) -> Error {
-    use rusqlite::ErrorCode;
-    let place = || "the database".to_owned();
-    // A statement's text belongs in a log, not in a sentence.
-    let why = if let rusqlite::Error::SqlInputError { msg, .. } = &error {
-        one_line(msg)
-    } else {
-        one_line(&error.to_string())
-    };
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Error::Full { place: place() },
-        Some(ErrorCode::ReadOnly) => Error::ReadOnly { place: place(), why },
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Error::Busy { place: place(), seconds: super::sqlite_lock::patience().as_secs() }
-        }
-        Some(
-            ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase,
-        ) => Error::Lost { place: place(), name, why },
-        _ => Error::Statement { name, why },
     }
 }

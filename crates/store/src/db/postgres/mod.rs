@@ -4,6 +4,7 @@
 //! is set inside it, and locks end with it.
 
 mod address;
+mod batch;
 mod clock;
 mod deferred;
 mod fault;
@@ -15,6 +16,7 @@ mod server;
 mod transaction;
 
 pub(crate) use address::Address;
+pub(super) use batch::batch;
 pub(crate) use kind::{INDEX_PLANS_OF_SESSION, Planner};
 pub use news::Listen;
 pub(crate) use server::Postgres;

@@ -19,16 +19,24 @@ pub(in crate::raw) const MAX_BELOW_BASE: usize = 3 * 256 + "logical_date=2026-01
 
 /// The directory that holds every day of one query.
 pub(super) fn query(base: &Path, key: &PartitionKey) -> Path {
-    verbatim(&format!(
+    verbatim(&query_text(base, key))
+}
+
+pub(super) fn partition(base: &Path, key: &PartitionKey) -> Path {
+    verbatim(&partition_text(base, key))
+}
+
+fn query_text(base: &Path, key: &PartitionKey) -> String {
+    format!(
         "{base}/{}/{}/{}",
         segment("source", key.source.as_str()),
         segment("customer_id", key.customer_id.as_str()),
         segment("query_name", key.query_name.as_str()),
-    ))
+    )
 }
 
-pub(super) fn partition(base: &Path, key: &PartitionKey) -> Path {
-    verbatim(&format!("{}/{DAY}{}", query(base, key), key.logical_date))
+fn partition_text(base: &Path, key: &PartitionKey) -> String {
+    format!("{}/{DAY}{}", query_text(base, key), key.logical_date)
 }
 
 /// The day whose directory this is.
@@ -37,7 +45,7 @@ pub(super) fn day_of(directory: &Path) -> Option<LogicalDate> {
 }
 
 pub(super) fn run(base: &Path, key: &PartitionKey, run_id: RunId) -> Path {
-    verbatim(&format!("{}/{RUN}{run_id}", partition(base, key)))
+    verbatim(&format!("{}/{RUN}{run_id}", partition_text(base, key)))
 }
 
 pub(super) fn object(dir: &Path, name: &str) -> Path {
