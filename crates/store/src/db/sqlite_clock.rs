@@ -2,7 +2,7 @@
 //!
 //! Every process that uses the file is on one host, so that they share the steady clock. A transaction reads the offset
 //! inside itself. The writer that finds the wall clock set moves the offset and, in the same transaction, the end of every
-//! lease: no transaction ever compares a lease with a time that is measured otherwise.
+//! lease and hold: no transaction ever compares a lease with a time that is measured otherwise.
 
 use std::sync::Arc;
 
@@ -40,19 +40,28 @@ const KEEP: &str = "/* clock::keep */
      UPDATE clock
      SET boot = ?1, ahead = ?2";
 
-/// Everything that one process holds for a span. A lease's length is told from its last heartbeat, which moves with it.
-const MOVE_LEASES: [&str; 5] = [
+/// Moves what a process holds for a span, and how long an attempt has taken. A lease's length is told from its last heartbeat, which
+/// moves with it. When a run that waits is due is told as [`redrive_core::run::Run::due_at`] tells it.
+const MOVE_LEASES: [&str; 7] = [
     "/* clock::move_leases */
      UPDATE run_claims
-     SET lease_until = lease_until + ?1, last_heartbeat = last_heartbeat + ?1",
+     SET lease_until = lease_until + ?1, last_heartbeat = last_heartbeat + ?1, started_at = started_at + ?1",
     "/* clock::move_leases_of_bundles */
      UPDATE run_bundles
-     SET lease_until = lease_until + ?1, last_heartbeat = last_heartbeat + ?1",
+     SET lease_until = lease_until + ?1, last_heartbeat = last_heartbeat + ?1, started_at = started_at + ?1",
     "/* clock::move_leases_of_cancelled_runs */
      UPDATE run_ends
-     SET lease_until = lease_until + ?1
+     SET lease_until = lease_until + ?1, last_heartbeat = last_heartbeat + ?1
      WHERE state = 'dead'
        AND lease_until IS NOT NULL",
+    "/* clock::move_leases_of_runs_that_wait_for_their_end */
+     UPDATE run_waiting
+     SET lease_until = lease_until + ?1, last_heartbeat = last_heartbeat + ?1,
+         due_at = max(lease_until + ?1, coalesce(next_retry_at, (
+             SELECT not_before
+             FROM run_specs s
+             WHERE s.run_id = run_waiting.run_id), 0))
+     WHERE lease_until IS NOT NULL",
     "/* clock::move_holders_of_operations */
      UPDATE bulk_operations
      SET held_until = held_until + ?1
@@ -60,20 +69,53 @@ const MOVE_LEASES: [&str; 5] = [
     "/* clock::move_holders_of_keys */
      UPDATE idempotency_keys
      SET held_until = held_until + ?1",
+    "/* clock::move_deliveries */
+     UPDATE deliveries
+     SET due_at = due_at + ?1
+     WHERE delivered_at IS NULL",
 ];
 
 const TELL: &str = "/* clock::tell */
      UPDATE clock
      SET jumped_at = ?1, jumped_by = ?2";
 
-/// A lease that was got by another clock lasts no longer than its own length from now.
-const SHORTEN_LEASES: [&str; 2] = [
+/// A lease that was got by another clock lasts no longer than its own length from now, and an attempt begins now at the latest: workers on
+/// other hosts go on. Whatever a process of this host held is free, for the process is gone.
+const SHORTEN_LEASES: [&str; 7] = [
     "/* clock::shorten_leases */
      UPDATE run_claims
-     SET lease_until = min(lease_until, ?1 + max(lease_until - last_heartbeat, 0))",
+     SET lease_until = min(lease_until, ?1 + max(lease_until - last_heartbeat, 0)),
+         last_heartbeat = min(last_heartbeat, ?1), started_at = min(started_at, ?1)",
     "/* clock::shorten_leases_of_bundles */
      UPDATE run_bundles
-     SET lease_until = min(lease_until, ?1 + max(lease_until - last_heartbeat, 0))",
+     SET lease_until = min(lease_until, ?1 + max(lease_until - last_heartbeat, 0)),
+         last_heartbeat = min(last_heartbeat, ?1), started_at = min(started_at, ?1)",
+    "/* clock::shorten_leases_of_cancelled_runs */
+     UPDATE run_ends
+     SET lease_until = min(lease_until, ?1 + max(lease_until - last_heartbeat, 0)),
+         last_heartbeat = min(last_heartbeat, ?1)
+     WHERE state = 'dead'
+       AND lease_until > ?1",
+    "/* clock::shorten_leases_of_runs_that_wait_for_their_end */
+     UPDATE run_waiting
+     SET lease_until = min(lease_until, ?1 + max(lease_until - last_heartbeat, 0)),
+         last_heartbeat = min(last_heartbeat, ?1),
+         due_at = max(min(lease_until, ?1 + max(lease_until - last_heartbeat, 0)), coalesce(next_retry_at, (
+             SELECT not_before
+             FROM run_specs s
+             WHERE s.run_id = run_waiting.run_id), 0))
+     WHERE lease_until > ?1",
+    "/* clock::free_operations */
+     UPDATE bulk_operations
+     SET held_until = min(held_until, ?1)
+     WHERE state = 'running'",
+    "/* clock::free_keys */
+     UPDATE idempotency_keys
+     SET held_until = min(held_until, ?1)",
+    "/* clock::free_deliveries */
+     UPDATE deliveries
+     SET due_at = min(due_at, ?1)
+     WHERE delivered_at IS NULL",
 ];
 
 impl HostClock {

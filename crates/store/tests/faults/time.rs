@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::clock::Steady;
 use redrive_core::id::RunId;
 use redrive_core::retry::RetryPolicy;
 use redrive_core::run::{ControlEvent, End, Verdict, Workload};
 use redrive_core::time::Timestamp;
 use redrive_fixture::{LEASE, Postgres};
-use redrive_store::clock::{Clock, ManualClock, SystemClock};
-use redrive_store::{HeartbeatAnswer, Open, Options, Recorded, RunChangeOutcome, Store, StoreUrl};
+use redrive_store::clock::{Clock, ManualClock, Sleep, SystemClock};
+use redrive_store::{
+    HeartbeatAnswer, KeyFound, KeyedRequest, Open, Options, Recorded, RunChangeOutcome, Store, StoreUrl,
+};
 
 use crate::support::{Place, START, claim_runs, job, operation, with_clock};
 
@@ -119,23 +122,111 @@ async fn change(store: &Store, run_id: RunId, event: ControlEvent) {
     assert!(matches!(outcome, RunChangeOutcome::Changed { .. }), "{outcome:?}");
 }
 
+impl Hosted {
+    /// A job that was cancelled while a worker was at it.
+    async fn cancelled(&self, name: &str) -> RunId {
+        self.store.control().submit(vec![job(name)]).await.unwrap();
+        let claimed = self.store.data().claim_runs(claim_runs("w", 1)).await.unwrap().remove(0).run;
+        change(&self.store, claimed.run_id, ControlEvent::Cancel { by: "ada".to_owned() }).await;
+        claimed.run_id
+    }
+
+    async fn claims(&self) -> usize {
+        self.store.data().claim_runs(claim_runs("v", 1)).await.unwrap().len()
+    }
+}
+
 /// Until its old worker's lease ends, a run that was cancelled is not tried again.
 #[tokio::test]
 async fn on_sqlite_a_wall_clock_that_is_set_ends_no_lease_of_a_cancelled_run() {
     let host = Hosted::new().await;
-    host.store.control().submit(vec![job("a")]).await.unwrap();
-    let claimed = host.store.data().claim_runs(claim_runs("w", 1)).await.unwrap().remove(0).run;
-    change(&host.store, claimed.run_id, ControlEvent::Cancel { by: "ada".to_owned() }).await;
+    let run_id = host.cancelled("a").await;
     host.clock.set_wall_by(HOUR);
     assert_eq!(host.ended().await, 0);
-    change(&host.store, claimed.run_id, ControlEvent::Retry).await;
-    assert_eq!(
-        host.store.data().claim_runs(claim_runs("v", 1)).await.unwrap().len(),
-        0,
-        "its worker may still be at it"
-    );
+    change(&host.store, run_id, ControlEvent::Retry).await;
+    assert_eq!(host.claims().await, 0, "its worker may still be at it");
     host.clock.advance(LEASE);
-    assert_eq!(host.store.data().claim_runs(claim_runs("v", 1)).await.unwrap().len(), 1);
+    assert_eq!(host.claims().await, 1);
+}
+
+/// The same where it was wanted again before the clock was set.
+#[tokio::test]
+async fn on_sqlite_a_wall_clock_that_is_set_moves_the_end_that_a_run_waits_for() {
+    for by in [HOUR, -HOUR] {
+        let host = Hosted::new().await;
+        let run_id = host.cancelled("a").await;
+        change(&host.store, run_id, ControlEvent::Retry).await;
+        host.clock.set_wall_by(by);
+        assert_eq!(host.ended().await, 0);
+        assert_eq!(host.claims().await, 0, "{by}: its worker may still be at it");
+        host.clock.advance(LEASE);
+        assert_eq!(host.claims().await, 1, "{by}");
+    }
+}
+
+/// An attempt may take so long by the steady clock.
+#[tokio::test]
+async fn on_sqlite_a_wall_clock_that_is_set_takes_no_time_from_an_attempt() {
+    for by in [HOUR, -HOUR] {
+        let host = Hosted::new().await;
+        host.store.control().submit(vec![job("a")]).await.unwrap();
+        let run = host.store.data().claim_runs(claim_runs("w", 1)).await.unwrap().remove(0).run;
+        host.clock.set_wall_by(by);
+        let now = host.store.data().beat(vec![(run.run_id, run.task_id.unwrap())], LEASE).await.unwrap().at;
+        let run = host.store.view().run(run.run_id).await.unwrap().unwrap();
+        assert_eq!(now.since(run.started_at.unwrap()), Duration::ZERO, "{by}");
+        assert_eq!(run.started_at, Some(now), "{by}");
+    }
+}
+
+/// The host's clock after a new start of the host.
+#[derive(Debug)]
+struct Restarted(ManualClock);
+
+impl Clock for Restarted {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn steady(&self, sleep: Sleep) -> Steady {
+        self.0.steady(sleep)
+    }
+
+    fn boot(&self) -> Option<String> {
+        Some("after".to_owned())
+    }
+}
+
+/// A host without a battery for its clock starts in the past, and its clock is set when the network is there.
+#[tokio::test]
+async fn on_sqlite_nothing_waits_for_a_clock_that_was_behind_when_the_host_started() {
+    let host = Hosted::new().await;
+    let (dead, waiting) = (host.cancelled("a").await, host.cancelled("b").await);
+    change(&host.store, waiting, ControlEvent::Retry).await;
+    let request = KeyedRequest {
+        actor: "token:ci".to_owned(),
+        route: "POST /v1/runs".to_owned(),
+        key: "k1".to_owned(),
+        body_hash: vec![1; 32],
+    };
+    let found = host.store.begin_key(request.clone()).await.unwrap();
+    assert!(matches!(found, KeyFound::Fresh(_)), "{found:?}");
+    let Hosted { place, clock, .. } = host;
+    clock.set_wall_by(-24 * HOUR);
+    let options =
+        Options { clock: Arc::new(Restarted(clock.clone())), follow_database_clock: true, ..with_clock(&clock) };
+    let store = Store::open(&place.url(), Open::Current, options).await.unwrap();
+    // Something is written before the clock is right.
+    store.control().submit(vec![job("c")]).await.unwrap();
+    clock.set_wall_by(24 * HOUR);
+    let found = store.begin_key(request).await.unwrap();
+    assert!(matches!(found, KeyFound::Fresh(_)), "the process that held it is gone: {found:?}");
+    change(&store, dead, ControlEvent::Retry).await;
+    clock.advance(LEASE);
+    let claimed = store.data().claim_runs(claim_runs("v", 9)).await.unwrap();
+    let claimed: Vec<RunId> = claimed.into_iter().map(|claimed| claimed.run.run_id).collect();
+    assert!(claimed.contains(&dead) && claimed.contains(&waiting), "{claimed:?} without {dead} or {waiting}");
+    assert_eq!(claimed.len(), 3);
 }
 
 #[tokio::test]
