@@ -104,7 +104,7 @@ pub(super) fn client(url: &str, bucket: &str, options: &S3Options, patience: Pat
         }
     }
     trust::install_provider();
-    let connecting = options.client_options().map_err(|why| invalid(format!("ca_file {why}")))?;
+    let connecting = options.client_options().map_err(|why| invalid(format!("ca_file, or AWS_CA_BUNDLE: {why}")))?;
     let builder = AmazonS3Builder::new().with_client_options(connecting);
     let configured = options.settings.iter().fold(builder, |builder, (key, value)| builder.with_config(*key, value));
     configured

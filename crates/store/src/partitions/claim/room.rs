@@ -103,14 +103,15 @@ async fn careful(tx: &mut Tx<'_>, breakers: &BTreeMap<Source, BreakerPolicy>) ->
     let (of_customers, of_sources): (Vec<_>, Vec<_>) =
         limits.into_iter().partition(|(scope, _)| scope.customer_id().is_some());
     let sources: Vec<Source> = of_sources.iter().map(|(scope, _)| scope.source().clone()).collect();
-    let active = in_flight(tx, &sources).await?.into_iter();
+    let mut active = in_flight(tx, &sources).await?;
     let columns = [
         Column::texts(&of_customers, |(scope, _)| Some(scope.source().as_str())),
         Column::texts(&of_customers, |(scope, _)| scope.customer_id().map(CustomerId::as_str)),
     ];
-    let of_each = tx.lookup(&OF_CUSTOMER_IN_FLIGHT, &columns, |mut row| row.count()).await?;
-    // Each question has one answer, in order.
-    let active = active.chain(of_each.into_iter().map(|(_, count)| count));
+    active.resize(sources.len() + of_customers.len(), 0);
+    for (nth, count) in tx.lookup(&OF_CUSTOMER_IN_FLIGHT, &columns, |mut row| row.count()).await? {
+        active[sources.len() + nth] = count;
+    }
     let scopes = of_sources.iter().chain(&of_customers);
     let gate = |((scope, limit), active): (&(HoldScope, u32), u32)| Gate {
         scope: scope.clone(),
