@@ -9,6 +9,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use redrive_core::time::Timestamp;
 use uuid::Uuid;
 
@@ -109,6 +111,17 @@ pub async fn answering<T: Any, F: Future>(
 ) -> F::Output {
     let answer_of: AnswerOf = Arc::new(move |given| given.downcast_ref::<T>().and_then(&answer));
     ANSWER_OF.scope(answer_of, work).await
+}
+
+/// Has work that another task will do go on under the key of this task, which a task that is spawned does not know of.
+pub fn under_same_key<T>(work: impl Future<Output = T> + Send + 'static) -> BoxFuture<'static, T> {
+    match current() {
+        None => work.boxed(),
+        Some(CurrentKey { hold, answer_of: None }) => KEY.scope(hold, work).boxed(),
+        Some(CurrentKey { hold, answer_of: Some(answer_of) }) => {
+            KEY.scope(hold, ANSWER_OF.scope(answer_of, work)).boxed()
+        }
+    }
 }
 
 /// The key under which this task works.

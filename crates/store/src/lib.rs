@@ -55,7 +55,7 @@ pub use groups::Description;
 pub use handles::{ControlStore, DataStore, Open, Store, Verdicts, View};
 pub use holds::{Cooldown, HoldChange};
 pub use hurry::Hurry;
-pub use idempotency::{KeyFound, KeyHold, KeyedRequest, answering, under_key};
+pub use idempotency::{KeyFound, KeyHold, KeyedRequest, answering, under_key, under_same_key};
 pub use integrity::{Depth, Integrity};
 pub use memory::{MemoryBudget, MemoryShare};
 pub use metrics::RunMetrics;
@@ -65,8 +65,8 @@ pub use notifications::{
 };
 pub use overview::{BOUND, OverviewQuery, RunCounts, SourceCounts};
 pub use partitions::{
-    AttemptLimits, Backlog, ClaimedPartition, Decided, DueBand, DueQuery, GroupQuery, InFlightOf, Outcome, Page,
-    PartitionClaim, PartitionGroup, QuerySpan, Queued, RejectedBand, Rotation, TileCell, TileQuery, TileRow,
+    AttemptLimits, Backlog, ClaimedPartition, Committed, Decided, DueBand, DueQuery, GroupQuery, InFlightOf, Outcome,
+    Page, PartitionClaim, PartitionGroup, QuerySpan, Queued, RejectedBand, Rotation, TileCell, TileQuery, TileRow,
 };
 pub use processes::OutsideCall;
 pub use queues::QueueState;

@@ -4,6 +4,7 @@
 mod applied;
 mod ask;
 mod backfill;
+mod beside;
 mod by_plan;
 mod durable;
 mod foresee;

@@ -9,9 +9,10 @@ use redrive_core::id::RunId;
 use redrive_core::key::PartitionKey;
 use redrive_core::partition::Partition;
 use redrive_core::refusal::{Reason, Refused};
-use redrive_store::{Decided, DecidedRuns, Operation, Outcome, RunChangeOutcome};
+use redrive_store::{Committed, Decided, DecidedRuns, Operation, Outcome, RunChangeOutcome};
 
 use super::ask::PlanAsk;
+use super::beside::Beside;
 use super::select::{Ask, Basis, ByFilter, Candidate, Chunk, Request, RunAsk, Selection, SubjectAsk};
 use crate::audit::Audit;
 use crate::error::Result;
@@ -69,7 +70,9 @@ struct WrittenChunk {
 struct WrittenChanges {
     /// Partitions to be made, and whether this operation made them.
     new: Vec<((Partition, Ask), bool)>,
-    partitions: Vec<(PendingPartition, Outcome)>,
+    partitions: Vec<PendingPartition>,
+    /// What became of these.
+    committed: Committed,
     runs: Vec<(PendingRun, RunChangeOutcome)>,
 }
 
@@ -112,7 +115,8 @@ impl ControlPlane {
                 (watch.progress)(report.matched);
                 self.prepare(selection.next().await?, audit).await
             };
-            let (wrote, next) = tokio::join!(self.write_chunk(ready, &operation), meanwhile);
+            let writing = Beside::start(self.clone().write_chunk(ready, operation.clone()));
+            let (wrote, next) = tokio::join!(writing, meanwhile);
             let next = match wrote {
                 Ok(chunk) => {
                     written = Some(chunk);
@@ -175,9 +179,9 @@ impl ControlPlane {
         changes
     }
 
-    async fn write_chunk(&self, ready: PreparedChunk, operation: &Operation) -> Result<WrittenChunk> {
+    async fn write_chunk(self, ready: PreparedChunk, operation: Operation) -> Result<WrittenChunk> {
         let PreparedChunk { matched, skipped, changes } = ready;
-        Ok(WrittenChunk { matched, skipped, changes: self.write(changes, operation).await? })
+        Ok(WrittenChunk { matched, skipped, changes: self.write(changes, &operation).await? })
     }
 
     /// Makes the partitions that are not there, and changes what is still as it was read.
@@ -190,8 +194,8 @@ impl ControlPlane {
                 self.store.enqueue(operation, wanted).await?
             }
         };
-        let outcomes = match partitions.is_empty() {
-            true => vec![],
+        let committed = match partitions.is_empty() {
+            true => Committed::default(),
             false => self.store.write(operation, decided).await?,
         };
         let run_outcomes = match runs.is_empty() {
@@ -200,7 +204,8 @@ impl ControlPlane {
         };
         Ok(WrittenChanges {
             new: new.into_iter().zip(made).collect(),
-            partitions: partitions.into_iter().zip(outcomes).collect(),
+            partitions,
+            committed,
             runs: runs.into_iter().zip(run_outcomes).collect(),
         })
     }
@@ -240,7 +245,9 @@ impl ControlPlane {
             }
         }
         let mut overtaken = self.as_found(made_by_another).await?;
-        for (PendingAsk { key, ask, basis }, outcome) in written.partitions {
+        for (PendingAsk { key, ask, basis }, outcome) in
+            written.partitions.into_iter().zip(written.committed.outcomes())
+        {
             match (outcome, basis) {
                 (Outcome::Changed { before, after }, _) => report.change(Some(&before), &after),
                 (Outcome::Refused(refused), _) => report.skip(SubjectRef::Partition(&key), refused),

@@ -18,6 +18,9 @@ use crate::shape::{SubjectRef, SubjectShape};
 /// How many partitions go into one transaction.
 pub(super) const CHUNK: u32 = 10_000;
 
+/// The first chunk of many is short: nothing is written while it is read and decided.
+const FIRST_CHUNK: u32 = 2_000;
+
 /// What is to be done to the partitions of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
@@ -65,7 +68,7 @@ impl Verb {
 
     /// The part of a filter's range that the verb can change. One exact key is always looked at, and answered.
     fn page(self, filter: &Filter) -> Page {
-        let mut page = Page { filter: filter.clone(), limit: CHUNK, ..Page::default() };
+        let mut page = Page { filter: filter.clone(), limit: FIRST_CHUNK, ..Page::default() };
         if filter.as_key().is_some() || filter.status.is_some() || filter.group.is_some() {
             return page;
         }
@@ -221,6 +224,7 @@ impl Selection for ByFilter<'_> {
         let found = self.insight.view().partitions(self.page.clone()).await?;
         self.done = found.len() < usize::try_from(self.page.limit).unwrap_or(usize::MAX);
         self.page.after = found.last().map(|last| last.state.key.clone());
+        self.page.limit = CHUNK;
         let candidate = |partition| Candidate::partition(partition, Ask::Verb(self.verb), Basis::Read);
         Ok(Chunk { candidates: found.into_iter().map(candidate).collect(), skipped: vec![] })
     }

@@ -194,19 +194,24 @@ static INSERT: Batch = Batch::new(
     Effect::All,
 );
 
+/// How many rows are inserted by one statement: while PostgreSQL inserts some, the next are hashed.
+const STRETCH: usize = 2000;
+
 /// Adds an operation's changes to the chain, and the operation itself before its first.
 pub(crate) async fn record(tx: &mut Tx<'_>, operation: &Operation, changes: &[NewChange<'_>]) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
     }
     let (mut chain, operation) = begin(tx, operation).await?;
-    let mut rows = Vec::with_capacity(changes.len());
-    for &change in changes {
-        let written = change.written;
-        chain.change(operation, change.subject.covered(), written.before(), written.after());
-        rows.push(NewRow { seq: chain.seq, operation, change, hash: chain.hash });
+    for stretch in changes.chunks(STRETCH) {
+        let mut rows = Vec::with_capacity(stretch.len());
+        for &change in stretch {
+            let written = change.written;
+            chain.change(operation, change.subject.covered(), written.before(), written.after());
+            rows.push(NewRow { seq: chain.seq, operation, change, hash: chain.hash });
+        }
+        tx.batch(&INSERT, &columns(&fields(), &rows.iter().collect::<Vec<_>>())).await?;
     }
-    tx.batch(&INSERT, &columns(&fields(), &rows.iter().collect::<Vec<_>>())).await?;
     chain.store(tx).await
 }
 

@@ -51,7 +51,7 @@ impl ControlStore {
         operation: &Operation,
         items: Vec<(Partition, ControlEvent<'_>)>,
     ) -> Result<Vec<Outcome>> {
-        self.write(operation, self.decide(items)).await
+        Ok(self.write(operation, self.decide(items)).await?.outcomes().collect())
     }
 
     /// Decides about partitions as they were read. Nothing is written, so that it can be done while others are.
@@ -67,9 +67,9 @@ impl ControlStore {
     }
 
     /// Writes what was decided, where it still holds.
-    pub async fn write(&self, operation: &Operation, Decided(decided): Decided) -> Result<Vec<Outcome>> {
+    pub async fn write(&self, operation: &Operation, Decided(decided): Decided) -> Result<Committed> {
         if decided.iter().all(Result::is_err) {
-            return Ok(decided.into_iter().filter_map(Result::err).map(Outcome::Refused).collect());
+            return Ok(Committed { decided, written: vec![] });
         }
         let decided = Arc::new(decided);
         let (operation, inside) = (operation.clone(), Arc::clone(&decided));
@@ -79,13 +79,28 @@ impl ControlStore {
             tx.wake_for(Workload::Extract);
             Ok(written)
         })?;
-        let decided = Arc::unwrap_or_clone(decided);
-        let mut written = written.into_iter();
-        Ok(decided.into_iter().map(|decided| outcome(decided, &mut written)).collect())
+        Ok(Committed { decided: Arc::unwrap_or_clone(decided), written })
+    }
+}
+
+/// Changes that were decided, and how the write of each ended.
+#[derive(Debug, Default)]
+pub struct Committed {
+    decided: Vec<Result<DecidedChange, Refused>>,
+    /// Of those that were not refused.
+    written: Vec<Written>,
+}
+
+impl Committed {
+    /// What became of each. It takes as long as some rows of the next chunk, which need not wait for it.
+    pub fn outcomes(self) -> impl Iterator<Item = Outcome> {
+        let mut written = self.written.into_iter();
+        self.decided.into_iter().map(move |decided| outcome(decided, &mut written))
     }
 }
 
 /// How the write of a decided change ended.
+#[derive(Debug)]
 enum Written {
     Changed,
     /// Another caller was first; the partition as it is now, if it is still there.

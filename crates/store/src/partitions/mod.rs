@@ -16,7 +16,7 @@ mod tile;
 
 pub use backlog::{Backlog, InFlightOf, Queued};
 pub use claim::{ClaimedPartition, PartitionClaim, Rotation};
-pub use commit::{Decided, Outcome};
+pub use commit::{Committed, Decided, Outcome};
 pub use due::{DueBand, DueQuery, RejectedBand};
 pub use groups::{AttemptLimits, GroupQuery, PartitionGroup};
 pub use page::Page;

@@ -90,6 +90,24 @@ async fn what_is_refused_together_with_its_commit_is_not_there_and_the_caller_kn
     assert_eq!(count_at(&database, JOBS), 2, "the connection goes on");
 }
 
+/// A large statement is sent before its answer is asked for. What is told of its failure is why, not that what follows was refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_statement_that_fails_on_its_own_says_why() {
+    let database = Postgres::shared().fresh_database();
+    let store = open(&database.url, standing_still()).await;
+    let refusing = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$BEGIN RAISE EXCEPTION 'locked' USING ERRCODE = 'lock_not_available'; END$$";
+    database.query(refusing);
+    database.query("CREATE TRIGGER refuse BEFORE INSERT ON operation_changes FOR EACH ROW EXECUTE FUNCTION refuse()");
+    let many = || (0..2000).map(|nth| wanted("ads", &nth.to_string())).collect();
+    let control = store.control();
+    let error = within(BOUND, "an answer", control.enqueue(&operation(&store, "want"), many())).await.unwrap_err();
+    assert!(matches!(error, Error::Busy { .. }), "{error:?}");
+    database.query("DROP TRIGGER refuse ON operation_changes");
+    control.enqueue(&operation(&store, "want"), many()).await.unwrap();
+    assert_eq!(count_at(&database, "SELECT count(*) FROM partitions"), 2000, "once, on the connection that goes on");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_goes_on_over_new_connections_when_all_the_old_ones_hang() {
     let database = Postgres::shared().fresh_database();

@@ -78,7 +78,7 @@ impl PgTx<'_> {
         let values = typed_batch(columns, &firsts, shared);
         let deferred = match self.statements {
             Statements::Prepared => {
-                let statement = within(self.kind.answer(), client.prepare_cached(sql)).await;
+                let statement = within(self.kind.answer(), self.deferred.prepare(client, sql)).await;
                 let statement = statement.map_err(|fault| self.faulted(&fault))?;
                 self.deferred.prepared(client, statement, &values)
             }
@@ -98,7 +98,7 @@ impl PgTx<'_> {
         let rows = async {
             match statements {
                 Statements::Prepared => {
-                    let statement = client.prepare_cached(sql).await?;
+                    let statement = deferred.prepare(client, sql).await?;
                     deferred.then(client.query(&statement, &untyped(params))).await.all()
                 }
                 Statements::Whole => deferred.then(client.query_typed(sql, params)).await.all(),
@@ -112,7 +112,7 @@ impl PgTx<'_> {
         let count = async {
             match statements {
                 Statements::Prepared => {
-                    let statement = client.prepare_cached(sql).await?;
+                    let statement = deferred.prepare(client, sql).await?;
                     deferred.then(client.execute(&statement, &untyped(params))).await.all()
                 }
                 Statements::Whole => deferred.then(client.execute_typed(sql, params)).await.all(),
