@@ -170,6 +170,17 @@ impl Tx<'_> {
         self.rendered_lookup(&text, columns, make).await
     }
 
+    /// Runs a statement of PostgreSQL's over arrays; gives what it returns, each with the place in the arrays that comes first in it.
+    pub(crate) async fn rows_of_arrays<T>(
+        &mut self,
+        sql: &Sql,
+        columns: &[Column<'_>],
+        mut make: impl FnMut(Cursor<'_>) -> Result<T>,
+    ) -> Result<Vec<(usize, T)>> {
+        let text = sql.render(self.dialect());
+        self.rendered_lookup(text, columns, |nth, row| Ok((nth, make(row)?))).await
+    }
+
     async fn rendered_lookup<T>(
         &mut self,
         text: &str,

@@ -11,7 +11,7 @@ use super::row::{
     CONTROL, FULL_STANDING, KEY, KEY_NAMES, NEW_CONTROL_NAMES, NEW_CONTROL_PLACE, OUTCOME, STANDING, WANTED,
     WANTED_NAMES, int,
 };
-use super::stretch::write_stretches;
+use super::stretch;
 use crate::audit::{self, NewChange, Operation, PlacedSubject, WrittenChange};
 use crate::db::columns::{Field, Named, columns, join, named};
 use crate::db::{Batch, Effect, Tx};
@@ -215,35 +215,41 @@ async fn write_fields(tx: &mut Tx<'_>, update: Update, changes: &[&Change]) -> R
     let changes = order.sorted(changes);
     let places = series::find(tx, changes.iter().map(|change| &change.after.state.key)).await?;
     let at: Vec<&Place> = places.iter().collect();
-    let mut took = match update {
-        Update::Standing => write_stretches(tx, &at, &changes).await?,
-        Update::Outcome | Update::FullStanding => vec![false; changes.len()],
+    let took = match update {
+        Update::Standing if !tx.is_alone() => stretch::write_each(tx, &at, &changes).await?,
+        Update::Standing => {
+            let took = stretch::write_alone(tx, &at, &changes).await?;
+            write_rest(tx, update, &at, &changes, took).await?
+        }
+        Update::Outcome | Update::FullStanding => {
+            write_rest(tx, update, &at, &changes, vec![false; changes.len()]).await?
+        }
     };
-    let rest: Vec<usize> = (0..changes.len()).filter(|&nth| !took[nth]).collect();
-    for (nth, each) in rest.iter().zip(write_each(tx, update, &at, &changes, &rest).await?) {
-        took[*nth] = each;
-    }
     write_control(tx, &at, &changes, &took).await?;
     let placed = places.into_iter().zip(took).map(|(place, took)| Placed { place, took });
     Ok(order.restore(placed.collect()))
 }
 
-/// Writes some of the changes row by row; says of each of them whether it took effect.
-async fn write_each(
+/// Writes the changes that are not written yet row by row; says of each change whether it is written then.
+async fn write_rest(
     tx: &mut Tx<'_>,
     update: Update,
     at: &[&Place],
     changes: &[&Change],
-    which: &[usize],
+    mut took: Vec<bool>,
 ) -> Result<Vec<bool>> {
     let (statement, fields) = update.statement();
-    let at: Vec<&Place> = which.iter().map(|&nth| at[nth]).collect();
-    let changes: Vec<&Change> = which.iter().map(|&nth| changes[nth]).collect();
+    let rest: Vec<usize> = (0..changes.len()).filter(|&nth| !took[nth]).collect();
+    let at: Vec<&Place> = rest.iter().map(|&nth| at[nth]).collect();
+    let changes: Vec<&Change> = rest.iter().map(|&nth| changes[nth]).collect();
     let after: Vec<&Partition> = changes.iter().map(|change| &change.after).collect();
     let mut values = columns(&KEY, &at);
     values.extend(columns(&GUARD, &changes));
     values.extend(columns(fields, &after));
-    tx.batch(statement, &values).await
+    for (nth, each) in rest.into_iter().zip(tx.batch(statement, &values).await?) {
+        took[nth] = each;
+    }
+    Ok(took)
 }
 
 /// Rows are written in key order, whatever order they came in: two transactions that lock the same rows then meet at the

@@ -1,12 +1,13 @@
-//! Days of one series that follow one another and change alike, as an outage leaves them: written by one statement.
+//! Days of one series that follow one another and change alike, as an outage leaves them: written together.
 //!
-//! This is for SQLite, where starting a statement costs as much as changing a row, and where nobody else can write between the
-//! look at the versions and the change. PostgreSQL has the rows of a batch in one statement anyway.
+//! On SQLite starting a statement costs as much as changing a row, and nobody else can write between the look at the versions and the
+//! change: a stretch has a statement of its own. PostgreSQL has all stretches of a batch in one statement, which locks rows in key order
+//! and steps down its index once for each stretch.
 
 use redrive_core::partition::Change;
 
 use super::row::int;
-use crate::db::{Param, Sql, Tx};
+use crate::db::{Column, Param, Sql, Tx};
 use crate::error::Result;
 use crate::series::Place;
 
@@ -27,25 +28,70 @@ static UPDATE: Sql = Sql::new(
      WHERE series_id = ?1 AND period >= ?2 AND period <= ?3",
 );
 
-/// Writes the standing of stretches that are wholly as they were; says of each change whether it was written. Changes are in
+static UPDATE_EACH: Sql = Sql::new(
+    "/* partitions::write_stretches */
+     UPDATE partitions
+     SET status = r.status, updated_at = r.updated_at, held = r.held, version = partitions.version + 1
+     FROM unnest(?1::bigint[], ?2::bigint[], ?3::bigint[], ?4::bigint[], ?5::text[], ?6::bigint[], ?7::bigint[])
+         WITH ORDINALITY AS r (series_id, first, last, version, status, updated_at, held, nth)
+     WHERE partitions.series_id = r.series_id
+       AND partitions.period >= r.first
+       AND partitions.period <= r.last
+       AND partitions.version = r.version
+     RETURNING r.nth, partitions.period",
+);
+
+/// Writes the standing of stretches that are wholly as they were, on SQLite; says of each change whether it was written. Changes are in
 /// key order.
-pub(super) async fn write_stretches(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Change]) -> Result<Vec<bool>> {
+pub(super) async fn write_alone(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Change]) -> Result<Vec<bool>> {
     let mut took = vec![false; changes.len()];
-    if !tx.is_alone() {
-        return Ok(took);
-    }
-    let mut from = 0;
-    while from < changes.len() {
-        let mut to = from + 1;
-        while to < changes.len() && follows(at, changes, to) {
-            to += 1;
-        }
+    for Stretch { from, to } in stretches(changes.len(), |nth| follows(at, changes, nth)) {
         if to - from >= WORTH && write(tx, &at[from..to], &changes[from..to]).await? {
             took[from..to].fill(true);
         }
-        from = to;
     }
     Ok(took)
+}
+
+/// Writes the standing of all that is still as it was, on PostgreSQL; says of each change whether it was written. Changes are in key order.
+pub(super) async fn write_each(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Change]) -> Result<Vec<bool>> {
+    let version = |nth: usize| changes[nth].expect_version;
+    let found: Vec<Stretch> =
+        stretches(changes.len(), |nth| version(nth - 1) == version(nth) && follows(at, changes, nth)).collect();
+    let after = |stretch: &Stretch| &changes[stretch.from].after;
+    let columns = [
+        Column::ints(&found, |stretch| at[stretch.from].series.map(|series| series.id)),
+        Column::ints(&found, |stretch| Some(at[stretch.from].period.number())),
+        Column::ints(&found, |stretch| Some(at[stretch.to - 1].period.number())),
+        Column::ints(&found, |stretch| Some(int(version(stretch.from)))),
+        Column::texts(&found, |stretch| Some(after(stretch).state.status.as_str())),
+        Column::ints(&found, |stretch| Some(after(stretch).state.updated_at.micros())),
+        Column::ints(&found, |stretch| after(stretch).control.is_held().then_some(1)),
+    ];
+    let mut took = vec![false; changes.len()];
+    for (nth, period) in tx.rows_of_arrays(&UPDATE_EACH, &columns, |mut row| row.int()).await? {
+        let days = usize::try_from(period - at[found[nth].from].period.number()).unwrap_or(usize::MAX);
+        if let Some(took) = took.get_mut(found[nth].from.saturating_add(days)) {
+            *took = true;
+        }
+    }
+    Ok(took)
+}
+
+/// Changes from one to before another.
+struct Stretch {
+    from: usize,
+    to: usize,
+}
+
+/// Stretches of so many changes, of which each but the first follows the one before it.
+fn stretches(count: usize, follows: impl Fn(usize) -> bool) -> impl Iterator<Item = Stretch> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let from = next;
+        next = (from + 1..count).find(|nth| !follows(*nth)).unwrap_or(count);
+        (from < count).then_some(Stretch { from, to: next })
+    })
 }
 
 /// Whether a change is of the day after the one before it, and sets the same.

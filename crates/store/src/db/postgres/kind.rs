@@ -27,12 +27,15 @@ pub(crate) enum Planner {
 }
 
 /// Keeps plans with their indexes. A planner that believes a table is small, or that an array is, would read all of it or
-/// hash it instead, and would be right only until the table grows.
+/// hash it instead, and would be right only until the table grows. A bitmap would give rows in another order than that of their keys,
+/// in which transactions take their locks.
 macro_rules! index_plans {
     ($set:literal) => {
         concat!(
             $set,
             " enable_seqscan = off; ",
+            $set,
+            " enable_bitmapscan = off; ",
             $set,
             " enable_hashjoin = off; ",
             $set,
