@@ -108,8 +108,11 @@ struct Builder<'t, O> {
 
 impl<'t, O: FnMut(Objection<'_>)> Builder<'t, O> {
     fn new(text: &'t str, observe: O) -> Self {
-        // What real files have; a table that grows must hash everything again.
-        let (stanzas, settings) = (text.len() / 512, text.len() / 64);
+        // As many as there can be, for nearly every file: a table that grows must hash everything again, and holds the old rows beside the
+        // new ones meanwhile. Even the shortest settings take about eight bytes when there are very many of them.
+        let most = text.len() / 8 + 1;
+        let settings = (memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1).min(most);
+        let stanzas = (memchr::memmem::find_iter(text.as_bytes(), b"\n[").count() + 1).min(most);
         let mut tables = Tables::default();
         tables.stanzas.reserve(stanzas);
         tables.settings.reserve(settings);
