@@ -25,7 +25,7 @@ impl<T> Future for Beside<T> {
             Poll::Ready(Ok(done)) => Poll::Ready(done),
             Poll::Ready(Err(gone)) => match gone.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
-                // The runtime is shutting down, and with it whoever waits here.
+                // The runtime is shutting down, and the task that waits here ends with it.
                 Err(_) => Poll::Pending,
             },
             Poll::Pending => Poll::Pending,

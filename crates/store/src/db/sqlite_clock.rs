@@ -40,8 +40,8 @@ const KEEP: &str = "/* clock::keep */
      UPDATE clock
      SET boot = ?1, ahead = ?2";
 
-/// Moves what a process holds for a span, and how long an attempt has taken. A lease's length is told from its last heartbeat, which
-/// moves with it. When a run that waits is due is told as [`redrive_core::run::Run::due_at`] tells it.
+/// Moves what a process holds for a span, and the beginnings of attempts. The length of a lease is reckoned from its last heartbeat, which
+/// moves with it.
 const MOVE_LEASES: [&str; 7] = [
     "/* clock::move_leases */
      UPDATE run_claims
@@ -56,11 +56,7 @@ const MOVE_LEASES: [&str; 7] = [
        AND lease_until IS NOT NULL",
     "/* clock::move_leases_of_runs_that_wait_for_their_end */
      UPDATE run_waiting
-     SET lease_until = lease_until + ?1, last_heartbeat = last_heartbeat + ?1,
-         due_at = max(lease_until + ?1, coalesce(next_retry_at, (
-             SELECT not_before
-             FROM run_specs s
-             WHERE s.run_id = run_waiting.run_id), 0))
+     SET lease_until = lease_until + ?1, last_heartbeat = last_heartbeat + ?1
      WHERE lease_until IS NOT NULL",
     "/* clock::move_holders_of_operations */
      UPDATE bulk_operations
@@ -75,12 +71,21 @@ const MOVE_LEASES: [&str; 7] = [
      WHERE delivered_at IS NULL",
 ];
 
+/// When runs are due that wait for the end of a lease, now that it has another: as [`redrive_core::run::Run::due_at`] says it.
+const RESET_DUE: &str = "/* clock::reset_due */
+     UPDATE run_waiting
+     SET due_at = max(lease_until, coalesce(next_retry_at, (
+         SELECT not_before
+         FROM run_specs s
+         WHERE s.run_id = run_waiting.run_id), 0))
+     WHERE lease_until IS NOT NULL";
+
 const TELL: &str = "/* clock::tell */
      UPDATE clock
      SET jumped_at = ?1, jumped_by = ?2";
 
-/// A lease that was got by another clock lasts no longer than its own length from now, and an attempt begins now at the latest: workers on
-/// other hosts go on. Whatever a process of this host held is free, for the process is gone.
+/// A lease that was got by another clock lasts no longer than its own length from now, and no attempt begins later than now: workers on other
+/// hosts go on. What the processes of this host held is free, because they are gone.
 const SHORTEN_LEASES: [&str; 7] = [
     "/* clock::shorten_leases */
      UPDATE run_claims
@@ -99,11 +104,7 @@ const SHORTEN_LEASES: [&str; 7] = [
     "/* clock::shorten_leases_of_runs_that_wait_for_their_end */
      UPDATE run_waiting
      SET lease_until = min(lease_until, ?1 + max(lease_until - last_heartbeat, 0)),
-         last_heartbeat = min(last_heartbeat, ?1),
-         due_at = max(min(lease_until, ?1 + max(lease_until - last_heartbeat, 0)), coalesce(next_retry_at, (
-             SELECT not_before
-             FROM run_specs s
-             WHERE s.run_id = run_waiting.run_id), 0))
+         last_heartbeat = min(last_heartbeat, ?1)
      WHERE lease_until > ?1",
     "/* clock::free_operations */
      UPDATE bulk_operations
@@ -149,9 +150,11 @@ impl HostClock {
             Settled::First => {}
             Settled::Restarted => {
                 SHORTEN_LEASES.iter().try_for_each(|sql| connection.execute(sql, [wall]).map(drop))?;
+                connection.execute(RESET_DUE, [])?;
             }
             Settled::Jumped { by } => {
                 MOVE_LEASES.iter().try_for_each(|sql| connection.execute(sql, [by]).map(drop))?;
+                connection.execute(RESET_DUE, [])?;
                 connection.execute(TELL, [wall, by])?;
                 tracing::warn!(
                     by_s = by / 1_000_000,

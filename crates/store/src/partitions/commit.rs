@@ -216,9 +216,9 @@ async fn write_fields(tx: &mut Tx<'_>, update: Update, changes: &[&Change]) -> R
     let places = series::find(tx, changes.iter().map(|change| &change.after.state.key)).await?;
     let at: Vec<&Place> = places.iter().collect();
     let took = match update {
-        Update::Standing if !tx.is_alone() => stretch::write_each(tx, &at, &changes).await?,
+        Update::Standing if !tx.is_alone() => stretch::write_together(tx, &at, &changes).await?,
         Update::Standing => {
-            let took = stretch::write_alone(tx, &at, &changes).await?;
+            let took = stretch::write_one_by_one(tx, &at, &changes).await?;
             write_rest(tx, update, &at, &changes, took).await?
         }
         Update::Outcome | Update::FullStanding => {

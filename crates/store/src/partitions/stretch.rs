@@ -28,7 +28,7 @@ static UPDATE: Sql = Sql::new(
      WHERE series_id = ?1 AND period >= ?2 AND period <= ?3",
 );
 
-static UPDATE_EACH: Sql = Sql::new(
+static UPDATE_TOGETHER: Sql = Sql::new(
     "/* partitions::write_stretches */
      UPDATE partitions
      SET status = r.status, updated_at = r.updated_at, held = r.held, version = partitions.version + 1
@@ -43,7 +43,7 @@ static UPDATE_EACH: Sql = Sql::new(
 
 /// Writes the standing of stretches that are wholly as they were, on SQLite; says of each change whether it was written. Changes are in
 /// key order.
-pub(super) async fn write_alone(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Change]) -> Result<Vec<bool>> {
+pub(super) async fn write_one_by_one(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Change]) -> Result<Vec<bool>> {
     let mut took = vec![false; changes.len()];
     for Stretch { from, to } in stretches(changes.len(), |nth| follows(at, changes, nth)) {
         if to - from >= WORTH && write(tx, &at[from..to], &changes[from..to]).await? {
@@ -54,7 +54,7 @@ pub(super) async fn write_alone(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Chan
 }
 
 /// Writes the standing of all that is still as it was, on PostgreSQL; says of each change whether it was written. Changes are in key order.
-pub(super) async fn write_each(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Change]) -> Result<Vec<bool>> {
+pub(super) async fn write_together(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Change]) -> Result<Vec<bool>> {
     let version = |nth: usize| changes[nth].expect_version;
     let found: Vec<Stretch> =
         stretches(changes.len(), |nth| version(nth - 1) == version(nth) && follows(at, changes, nth)).collect();
@@ -69,7 +69,7 @@ pub(super) async fn write_each(tx: &mut Tx<'_>, at: &[&Place], changes: &[&Chang
         Column::ints(&found, |stretch| after(stretch).control.is_held().then_some(1)),
     ];
     let mut took = vec![false; changes.len()];
-    for (nth, period) in tx.rows_of_arrays(&UPDATE_EACH, &columns, |mut row| row.int()).await? {
+    for (nth, period) in tx.rows_of_arrays(&UPDATE_TOGETHER, &columns, |mut row| row.int()).await? {
         let days = usize::try_from(period - at[found[nth].from].period.number()).unwrap_or(usize::MAX);
         if let Some(took) = took.get_mut(found[nth].from.saturating_add(days)) {
             *took = true;

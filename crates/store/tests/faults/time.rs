@@ -197,6 +197,28 @@ impl Clock for Restarted {
     }
 }
 
+impl Hosted {
+    async fn restarted_a_day_behind(self) -> Self {
+        let Self { place, clock, store: _ } = self;
+        clock.set_wall_by(-24 * HOUR);
+        let options =
+            Options { clock: Arc::new(Restarted(clock.clone())), follow_database_clock: true, ..with_clock(&clock) };
+        let store = Store::open(&place.url(), Open::Current, options).await.unwrap();
+        Self { place, clock, store }
+    }
+}
+
+#[tokio::test]
+async fn on_sqlite_a_run_waits_no_longer_than_a_lease_where_the_host_started_with_its_clock_behind() {
+    let host = Hosted::new().await;
+    let run_id = host.cancelled("a").await;
+    change(&host.store, run_id, ControlEvent::Retry).await;
+    let host = host.restarted_a_day_behind().await;
+    assert_eq!(host.claims().await, 0, "a worker of another host may still be at it");
+    host.clock.advance(LEASE);
+    assert_eq!(host.claims().await, 1);
+}
+
 /// A host without a battery for its clock starts in the past, and its clock is set when the network is there.
 #[tokio::test]
 async fn on_sqlite_nothing_waits_for_a_clock_that_was_behind_when_the_host_started() {
@@ -211,11 +233,7 @@ async fn on_sqlite_nothing_waits_for_a_clock_that_was_behind_when_the_host_start
     };
     let found = host.store.begin_key(request.clone()).await.unwrap();
     assert!(matches!(found, KeyFound::Fresh(_)), "{found:?}");
-    let Hosted { place, clock, .. } = host;
-    clock.set_wall_by(-24 * HOUR);
-    let options =
-        Options { clock: Arc::new(Restarted(clock.clone())), follow_database_clock: true, ..with_clock(&clock) };
-    let store = Store::open(&place.url(), Open::Current, options).await.unwrap();
+    let Hosted { clock, store, place: _place } = host.restarted_a_day_behind().await;
     // Something is written before the clock is right.
     store.control().submit(vec![job("c")]).await.unwrap();
     clock.set_wall_by(24 * HOUR);

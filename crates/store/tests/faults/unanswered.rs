@@ -90,7 +90,7 @@ async fn what_is_refused_together_with_its_commit_is_not_there_and_the_caller_kn
     assert_eq!(count_at(&database, JOBS), 2, "the connection goes on");
 }
 
-/// A large statement is sent before its answer is asked for. What is told of its failure is why, not that what follows was refused.
+/// A large statement is sent before its answer is asked for. When it fails, the error says why; not that the server refused what followed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_statement_that_fails_on_its_own_says_why() {
     let database = Postgres::shared().fresh_database();

@@ -88,7 +88,8 @@ impl<'a> Deferred<'a> {
     fn put_off(&mut self, executed: BoxFuture<'a, Result<u64, tokio_postgres::Error>>, bytes: usize) {
         self.waiting.push(maybe_done(executed));
         if bytes >= LARGE {
-            // The first poll hands a statement to the connection. Whoever sends the next one waits for the end of all.
+            // The first poll hands a statement to the connection. The next statement that is waited for, or the commit, waits for all of
+            // these too.
             for executed in &mut self.waiting {
                 executed.now_or_never();
             }
